@@ -6,7 +6,7 @@ PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist 
 READY = .venv/installed
 unexport PYTHONDONTWRITEBYTECODE # with it, each of the many processes that tests start would compile every module anew
 
-.PHONY: help demo board-demo test test-all conformance lint docs bench baseline resources clean
+.PHONY: help demo board-demo test test-all conformance lint pages bench baseline resources clean
 
 demo: $(READY)  ## quantise, compile and run the digits network on the simulated accelerator
 	$(BIN)/python examples/demo.py
@@ -31,8 +31,9 @@ lint: $(READY)  ## style and types
 	$(BIN)/mypy --python-version 3.10 -p cnna.host
 	$(BIN)/mypy tools examples
 
-docs: $(READY)  ## writes what in docs/ is generated
+pages: $(READY)  ## writes what in docs/ is generated, and the C header of the registers
 	$(BIN)/python -m cnna.hw.verilog.describe docs/registers.md
+	$(BIN)/python tools/registers.py
 	$(BIN)/python tools/picture.py
 	$(BIN)/python tools/rooms.py
 

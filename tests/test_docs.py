@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def test_registers_are_current(root: Path) -> None:
-    """Somebody has changed the register map without `make docs`."""
+    """Somebody has changed the register map without `make pages`."""
     assert (root / "docs" / "registers.md").read_text() == describe.markdown()
 
 
@@ -35,13 +35,13 @@ def test_accuracy_begins_as_its_tool_writes_it(root: Path) -> None:
 
 
 def test_the_picture_shows_modules_that_exist(root: Path) -> None:
-    """A picture of modules that are gone would mislead; the committed one must be what `make docs` draws now."""
+    """A picture of modules that are gone would mislead; the committed one must be what `make pages` draws now."""
     assert (root / "docs" / "architecture.svg").read_text() == picture.picture()
     assert not [box.path for box in picture.BOXES if box.room and not (root / f"{box.path}.py").is_file()]
 
 
 def test_the_picture_and_the_table_of_rooms_are_current(root: Path) -> None:
-    """ROOMS has changed without `make docs`: readers would see other imports than the test allows."""
+    """ROOMS has changed without `make pages`: readers would see other imports than the test allows."""
     table = rooms.read(root)
     assert (root / rooms.PICTURE).read_text() == rooms.svg(table)
     assert (root / rooms.PAGE).read_text() == rooms.with_table((root / rooms.PAGE).read_text(), table)

@@ -1,4 +1,4 @@
-"""Draws docs/rooms.svg and writes CONTRIBUTING's table, both from the table ROOMS of tests/test_layering.py. `make docs` runs it.
+"""Draws docs/rooms.svg and writes CONTRIBUTING's table, both from the table ROOMS of tests/test_layering.py. `make pages` runs it.
 
 .venv/bin/python tools/rooms.py
 
@@ -18,7 +18,7 @@ from drawing import FILL, arrow, box, document, text
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE, PICTURE, PAGE = "tests/test_layering.py", "docs/rooms.svg", "CONTRIBUTING.md"
-BEGIN, END = "<!-- rooms: written by `make docs` -->\n", "<!-- end of rooms -->"
+BEGIN, END = "<!-- rooms: written by `make pages` -->\n", "<!-- end of rooms -->"
 GROUND = "spec"
 COLUMNS = ("hw", "compiler", "host")  # packages side by side on the ground; the packages after them stand on top, one above another
 BOX_WIDTH, BOX_HEIGHT, GAP, RANK, MARGIN, LANE = 138, 64, 10, 96, 18, 6  # in pixels; LANE: the width that a passing arrow takes

@@ -1,0 +1,106 @@
+"""The host in C++ gives the reference's answers on an accelerator whose registers and DDR are memory."""
+
+import subprocess
+import time
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import virtual
+from numpy.typing import NDArray
+
+from cnna import InferenceSession
+from cnna.compiler.compile import compile_model
+from cnna.compiler.frontend.onnx_import import load_model
+from cnna.compiler.quantise.quantise import quantise
+from cnna.compiler.zoo.digits import data
+from cnna.sim.emulator.memory import DDR_BASE
+from cnna.spec.artifact import Artifact, save
+from cnna.spec.config import preset
+
+BATCH, SECONDS = 2, 60
+
+
+@pytest.fixture(scope="module")
+def digits() -> Artifact:
+    """The digits network in batches of two. Its input is folded, and its answer has a change of shape behind it."""
+    images = data.load().calibration.images
+    return compile_model(quantise(load_model(data.NETWORK), {"image": images})[0], preset("tiny"), batch=BATCH)
+
+
+@pytest.fixture(scope="module")
+def host(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program, without a warning of the compiler."""
+    made = tmp_path_factory.mktemp("cpp") / "host"
+    strict = ["-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror"]
+    subprocess.run(["g++", *strict, "-o", str(made), str(root / "examples" / "cpp" / "host.cpp")], check=True, timeout=SECONDS)
+    return made
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> virtual.Virtual:
+    """Registers and DDR of an accelerator that has not run."""
+    return virtual.Virtual(tmp_path, preset("tiny"))
+
+
+def play(host: Path, model: Path, x: NDArray[np.float32], board: virtual.Virtual) -> tuple[bytes, str]:
+    """Standard output and error of the host, while the board answers."""
+    files = [str(model), str(board.registers.filename), str(board.ddr.filename), hex(DDR_BASE)]
+    (model.parent / "x.f32").write_bytes(x.tobytes())
+    until = time.monotonic() + SECONDS
+    with (
+        (model.parent / "x.f32").open() as given,
+        (model.parent / "y.f32").open("wb") as taken,
+        subprocess.Popen([str(host), *files], stdin=given, stdout=taken, stderr=subprocess.PIPE, text=True) as process,
+    ):
+        while process.poll() is None:
+            if time.monotonic() > until:
+                process.kill()
+            board.look()
+        assert process.stderr is not None
+        said = process.stderr.read()
+    return (model.parent / "y.f32").read_bytes(), said
+
+
+def unpacked(artifact: Artifact, folder: Path) -> Path:
+    """The folder of a model as `unzip` makes it."""
+    save(artifact, folder / "m.cnna")
+    with zipfile.ZipFile(folder / "m.cnna") as members:
+        members.extractall(folder / "model")
+    return folder / "model"
+
+
+def test_its_answers_are_the_references(host: Path, digits: Artifact, board: virtual.Virtual, tmp_path: Path) -> None:
+    """A field, an offset, the fold of the input or a rounding would differ. The second call finds an accelerator that has run."""
+    model, x = unpacked(digits, tmp_path), data.load().test.images[: 3 * BATCH].astype(np.float32)
+    with InferenceSession(digits, "reference") as session:
+        (wanted,) = session.run(None, {"image": x})
+    for _ in range(2):
+        answer, said = play(host, model, x, board)
+        assert said.count("clocks") == 3
+        np.testing.assert_array_equal(np.frombuffer(answer, np.float32).reshape(wanted.shape), wanted)
+
+
+def test_it_names_what_it_cannot_run(host: Path, digits: Artifact, board: virtual.Virtual, tmp_path: Path) -> None:
+    """It would wait for ever, or write a program for another array."""
+    model, x = unpacked(digits, tmp_path), np.zeros((0, 1, 16, 16), np.float32)
+    manifest = (model / "manifest.json").read_text()
+    for before, after, reason in (
+        ('"op":"Reshape"', '"op":"Softmax"', "ends on the CPU, with Softmax"),
+        ('"pix":2', '"pix":8', "compiled for another accelerator, tiny"),
+        ('"schema":5', '"schema":4', "another schema than 5"),
+    ):
+        assert before in manifest
+        (model / "manifest.json").write_text(manifest.replace(before, after))
+        assert reason in play(host, model, x, board)[1]
+
+
+def test_it_says_why_the_accelerator_stopped(host: Path, digits: Artifact, board: virtual.Virtual, tmp_path: Path) -> None:
+    """A host would poll for ever, or take what lies in memory for an answer."""
+    model, x = unpacked(digits, tmp_path), data.load().test.images[:BATCH].astype(np.float32)
+    program = model / "piece0.program.bin"
+    program.write_bytes(b"\xfc\x0f\0\0\0\0\0\0" + program.read_bytes())  # a write to a register that is not there
+    answer, said = play(host, model, x, board)
+    assert not answer
+    assert "the accelerator stopped: cause" in said
