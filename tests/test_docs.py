@@ -123,7 +123,12 @@ def test_readme_names_every_command(root: Path) -> None:
 OUTPUT_OPTIONS = ("-o", "--calib", "--test", "--dump", "--json", "--html", "--png", "--trace", "--report")
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/board.md", "docs/explore.md"])
+TUTORIALS = ("first-run", "your-model", "explore")
+
+
+@pytest.mark.parametrize(
+    "name", ["README.md", "docs/board.md", "docs/explore.md", *(f"docs/tutorials/{name}.md" for name in TUTORIALS)]
+)
 def test_files_of_the_tour_are_ignored(root: Path, name: str) -> None:
     """In a clone they would appear among the user's own changes and be committed; sources in folders are never meant."""
     lines = [line.split("#")[0].split() for line in (root / name).read_text().splitlines() if line.startswith("    cnna ")]
@@ -162,6 +167,34 @@ def test_readme_tour_and_python_run(
     assert said.strip() in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("name", TUTORIALS)
+def test_tutorials_run_as_typed_and_show_what_is_printed(
+    name: str, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A beginner types these lines, and compares what comes, figures apart. `run` goes to the emulator; the RTL is left out."""
+    monkeypatch.chdir(tmp_path)
+    text = (root / "docs" / "tutorials" / f"{name}.md").read_text()
+    if name == "your-model":
+        onnx.save(exported(), "mine.onnx")
+        photographs(Path("photos"))
+    else:
+        assert main(["models", "digits", "-o", "digits.onnx", "--calib", "calib.npz", "--test", "test.npz"]) == 0
+    for command in commands_in(text):
+        if command[0] != "rtl":
+            device = ["--device", "emulator"] if command[0] == "run" and "--device" not in command else []
+            assert main([*command, *device]) == 0
+    if name == "first-run":
+        run_python(text, name)
+    said = {form(line) for line in capsys.readouterr().out.splitlines()}
+    shown = [line for block in re.findall(r"```text\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
+    assert not [line for line in shown if line != "..." and "RTL" not in line and "on rtl" not in line and form(line) not in said]
+
+
+def form(line: str) -> str:
+    """A line with its words alone: figures change whenever the predictor becomes better, and with them the columns."""
+    return " ".join(re.sub(r"[\d.,]+", "#", line).split())
+
+
 def run_python(text: str, page: str) -> None:
     """Runs a page's blocks of Python as typed, one after another, as a reader would in one session."""
     names: dict[str, object] = {}
@@ -178,10 +211,7 @@ def test_readme_own_model_runs_as_typed(
     """These lines lead from an exported model and a folder of pictures to the RTL's answer: a user has no other guide."""
     monkeypatch.chdir(tmp_path)
     onnx.save(exported(), "mine.onnx")
-    Path("photos").mkdir()
-    rng = np.random.default_rng(1)
-    for number in range(6):
-        Image.fromarray(rng.integers(0, 256, (20 + number, 24, 3), np.uint8)).save(f"photos/{number}.png")
+    photographs(Path("photos"))
     _, text = (root / "README.md").read_text().split(OWN_MODEL)
     lines = commands_in(text)
     code = re.search(r"```python\n(.*?)```", text, re.DOTALL)
@@ -194,6 +224,14 @@ def test_readme_own_model_runs_as_typed(
         assert part in said
     run_python(text, "README.md")
     assert capsys.readouterr().out.startswith("scores (1, 5) [")
+
+
+def photographs(folder: Path) -> None:
+    """Six pictures of several sizes."""
+    folder.mkdir()
+    rng = np.random.default_rng(1)
+    for number in range(6):
+        Image.fromarray(rng.integers(0, 256, (20 + number, 24, 3), np.uint8)).save(folder / f"{number}.png")
 
 
 def exported() -> onnx.ModelProto:
