@@ -4,9 +4,10 @@ BIN = .venv/bin
 # two processes of one thread each: threads of OpenBLAS on a busy processor wait for each other by spinning
 PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 READY = .venv/installed
+SITE_READY = .venv/installed-docs
 unexport PYTHONDONTWRITEBYTECODE # with it, each of the many processes that tests start would compile every module anew
 
-.PHONY: help demo board-demo test test-all conformance lint pages bench baseline resources clean
+.PHONY: help demo board-demo test test-all conformance lint docs pages bench baseline resources clean
 
 demo: $(READY)  ## quantise, compile and run the digits network on the simulated accelerator
 	$(BIN)/python examples/demo.py
@@ -17,7 +18,7 @@ board-demo: $(READY)  ## the same on a virtual ZCU102, through the stock pynq pa
 test: $(READY)  ## the tests, RTL simulation included
 	$(PYTEST) -m "not slow" --durations=10
 
-test-all: $(READY)  ## every test, slow ones too, and the whole of onnx's suites
+test-all: $(READY) $(SITE_READY)  ## every test, slow ones too, and the whole of onnx's suites
 	$(PYTEST) -m "" --durations=20
 	$(BIN)/python tools/conformance.py
 
@@ -30,6 +31,9 @@ lint: $(READY)  ## style and types
 	$(BIN)/mypy -p cnna
 	$(BIN)/mypy --python-version 3.10 -p cnna.host
 	$(BIN)/mypy tools examples
+
+docs: pages $(SITE_READY)  ## builds the documentation site into build/site (two minutes)
+	PYTHONPATH=tools $(BIN)/python -m docsite.build build/site
 
 pages: $(READY)  ## writes what in docs/ is generated, and the C header of the registers
 	$(BIN)/python -m cnna.hw.verilog.describe docs/registers.md
@@ -55,3 +59,8 @@ help:  ## lists these
 
 $(READY): pyproject.toml constraints.txt tools/setup.sh
 	@tools/setup.sh $(PYTHON)
+
+$(SITE_READY): $(READY)
+	@echo "installing Sphinx and what else the site needs into .venv"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	@touch $@

@@ -43,7 +43,9 @@ def pages(folder: Path) -> None:
     """Writes the map as HTML, with a search; begin with index.html."""
     from peakrdl_html import HTMLExporter
 
-    HTMLExporter().export(compiled(), str(folder), title="Registers of cnna", gen_launchers=False)
+    HTMLExporter(generate_source_links=False).export(
+        compiled(), str(folder), title="Registers of cnna", home_url="../registers.html"
+    )
     for launcher in folder.glob("launcher-*"):  # scripts that start a browser: the site has a server
         launcher.unlink()
 

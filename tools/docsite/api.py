@@ -1,0 +1,67 @@
+"""The page of the public Python interface: classes, errors and functions, from their docstrings by Sphinx's autodoc."""
+
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from cnna.spec import errors
+
+
+class Part(NamedTuple):
+    """A section of the page: names of one module, each a class or a function."""
+
+    title: str
+    module: str
+    names: tuple[str, ...]
+
+
+ERRORS = tuple(name for name, found in vars(errors).items() if inspect.isclass(found) and issubclass(found, errors.CnnaError))
+PARTS = (
+    Part("Sessions", "cnna.host.model.session", ("InferenceSession", "NodeArg", "Pending")),
+    Part("Runners, with the habits of a DPU", "cnna.host.model.vart", ("Overlay", "Runner", "Tensor")),
+    Part("Errors", "cnna.spec.errors", ERRORS),
+    Part("Configurations", "cnna.spec.config", ("Config", "preset", "as_dict")),
+    Part("Artifacts", "cnna.spec.artifact", ("Artifact", "ProgramPiece", "CpuPiece", "load", "save")),
+    Part("Quantising and compiling", "cnna.compiler.frontend.onnx_import", ("load_model",)),
+    Part("", "cnna.compiler.quantise.quantise", ("quantise", "Report")),
+    Part("", "cnna.compiler.compile", ("compile_model",)),
+    Part("", "cnna.spec.preprocess", ("Preprocess",)),
+    Part("Pictures and detections", "cnna.host.model.pictures", ("Samples", "find", "read", "samples", "taken", "shown")),
+    Part(
+        "",
+        "cnna.host.model.detections",
+        ("Detections", "best", "matches", "ssd_boxes", "ssd_priors", "yolo_rows", "yolox_rows", "yolov5_rows"),
+    ),
+    Part("Devices and boards", "cnna.spec.device", ("Device",)),
+    Part("", "cnna.host.board.pynq_driver", ("open_board",)),
+    Part("", "cnna.host.board.power", ("board",)),
+    Part("Tests of your own", "cnna.sim.testbench", ("Testbench", "run_tests")),
+)
+HEAD = """\
+# Classes and functions
+
+[Python](python.md) shows how they are used. `cnna.InferenceSession` and `cnna.Overlay` are the names to import; everything else is
+imported from its module.
+"""
+
+
+def write(folder: Path) -> None:
+    """Writes api.md."""
+    (folder / "api.md").write_text("\n".join([HEAD, *_sections()]))
+
+
+def _sections() -> Iterator[str]:
+    for part in PARTS:
+        if part.title:
+            yield f"## {part.title}\n"
+        module = __import__(part.module, fromlist=part.names)
+        for name in part.names:
+            found = getattr(module, name)
+            kind = "function" if inspect.isroutine(found) else "exception" if issubclass(found, Exception) else "class"
+            yield from ("```{eval-rst}", f".. auto{kind}:: {part.module}.{name}")
+            if kind == "class":
+                yield "   :members:"
+            if kind == "exception":
+                yield "   :show-inheritance:"
+            yield "```\n"
