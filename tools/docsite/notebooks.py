@@ -1,5 +1,6 @@
 """The notebooks with their outputs: each is run as a whole on a virtual ZCU102, whose accelerator is the RTL."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -22,6 +23,7 @@ COMMANDS = (
 )
 SERVE = (sys.executable, "-W", "ignore", "-m", "cnna.cli.main", "board", "serve", "--config", "tiny", "--address", ADDRESS)
 EXECUTE = (sys.executable, "-W", "ignore", "-c", "from nbclient.cli import main; main()", "--inplace", "--timeout=600")
+DRAWS = "plt.subplots("
 END_SECONDS = 20
 
 
@@ -45,7 +47,16 @@ def write(folder: Path, work: Path, backend: str = "rtl") -> None:
             if done.returncode:
                 raise RunError(f"{name}: {done.stderr.strip()[-2000:]}")
             (folder / "notebooks").mkdir(parents=True, exist_ok=True)
-            shutil.copy(made, folder / "notebooks" / made.name)
+            (folder / "notebooks" / made.name).write_text(folded(made.read_text()))
+
+
+def folded(notebook: str) -> str:
+    """The notebook, with a tag on each cell that draws: the site shows the picture, and the code after a click."""
+    read = json.loads(notebook)
+    for cell in read["cells"]:
+        if DRAWS in "".join(cell["source"]):
+            cell["metadata"]["tags"] = ["hide-input"]
+    return json.dumps(read)
 
 
 @contextmanager
