@@ -6,9 +6,11 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 import virtual
 from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
 
 from cnna import InferenceSession
 from cnna.compiler.compile import compile_model
@@ -20,6 +22,7 @@ from cnna.spec.artifact import Artifact, save
 from cnna.spec.config import preset
 
 BATCH, SECONDS = 2, 60
+SHAPE = (3, 20, 24)
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +83,35 @@ def test_its_answers_are_the_references(host: Path, digits: Artifact, board: vir
         answer, said = play(host, model, x, board)
         assert said.count("clocks") == 3
         np.testing.assert_array_equal(np.frombuffer(answer, np.float32).reshape(wanted.shape), wanted)
+
+
+def test_a_picture_folded_both_ways_and_values_between_two_integers(host: Path, board: virtual.Virtual, tmp_path: Path) -> None:
+    """The digits are folded along a row alone, and no pixel of theirs lies half way: a wrong row or rounding would pass."""
+    rng = np.random.default_rng(3)
+    model = halved()
+    artifact = compile_model(
+        quantise(model, {"x": rng.normal(0, 1, (8, *SHAPE)).astype(np.float32)})[0], preset("tiny"), batch=BATCH
+    )
+    (port,) = artifact.program.manifest["inputs"]
+    fold = port.get("fold")
+    assert fold is not None
+    assert min(*fold["step"], *fold["before"]) > 0
+    steps = rng.integers(-140, 140, (BATCH, *SHAPE)) + rng.choice([0, 0.5], (BATCH, *SHAPE))
+    x = (steps * np.float32(port["scale"])).astype(np.float32)
+    with InferenceSession(artifact, "reference") as session:
+        (wanted,) = session.run(None, {"x": x})
+    answer, _ = play(host, unpacked(artifact, tmp_path), x, board)
+    np.testing.assert_array_equal(np.frombuffer(answer, np.float32).reshape(wanted.shape), wanted)
+
+
+def halved() -> onnx.ModelProto:
+    """A convolution of stride 2 with padding on all sides, whose input the compiler folds both ways; its map is the answer."""
+    weights = np.random.default_rng(2).normal(0, 0.3, (8, SHAPE[0], 3, 3)).astype(np.float32)
+    node = helper.make_node("Conv", ["x", "w"], ["y"], strides=[2, 2], pads=[1, 1, 1, 1])
+    sizes = {"x": ["n", *SHAPE], "y": ["n", 8, SHAPE[1] // 2, SHAPE[2] // 2]}
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, size) for name, size in sizes.items()]
+    graph = helper.make_graph([node], "halved", ends[:1], ends[1:], [numpy_helper.from_array(weights, "w")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
 
 
 def test_it_names_what_it_cannot_run(host: Path, digits: Artifact, board: virtual.Virtual, tmp_path: Path) -> None:
