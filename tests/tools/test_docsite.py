@@ -95,12 +95,14 @@ def imported(root: Path) -> Iterator[object]:
 
 
 def test_a_broken_link_of_the_built_site_is_found(tmp_path: Path) -> None:
-    """The check would pass whatever it reads."""
+    """The check would pass whatever it reads. A page that loads from another site would not work without a network."""
     (tmp_path / "b.html").write_text('<p id="there"></p>')
     (tmp_path / "a.html").write_text('<a href="b.html#there">x</a><a href="https://e.org/gone">x</a>')
     assert links.broken(tmp_path) == []
     (tmp_path / "a.html").write_text('<a href="b.html#gone">x</a><img src="c.png"><a href="#no">x</a>')
     assert links.broken(tmp_path) == ["a.html: b.html#gone", "a.html: c.png", "a.html: #no"]
+    (tmp_path / "a.html").write_text('<script src="https://e.org/x.js"></script>')
+    assert links.broken(tmp_path) == ["a.html: https://e.org/x.js"]
 
 
 @pytest.mark.slow  # it runs the notebooks, and Sphinx: minutes

@@ -1,4 +1,4 @@
-"""Checks what was built: every link to a file of the site leads to a file, and every `#name` to something with that id."""
+"""Checks what was built: links within the site lead to files and ids that are there, and nothing is loaded from elsewhere."""
 
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,6 +13,7 @@ class _Page(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__()
         self.links: list[str] = []
+        self.loaded: list[str] = []
         self.ids: set[str] = set()
         self.feed(text)
 
@@ -23,12 +24,17 @@ class _Page(HTMLParser):
                 self.ids.add(value)
             if value and name in ("href", "src"):
                 self.links.append(value)
+            if value and name == "src":
+                self.loaded.append(value)
 
 
 def broken(site: Path) -> list[str]:
-    """`page: link` of each link within the site that leads nowhere. Links to other sites are not looked at."""
+    """`page: link` of each link within the site that leads nowhere, and of each script or picture from another site.
+
+    Links to other sites are not looked at.
+    """
     pages = {path: _Page(path.read_text()) for path in site.rglob("*.html") if "_static" not in path.parts}
-    found = []
+    found = [f"{path.relative_to(site)}: {link}" for path, page in pages.items() for link in page.loaded if urlsplit(link).netloc]
     for path, page in pages.items():
         for link in page.links if path.name not in SKIPPED else ():
             parts = urlsplit(link)
