@@ -8,6 +8,8 @@ from bench_rows import (
     DEEP,
     DPU,
     EXTRA,
+    LAYER_CLOCKS,
+    LAYER_SHARE,
     NETWORKS,
     PIX,
     PLANNED_BYTES,
@@ -18,6 +20,7 @@ from bench_rows import (
     WHY,
     Floor,
     Row,
+    misjudged,
     rows,
 )
 
@@ -83,6 +86,10 @@ def page(kept: Mapping[str, Found]) -> str:
         parts.append("## Two clocks\n\n" + _ABOUT_DEEP + _table(_MAIN, (_main(row, kept[row.key]) for row in deep)))
     if missed := [_shortfall(row, kept[row.key]) for row in (*planned, *deep) if _is_short(row, kept[row.key])]:
         parts.append("## Short of a floor\n\n" + "\n".join(missed) + "\n")
+    if wrong := [line for row in (*planned, *deep) for line in _misjudged(row, kept[row.key])]:
+        about = f"Layers of over {LAYER_CLOCKS:,} clocks that are predicted worse than {LAYER_SHARE:.0%}.\n\n"
+        heads = ("row", "layer", "measured", "predicted")
+        parts.append("## Where the predictor misjudges a layer\n\n" + about + _table(heads, wrong))
     if stalls := [_stalls(key, found) for key, found in kept.items() if _measured(found)]:
         causes = kept[stalls[0][0]]["measured"]["stalls"]
         heads = ("row", "works", *(cause.replace("_", " ") for cause in causes))
@@ -216,6 +223,15 @@ def _shortfall(row: Row, found: Found) -> str:
         parts.append(f"array {best['mac_utilization']:.3f} of {array:.2f}")
     kind = "" if found["measured"] else ", predicted"
     return f"- **{row.key}**: {', '.join(parts)}{kind}. {WHY.get(row.key) or 'The cause is not named yet.'}"
+
+
+def _misjudged(row: Row, found: Found) -> list[tuple[str, ...]]:
+    """A line of the table for each layer that the predictor misjudges."""
+    if not found["measured"] or is_stale(found):
+        return []
+    far = misjudged(found.get("layers", ()))
+    named = [layer for layer in found.get("layers", ()) if layer[0] in far and layer[2] > LAYER_CLOCKS]
+    return [(row.key, name, f"{clocks:,}", f"{guess:,.0f} ({guess / clocks - 1:+.1%})") for name, guess, clocks in named]
 
 
 def _table(heads: Iterable[str], lines: Iterable[Iterable[str]]) -> str:

@@ -167,6 +167,17 @@ def test_rows_at_two_clocks_have_their_own_floors_and_table(kept: Path, monkeypa
     assert f"- **{deep.key}**: 300 of 355 fps (-15.5%), predicted." in two
 
 
+def test_the_page_lists_layers_that_are_misjudged(kept: Path) -> None:
+    """A network that is predicted well may hide layers whose errors cancel each other."""
+    row, same = _row(kept), {"program_sha256": "its own", "verilog_sha256": "today's"}
+    layers = [["a", 1200, 1001], ["b", 900, 1001], ["short", 500, 1000], ["c", 950, 1001]]
+    assert bench_rows.misjudged([(name, guess, clocks) for name, guess, clocks in layers]) == ["a", "b"]
+    rows = {"vgg19/b1": {**row, **same, "layers": layers, "measured": {**row["predicted"], **RUN, **same, "cycles": 3003}}}
+    text = bench_page.page(rows).split("## Where the predictor misjudges a layer")[1]
+    assert "| vgg19/b1 | a | 1,001 | 1,200 (+19.9%) |" in text
+    assert "| vgg19/b1 | c |" not in text
+
+
 def test_the_page_says_what_the_cpu_computes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Frames a second of an accelerator that leaves a tenth of the work to the CPU would look like those of the whole network."""
     figures = {**RUN, "cycles": 15_000_000, "fps_at_300mhz": 20.0, "fps_end_to_end": 1.25, "mac_utilization": 0.5}
