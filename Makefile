@@ -44,8 +44,9 @@ pages: $(READY)  ## writes what in docs/ is generated, and the C header of the r
 bench: $(READY)  ## measures networks on the RTL into docs/performance.md; ROWS='resnet50/b1 vgg19/*' chooses
 	$(BIN)/python tools/bench.py --rows $(ROWS)
 
-baseline: $(READY)  ## runs ResNet-50 whole on the RTL at zcu102: every tensor, and clocks as docs/performance.json has them
+baseline: $(READY)  ## runs ResNet-50 at zcu102 and SqueezeNet at zcu102x2 whole: every tensor, and the clocks that are kept
 	$(BIN)/python tools/bench.py --check resnet50/b1
+	$(BIN)/python tools/bench.py --check squeezenet/b1/x2
 
 resources: $(READY)  ## synthesises the accelerator with Yosys into docs/resources.md (half an hour; it resumes); MINUTES=10 stops it
 	nice $(BIN)/python tools/resources.py $(if $(MINUTES),--minutes $(MINUTES))
