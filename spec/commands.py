@@ -138,7 +138,8 @@ class Table(NamedTuple):
 
 def program_writes(program: bytes) -> list[tuple[int, int]]:
     """(offset, value) of each write of a program."""
-    return [(int(o), int(v)) for o, v in np.frombuffer(program, "<u4").reshape(-1, 2)]
+    words = np.frombuffer(program, "<u4").reshape(-1, 2)
+    return list(zip(words[:, 0].tolist(), words[:, 1].tolist(), strict=True))
 
 
 def go_writes(program: bytes) -> NDArray[np.int64]:

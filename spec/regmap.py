@@ -11,6 +11,7 @@ commands do.
 
 from collections.abc import Mapping
 from functools import cache
+from types import MappingProxyType
 
 from cnna.spec.command_registers import ADDRESS_BITS as ADDRESS_BITS
 from cnna.spec.command_registers import CONV, COUNTED, LOAD, STORE, VECTOR, WEIGHT
@@ -220,12 +221,14 @@ def registers_of(engine: str) -> tuple[tuple[Register, tuple[str, ...]], ...]:
     return tuple(found)
 
 
-def command_fields(engine: str) -> dict[str, Field]:
+@cache
+def command_fields(engine: str) -> Mapping[str, Field]:
     """What a command of that engine carries: `register_field` in lower case, without the engine's prefix.
 
     A register whose only field is a number keeps just its own name: CONV_SRC_X is `src_x`, CONV_OUT.width is `out_width`.
     """
-    return {name: field for register, names in registers_of(engine) for name, field in zip(names, register.fields, strict=True)}
+    found = {name: field for register, names in registers_of(engine) for name, field in zip(names, register.fields, strict=True)}
+    return MappingProxyType(found)
 
 
 def command_writes(engine: str, values: Mapping[str, int]) -> list[tuple[int, int]]:

@@ -1,13 +1,14 @@
 """Writes commands as a register program. A register is written only if its value changes; the last write is END."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from cnna.compiler.plan.command import PlannedCommand
 from cnna.spec.errors import ModelError
-from cnna.spec.regmap import BY_OFFSET, CLEARED, ENGINES, GO_OFFSETS, REGISTERS, command_fields, offset, registers_of
+from cnna.spec.regmap import BY_OFFSET, CLEARED, GO_OFFSETS, command_fields, offset, registers_of
 
 
 def emit(commands: Sequence[PlannedCommand]) -> bytes:
@@ -18,31 +19,44 @@ def emit(commands: Sequence[PlannedCommand]) -> bytes:
     ModelError: a field cannot hold its value.
     """
     writes: list[tuple[int, int]] = []
-    values = {engine: {name: max(0, field.limits[0]) for name, field in command_fields(engine).items()} for engine in ENGINES}
-    # the values of a register's fields as they were last written, or as a start sets them
-    shadow: dict[str, tuple[int, ...]] = {name: (0,) * len(REGISTERS[name].fields) for name in CLEARED}
+    values: dict[str, dict[str, int]] = {}
     for command in commands:
-        known = values[command.engine]
-        _check_names(command.fields, known)
-        known.update(command.fields)
-        for register, names in registers_of(command.engine):
-            own = tuple([known[name] for name in names])
-            if shadow.get(register.name) == own:
-                continue
+        engine, fields = command.engine, command.fields
+        unknown = fields.keys() - command_fields(engine).keys()
+        assert not unknown, f"no such command fields: {', '.join(sorted(unknown))}"
+        if engine in values:
+            known = values[engine]
+            changed = {_register_numbers(engine)[name] for name, value in fields.items() if known.get(name) != value}
+            known.update(fields)
+        else:
+            known = values[engine] = {**_least(engine), **fields}
+            changed = _unlike_cleared(engine, known)
+        for register, names in [registers_of(engine)[number] for number in sorted(changed)]:
             try:
-                word = register.pack(**{field.name: value for field, value in zip(register.fields, own, strict=True)})
+                word = register.pack(**{field.name: known[name] for field, name in zip(register.fields, names, strict=True)})
             except ValueError as error:
                 raise ModelError(f"layer {command.layer}, tensor '{command.tensor}': {error}; the layer is too large") from None
-            shadow[register.name] = own
             writes.append((register.offset, word))
-        writes.append((offset(f"{command.engine.upper()}_GO"), 1))
+        writes.append((offset(f"{engine.upper()}_GO"), 1))
     writes.append((offset("END"), 1))
     return np.array(writes, "<u4").tobytes()
 
 
-def _check_names(fields: Mapping[str, int], known: Mapping[str, int]) -> None:
-    unknown = set(fields) - set(known)
-    assert not unknown, f"no such command fields: {', '.join(sorted(unknown))}"
+@cache
+def _register_numbers(engine: str) -> Mapping[str, int]:
+    """For each field of an engine's commands, the number of its register in `registers_of`."""
+    return {name: number for number, (_, names) in enumerate(registers_of(engine)) for name in names}
+
+
+def _least(engine: str) -> dict[str, int]:
+    """The least legal values of an engine's fields, none below 0."""
+    return {name: max(0, field.limits[0]) for name, field in command_fields(engine).items()}
+
+
+def _unlike_cleared(engine: str, known: Mapping[str, int]) -> set[int]:
+    """The numbers of an engine's registers without those that a start has cleared and that are to hold 0."""
+    registers = enumerate(registers_of(engine))
+    return {number for number, (register, names) in registers if register.name not in CLEARED or any(known[name] for name in names)}
 
 
 def describe_program(commands: Sequence[Mapping[str, Any]], program: bytes) -> str:

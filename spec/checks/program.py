@@ -212,9 +212,8 @@ def _tap_range(f: Fields, axis: str, size: str) -> Numbers:
     """What rows, or columns, inside of the source add to its address: int64 [commands, (least, most, whether there are none)]."""
     across = f["src_x"] if axis == "x" else f["src_row"] + f["out_width"] * f["src_x"]
     names = (f"out_{size}", f"kernel_{size}", f"first_{axis}", f"stride_{axis}", f"stride_dilation_{axis}", f"in_{size}")
-    kinds, which = np.unique(
-        np.stack([across, f[f"src_k{axis}"], *(f[name] for name in names)], axis=1), axis=0, return_inverse=True
-    )
+    rows = np.stack([across, f[f"src_k{axis}"], *(f[name] for name in names)], axis=1)
+    kinds, which = np.unique(rows, axis=0, return_inverse=True) if len(rows) > 1 else (rows, np.arange(len(rows)))
     found = np.zeros((len(kinds), 3), np.int64)
     for row, (step, tap_step, out, taps, first, stride, dilation, inside) in enumerate(kinds.tolist()):
         pixel, tap = np.arange(out)[:, None], np.arange(taps)
