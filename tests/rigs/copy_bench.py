@@ -1,11 +1,11 @@
 """A bench for copies between stream ports and DDR, with the masters that they share, on a memory that stalls at random."""
 
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
-from amaranth import Module
+from amaranth import Elaboratable, Module
 from amaranth.lib.wiring import connect
-from amaranth.sim import Simulator
 
 from cnna.hw.axi.read_master import ReadMaster
 from cnna.hw.axi.write_master import WriteArbiter, WriteMaster
@@ -14,33 +14,48 @@ from cnna.spec.config import BEAT_BYTES
 from cnna.spec.regmap import STREAM_ERRORS
 
 from .axi_memory import BusMemory, BusPace, serve_reads, serve_writes
-from .deadline import CLOCK_SECONDS, deadline
+from .replay import Replay
 
 PACES = {"fast": BusPace(latency=1), "stalled": BusPace(ready=0.3, valid=0.4, latency=5), "slow": BusPace(0.9, 0.9, latency=200)}
-DDR_BYTES, DEADLINE_CLOCKS = 0x4000, 30_000
+DDR_BYTES = 0x4000
+
+
+class Copies(Elaboratable):
+    """The copies behind the masters, and for each master one more client with priority."""
+
+    def __init__(self) -> None:
+        self.came, self.goes = StreamIn(), StreamOut()
+        self.read, self.write, self.share = ReadMaster(2, background=True), WriteMaster(), WriteArbiter()
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.came, m.submodules.goes = self.came, self.goes
+        m.submodules.read, m.submodules.write, m.submodules.share = self.read, self.write, self.share
+        connect(m, self.goes.client, self.read.clients[1])
+        connect(m, self.came.client, self.share.clients[1])
+        connect(m, self.share.master, self.write.client)
+        m.d.comb += [self.goes.response.eq(self.read.response), self.came.response.eq(self.write.response)]
+        m.d.comb += self.came.bad.eq(self.write.bad & self.share.second_done)
+        return m
+
+
+@cache
+def _simulation() -> Replay:
+    return Replay(Copies())
 
 
 @dataclass
 class CopyBench:
-    """The copies behind the masters, and for each master one more client with priority."""
+    """Copies with a memory and with the other ends of their streams."""
 
     memory: BusMemory = field(default_factory=lambda: BusMemory(DDR_BYTES))
     pace: float = 1.0  # of the streams' other ends
 
     def __post_init__(self):
-        top = Module()
-        top.submodules.came, top.submodules.goes = self.came, self.goes = StreamIn(), StreamOut()
-        top.submodules.read = self.read = ReadMaster(2, background=True)
-        top.submodules.write = self.write = WriteMaster()
-        top.submodules.share = self.share = WriteArbiter()
-        connect(top, self.goes.client, self.read.clients[1])
-        connect(top, self.came.client, self.share.clients[1])
-        connect(top, self.share.master, self.write.client)
-        top.d.comb += [self.goes.response.eq(self.read.response), self.came.response.eq(self.write.response)]
-        top.d.comb += self.came.bad.eq(self.write.bad & self.share.second_done)
-        self.reader, self.writer = self.read.clients[0], self.share.clients[0]
-        self.simulator = Simulator(top)
-        self.simulator.add_clock(CLOCK_SECONDS)
+        self.simulation = _simulation()
+        design = self.simulation.design
+        self.came, self.goes, self.read, self.write = design.came, design.goes, design.read, design.write
+        self.reader, self.writer = design.read.clients[0], design.share.clients[0]
         self.rng = np.random.default_rng(1)
 
     def run(self, *testbenches):
@@ -59,11 +74,7 @@ class CopyBench:
                 taken, offered = (0, 0) if start else (taken + came, offered + asked * beats)
                 assert offered <= taken, "a burst was offered before its beats were there"
 
-        for background in (reads, writes, deadline(DEADLINE_CLOCKS), promise):
-            self.simulator.add_testbench(background, background=True)
-        for testbench in testbenches:
-            self.simulator.add_testbench(testbench)
-        self.simulator.run()
+        self.simulation.run(*testbenches, before=(reads, writes, promise))
 
     async def start(self, ctx, copy, address, size):
         """Asks for a copy."""

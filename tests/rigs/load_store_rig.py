@@ -1,17 +1,20 @@
 """A load or store engine with its masters on a memory that stalls at random, and commands for it, for the tests of both."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-from amaranth import Module
+from amaranth import Elaboratable, Module
 from amaranth.lib.wiring import connect
-from amaranth.sim import Simulator
 
+from cnna.hw.axi.read_master import ReadMaster
+from cnna.hw.axi.write_master import WriteMaster
+from cnna.hw.dma.load import Load
+from cnna.hw.dma.store import Store
 from cnna.spec.config import BEAT_BYTES, Config, preset
 from cnna.spec.regmap import ADDRESS_BITS, command_fields
 
-from .axi_memory import BusPace
-from .deadline import CLOCK_SECONDS, deadline
+from .axi_memory import BusPace, serve_reads, serve_writes
 
 CONFIGS = (
     preset("tiny"),
@@ -23,7 +26,6 @@ SEGMENTS = (0x8000, 0x10000, 0x18000, 0x0)
 DDR_BYTES = 0x20000
 SEED = 3
 LONG_BEATS = 300
-DEADLINE_CLOCKS = 10_000
 WORDS = 4096  # of feature memory that the tests use
 
 
@@ -80,28 +82,28 @@ def lanes_taken(config, request):
     return lanes
 
 
-def bench(config, dut, masters, serve, memory, pace):
-    """A simulator of the engine with a master and memory port for each of its clients."""
-    top = Module()
-    top.submodules.dut = dut
-    buses = []
-    for port, client in enumerate(dut.clients):
-        top.submodules[f"master{port}"] = master = masters()
-        connect(top, client, master.clients[0] if hasattr(master, "clients") else master.client)
-        buses.append(master.bus)
-    simulator = Simulator(top)
-    simulator.add_clock(CLOCK_SECONDS)
+class EngineBench(Elaboratable):
+    """An engine, Load or Store, with a master for each of its clients. `buses`: the masters' AXI ports."""
 
-    async def start(ctx):
-        for number, base in enumerate(SEGMENTS):
-            ctx.set(dut.segments[number], base)
+    def __init__(self, engine: type[Load] | type[Store], config: Config) -> None:
+        self.dut = engine(config)
+        self.masters = [ReadMaster(1) if engine is Load else WriteMaster() for _ in self.dut.clients]
+        self.buses = [master.bus for master in self.masters]
+        self.serve = serve_reads if engine is Load else serve_writes
 
-    simulator.add_testbench(start)
-    simulator.add_testbench(deadline(DEADLINE_CLOCKS), background=True)
-    for port, bus in enumerate(buses):
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.dut = self.dut
+        for port, (client, master) in enumerate(zip(self.dut.clients, self.masters, strict=True)):
+            m.submodules[f"master{port}"] = master
+            connect(m, client, master.clients[0] if isinstance(master, ReadMaster) else master.client)
+        return m
 
-        async def run(ctx, bus=bus, port=port):
-            await serve(ctx, bus, memory, port)
+    def surroundings(self, memory):
+        """The processes that set the engine's segments and serve its memory ports."""
 
-        simulator.add_testbench(run, background=True)
-    return simulator
+        async def start(ctx):
+            for number, base in enumerate(SEGMENTS):
+                ctx.set(self.dut.segments[number], base)
+
+        return [start, *(partial(self.serve, bus=bus, memory=memory, seed=port) for port, bus in enumerate(self.buses))]

@@ -1,17 +1,17 @@
 """A host on a register file's AXI4-Lite port in the Amaranth simulator, for tests of registers and of program writes."""
 
+from functools import cache, partial
+
 import numpy as np
-from amaranth import DomainRenamer, Module, ResetInserter, Signal
-from amaranth.sim import Simulator
+from amaranth import DomainRenamer, Elaboratable, Module, ResetInserter, Signal
 
 from cnna.hw.control.regfile import RegFile
-from cnna.spec.config import preset
+from cnna.spec.config import Config, preset
 
-from .deadline import CLOCK_SECONDS, deadline
+from .replay import Replay
 
 CONFIG = preset("tiny")
 OKAY, SLVERR = 0, 2
-DEADLINE_CLOCKS = 60_000
 IDLE, SEQUENCER, HOST = {}, {"busy": 1, "running": 1}, {"busy": 1, "running": 1, "by_host": 1}
 
 
@@ -75,26 +75,35 @@ class Host:
             self.ctx.set(getattr(self.dut, name), state.get(name, 0))
 
 
+class ResettableRegFile(Elaboratable):
+    """A register file, and a signal that resets it."""
+
+    def __init__(self, config: Config) -> None:
+        self.dut, self.reset = RegFile(config), Signal()
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.dut = ResetInserter(self.reset)(DomainRenamer({"core": "sync"})(self.dut))
+        return m
+
+
+@cache
+def _simulation(config: Config) -> Replay:
+    return Replay(ResettableRegFile(config))
+
+
 def run(test, *watchers, config=CONFIG):
     """Runs `test(ctx, host, dut)` and background watchers against a register file."""
-    dut, top = RegFile(config), Module()
-    reset = Signal()
-    top.submodules.dut = ResetInserter(reset)(DomainRenamer({"core": "sync"})(dut))
-    simulator = Simulator(top)
-    simulator.add_clock(CLOCK_SECONDS)
+    simulation = _simulation(config)
+    dut, reset = simulation.design.dut, simulation.design.reset
 
     async def main(ctx):
         await test(ctx, Host(ctx, dut, reset), dut)
 
-    simulator.add_testbench(main)
-    simulator.add_testbench(deadline(DEADLINE_CLOCKS), background=True)
-    for watcher in watchers:
+    async def watch(ctx, watcher):
+        await watcher(ctx, dut)
 
-        async def watch(ctx, watcher=watcher):
-            await watcher(ctx, dut)
-
-        simulator.add_testbench(watch, background=True)
-    simulator.run()
+    simulation.run(main, after=[partial(watch, watcher=watcher) for watcher in watchers])
 
 
 def random_word(register, rng):

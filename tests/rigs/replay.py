@@ -13,26 +13,33 @@ Process = Callable[[SimulatorContext], Awaitable[None]]
 
 
 class Replay:
-    """Simulates a design from its reset on, each time with other processes, but with as many as the first time."""
+    """Simulates a design from its reset on, each time with other processes."""
 
     def __init__(self, design: Elaboratable) -> None:
         self.design: Any = design
         self._simulator = Simulator(design)
         self._simulator.add_clock(CLOCK_SECONDS)
         self._simulator.add_testbench(deadline(MOST_CLOCKS), background=True)
-        self._processes: Sequence[Process] = ()
+        self._slots = 0  # testbenches of the simulator, as many as the longest run had processes
+        self._playing: list[tuple[Process, bool]] = []  # the processes of this run, and whether the run waits for their ends
 
-    def run(self, process: Process, *background: Process) -> None:
-        """Simulates until `process` ends. In each clock, the processes in the background come before it, in their order."""
-        first, before, self._processes = not self._processes, len(self._processes), (*background, process)
-        assert first or len(self._processes) == before, "with another number of processes, some would not play"
-        if first:
-            for number in range(len(self._processes)):
-                self._simulator.add_testbench(partial(self._play, number), background=number < len(background))
-        else:
+    def run(self, *processes: Process, before: Sequence[Process] = (), after: Sequence[Process] = ()) -> None:
+        """Simulates until all `processes` have ended. In each clock, those `before` and `after` take their turns around them."""
+        self._playing = [(one, one_ends) for group, one_ends in ((before, False), (processes, True), (after, False)) for one in group]
+        if self._slots:
             self._simulator.reset()
+        for number in range(self._slots, len(self._playing)):
+            self._simulator.add_testbench(partial(self._play, number), background=True)
+        self._slots = max(self._slots, len(self._playing))
         while self._simulator.advance():
             pass
 
     async def _play(self, number: int, ctx: SimulatorContext) -> None:
-        await self._processes[number](ctx)
+        if number >= len(self._playing):
+            return
+        process, ends = self._playing[number]
+        if ends:
+            with ctx.critical():
+                await process(ctx)
+        else:
+            await process(ctx)

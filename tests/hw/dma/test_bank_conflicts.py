@@ -6,17 +6,15 @@ from amaranth import Cat, Module, Signal, Value
 from amaranth.lib import stream
 from amaranth.sim import Simulator
 
-from cnna.hw.axi.read_master import ReadMaster
-from cnna.hw.axi.write_master import WriteMaster
 from cnna.hw.dma.load import Load
 from cnna.hw.dma.runs import bank_conflicts
 from cnna.hw.dma.store import Store, ask_layout
 from cnna.spec.config import BEAT_BYTES, Config, preset
 from cnna.spec.regmap import command_fields
 
-from ...rigs.axi_memory import BusMemory, serve_reads, serve_writes
+from ...rigs.axi_memory import BusMemory
 from ...rigs.fields import Fields
-from ...rigs.load_store_rig import DDR_BYTES, PACES, SEED, bench, lanes_taken, send
+from ...rigs.load_store_rig import DDR_BYTES, PACES, SEED, EngineBench, lanes_taken, send
 
 SEVERAL_WORDS = Config("several", pix=4, ci=8, co=8, ports=4, regions=2, bank_words=128, ring_words=64, vector_ring_words=256)
 
@@ -50,15 +48,14 @@ def test_a_beat_waits_for_nothing_but_words_of_lower_ports(config):
 
 
 @pytest.mark.parametrize("engine", ["load", "store"])
-def test_ports_in_one_bank_go_on_one_behind_the_other(engine):
+def test_ports_in_one_bank_go_on_one_behind_the_other(replay, engine):
     """All four ports begin in one bank and walk through the banks alike. Each must wait once, not at every word."""
     config, run, taken = preset("zcu102"), 60, []
     command = dict.fromkeys(command_fields(engine), 0) | {"run": run, "runs": 4, "blocks": 1}
     command |= {"ddr_run": run * BEAT_BYTES, "fm_run": 4 * config.banks}
     memory = BusMemory(DDR_BYTES, PACES["fast"])
-    dut = Load(config) if engine == "load" else Store(config)
-    masters, serve = (lambda: ReadMaster(1), serve_reads) if engine == "load" else (WriteMaster, serve_writes)
-    simulator = bench(config, dut, masters, serve, memory, PACES["fast"])
+    simulation = replay(EngineBench, Load if engine == "load" else Store, config)
+    dut = simulation.design.dut
     request = (dut.write if engine == "load" else dut.read).request
 
     async def featmem(ctx):
@@ -73,7 +70,5 @@ def test_ports_in_one_bank_go_on_one_behind_the_other(engine):
     async def drive(ctx):
         await send(ctx, dut, [command])
 
-    simulator.add_testbench(featmem)
-    simulator.add_testbench(drive)
-    simulator.run()
+    simulation.run(featmem, drive, before=simulation.design.surroundings(memory))
     assert taken[-1][0] - taken[0][0] < run + 10

@@ -4,24 +4,23 @@ import numpy as np
 import pytest
 from amaranth.hdl import Value
 
-from cnna.hw.axi.read_master import ReadMaster
-from cnna.hw.axi.write_master import WriteMaster
 from cnna.hw.dma.load import Load
 from cnna.hw.dma.store import Store
 
-from ...rigs.axi_memory import BusMemory, serve_reads, serve_writes
+from ...rigs.axi_memory import BusMemory
 from ...rigs.fields import Fields
-from ...rigs.load_store_rig import CONFIGS, DDR_BYTES, PACES, SEED, WORDS, Traffic, bench, lanes_taken, send
+from ...rigs.load_store_rig import CONFIGS, DDR_BYTES, PACES, SEED, WORDS, EngineBench, Traffic, lanes_taken, send
 
 STANDSTILL = 400  # clocks in which feature memory takes no load, in every 1,000
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda c: c.name)
 @pytest.mark.parametrize("pace", PACES)
-def test_load_fills_feature_memory(config, pace):
+def test_load_fills_feature_memory(replay, config, pace):
     """A word of a run would miss its place, commands change their order, or `unit` come before a command's words."""
     traffic, memory = Traffic(config, SEED), BusMemory(DDR_BYTES, PACES[pace])
-    dut, words, units = Load(config), np.zeros((WORDS, config.ci), np.uint8), []
+    simulation = replay(EngineBench, Load, config)
+    dut, words, units = simulation.design.dut, np.zeros((WORDS, config.ci), np.uint8), []
     expected = words.copy()
     after = []
     for command in traffic.commands:
@@ -29,7 +28,6 @@ def test_load_fills_feature_memory(config, pace):
             data = memory.bytes[address : address + command["run"] * config.ci]
             expected[word : word + command["run"]] = data.reshape(-1, config.ci)
         after.append(expected.copy())
-    simulator = bench(config, dut, lambda: ReadMaster(1), serve_reads, memory, pace)
 
     async def featmem(ctx):
         rng, pulses = np.random.default_rng(SEED), []
@@ -63,27 +61,24 @@ def test_load_fills_feature_memory(config, pace):
         assert not ctx.get(dut.busy)
         assert ctx.get(dut.number) == len(traffic.commands)
 
-    simulator.add_testbench(featmem, background=True)
-    simulator.add_testbench(drive)
-    simulator.add_testbench(watch)
-    simulator.run()
+    simulation.run(drive, watch, before=(*simulation.design.surroundings(memory), featmem))
     assert len(units) == len(traffic.commands)
     np.testing.assert_array_equal(words, expected)
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda c: c.name)
 @pytest.mark.parametrize("pace", PACES)
-def test_store_writes_ddr(config, pace):
+def test_store_writes_ddr(replay, config, pace):
     """DDR would lack a word of a run or have another byte changed, or a unit's pulse would come before its B responses."""
     traffic, memory = Traffic(config, SEED), BusMemory(DDR_BYTES, PACES[pace])
-    dut, units, standing = Store(config), [], [0] * config.ports
+    simulation = replay(EngineBench, Store, config)
+    dut, units, standing = simulation.design.dut, [], [0] * config.ports
     words = np.random.default_rng(SEED).integers(0, 256, (1 << 13, config.ci), dtype=np.uint8)
     initial, expected, after = memory.bytes.copy(), memory.bytes.copy(), []
     for command in traffic.commands:
         for address, word in traffic.runs(command):
             expected[address : address + command["run"] * config.ci] = words[word : word + command["run"]].reshape(-1)
         after.append(expected.copy())
-    simulator = bench(config, dut, WriteMaster, serve_writes, memory, pace)
 
     async def featmem(ctx):
         rng, answers, clock = np.random.default_rng(SEED), [], 0
@@ -131,10 +126,6 @@ def test_store_writes_ddr(config, pace):
         await ctx.tick().repeat(2)
         assert not ctx.get(dut.busy)
 
-    simulator.add_testbench(promise, background=True)
-    simulator.add_testbench(featmem, background=True)
-    simulator.add_testbench(drive)
-    simulator.add_testbench(watch)
-    simulator.run()
+    simulation.run(drive, watch, before=(*simulation.design.surroundings(memory), promise, featmem))
     assert len(units) == len(traffic.commands)
     np.testing.assert_array_equal(memory.bytes, expected)

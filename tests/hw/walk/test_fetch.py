@@ -5,8 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from amaranth import Cat, Module, Signal, Value, signed
-from amaranth.sim import Simulator
+from amaranth import Cat, Elaboratable, Module, Signal, Value, signed
 
 from cnna.hw.base.ports import command_layout
 from cnna.hw.memory.feature_memory import LATENCY
@@ -83,11 +82,28 @@ def expected(config: Config, command: dict[str, int], lanes: int, window: bool) 
     return steps
 
 
+class Fetched(Elaboratable):
+    """A Fetch with its command as an engine gives it. flats: what the walk has beside the command's fields."""
+
+    def __init__(self, config: Config, window: bool) -> None:
+        self.dut, self.command, self.window = Fetch(config, config.pix, window), Signal(command_layout("conv")), window
+        self.flats = (Signal(), Signal(signed(ADDRESS_BITS)), Signal(APART_BITS))
+
+    def elaborate(self, platform):
+        m, c, walked = Module(), self.command, self.dut.command.p
+        m.submodules.dut = self.dut
+        m.d.comb += source_walk(walked, c, blocks=c.blocks, block=c.src_block, units=c.chunks, unit=0)
+        if self.window:
+            m.d.comb += Cat(walked.flat, walked.flat_unit, walked.apart).eq(Cat(self.flats))
+        return m
+
+
 class FetchBench:
-    """A Fetch, its commands as an engine gives them, and a memory that is `ready` in a share of the clocks."""
+    """A Fetch, its commands, and a memory that is `ready` in a share of the clocks."""
 
     def __init__(
         self,
+        replay,
         config: Config,
         commands: list[dict[str, int]],
         ready: float = 1,
@@ -97,26 +113,15 @@ class FetchBench:
     ):
         self.config, self.commands, self.ready, self.take = config, commands, ready, take
         self.rng = np.random.default_rng(len(commands))
-        self.dut, self.command, self.window = Fetch(config, config.pix, window), Signal(command_layout("conv")), window
-        self.flats = (Signal(), Signal(signed(ADDRESS_BITS)), Signal(APART_BITS))
+        self.simulation, self.window = replay(Fetched, config, window), window
+        self.dut, self.command, self.flats = (getattr(self.simulation.design, name) for name in ("dut", "command", "flats"))
         self.permits = sum(command["chunks"] for command in commands) if permits is None else permits
         self.requests, self.answers, self.clocks = 0, [], []
         self.wanted = [step for command in commands for step in expected(config, command, config.pix, window)]
 
     def run(self) -> list[dict]:
         """The answers to all commands."""
-        m, c = Module(), self.command
-        m.submodules.dut = self.dut
-        m.d.comb += source_walk(self.dut.command.p, c, blocks=c.blocks, block=c.src_block, units=c.chunks, unit=0)
-        if self.window:
-            walk = self.dut.command.p
-            m.d.comb += Cat(walk.flat, walk.flat_unit, walk.apart).eq(Cat(self.flats))
-        sim = Simulator(m)
-        sim.add_clock(1e-6)
-        for process in (self._command, self._permit, self._memory):
-            sim.add_testbench(process, background=True)
-        sim.add_testbench(self._collect)
-        sim.run()
+        self.simulation.run(self._collect, before=(self._command, self._permit, self._memory))
         return self.answers
 
     async def _command(self, ctx) -> None:
@@ -179,7 +184,7 @@ class FetchBench:
 @pytest.mark.parametrize(("ready", "take"), [(1, 1), (0.5, 1), (0.8, 0.3)])
 @pytest.mark.parametrize("config", [TINY, ODD], ids=lambda config: config.name)
 @pytest.mark.parametrize("window", [False, True])
-def test_words_equal_the_formulas(config, ready, take, window, seed):
+def test_words_equal_the_formulas(replay, config, ready, take, window, seed):
     """An address, flag or padding would be wrong, or a word be lost when memory or engine hold it up.
 
     The word of a flat tap goes to every lane; a walk without flat taps must not notice what it would be. Lanes would take each
@@ -189,28 +194,28 @@ def test_words_equal_the_formulas(config, ready, take, window, seed):
     commands = [random_command(rng) for _ in range(6 if window else 4)]
     if window:
         commands += [windowed(random_command(rng), config, rng) for _ in range(6)]
-    bench = FetchBench(config, commands, ready, take, window=window)
+    bench = FetchBench(replay, config, commands, ready, take, window=window)
     for number, (step, want) in enumerate(zip(bench.run(), bench.wanted, strict=True)):
         assert step == want, f"step {number}"
 
 
 @pytest.mark.parametrize("apart", [None, 0, 1, 2])
-def test_a_step_a_clock(apart, seed):
+def test_a_step_a_clock(replay, apart, seed):
     """Fewer groups would be under way than feature memory's latency asks for, or there would be a gap between groups or units."""
     command = random_command(np.random.default_rng(seed)) | {"out_width": 9, "chunks": 3, "flat": 0}
     if apart:
         command |= {"apart": apart, "kernel_width": 5, "src_kx": 1, "src_x": apart, "src_row": 0, "src_image": 0}
         command |= {"stride_dilation_x": 1, "stride_x": apart}
-    bench = FetchBench(TINY, [command], window=apart is not None)
+    bench = FetchBench(replay, TINY, [command], window=apart is not None)
     bench.run()
     assert set(np.diff(bench.clocks)) == {1}
 
 
 @pytest.mark.parametrize("permits", [0, 2])
-def test_no_unit_without_permit(permits, seed):
+def test_no_unit_without_permit(replay, permits, seed):
     """Words would be read before the words that they depend on are written."""
     command = random_command(np.random.default_rng(seed)) | {"chunks": 3}
-    bench = FetchBench(TINY, [command], permits=permits)
+    bench = FetchBench(replay, TINY, [command], permits=permits)
     steps = bench.run()
     assert steps == bench.wanted[: len(bench.wanted) // 3 * permits]
     assert bench.requests == len(steps)

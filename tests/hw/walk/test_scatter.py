@@ -92,7 +92,7 @@ class ScatterBench:
     def run(self) -> None:
         """Runs until everything is read back."""
         commands = (partial(self._command, port=walker.command) for walker in (self.scatter, self.fetch))
-        self.simulation.run(self._watch, *commands, self._words, self._others)
+        self.simulation.run(self._watch, before=(*commands, self._words, self._others))
 
     async def _command(self, ctx, port) -> None:
         ctx.set(self.dut.command, self.command)

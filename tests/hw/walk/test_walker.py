@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 import pytest
 from amaranth.hdl import Value
-from amaranth.sim import Simulator
 
 from cnna.hw.walk.decks import Decks
 from cnna.hw.walk.walk import walk_layout
@@ -108,11 +107,17 @@ def expected(walk: WalkCommand, lanes: int, decks: Decks = Decks.NONE) -> list[d
     return steps
 
 
+def walker(lanes: int, decks: Decks) -> Walker:
+    """A walker that can do everything."""
+    return Walker(lanes, window=True, cut=True, decks=decks)
+
+
 def run(
-    walks: list[WalkCommand], lanes: int, ready: float, permit: float, seed: int, decks: Decks = Decks.NONE
+    replay, walks: list[WalkCommand], lanes: int, ready: float, permit: float, seed: int, decks: Decks = Decks.NONE
 ) -> tuple[list[dict], list[int]]:
     """The steps that were taken, and the clock of each. `ready`, `permit`: shares of clocks in which they are offered."""
-    dut, rng, steps, clocks = Walker(lanes, window=True, cut=True, decks=decks), np.random.default_rng(seed), [], []
+    simulation, rng, steps, clocks = replay(walker, lanes, decks), np.random.default_rng(seed), [], []
+    dut = simulation.design
     total = sum(len(expected(walk, lanes)) for walk in walks)
 
     async def command(ctx):
@@ -156,11 +161,7 @@ def run(
             _, _, valid = await ctx.tick().sample(dut.step.valid)
             assert not valid, "a step too many"
 
-    sim = Simulator(dut)
-    sim.add_clock(1e-6)
-    for process in (command, permits, take):
-        sim.add_testbench(process, background=process is not take)
-    sim.run()
+    simulation.run(take, before=(command, permits))
     return steps, clocks
 
 
@@ -190,18 +191,18 @@ def random_walk(rng: np.random.Generator) -> WalkCommand:
 
 @pytest.mark.parametrize(("ready", "permit"), [(1, 1), (0.6, 1), (0.9, 0.05)])
 @pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16])
-def test_steps_equal_the_formulas(lanes, ready, permit, seed):
+def test_steps_equal_the_formulas(replay, lanes, ready, permit, seed):
     """A wrap, mask, flag, order or limit would be wrong, or a step be lost where the walk is held up."""
     rng = np.random.default_rng([seed, lanes])
     walks = [random_walk(rng) for _ in range(12)]
-    steps, _ = run(walks, lanes, ready, permit, seed)
+    steps, _ = run(replay, walks, lanes, ready, permit, seed)
     wanted = [step for walk in walks for step in expected(walk, lanes)]
     for number, (step, want) in enumerate(zip(steps, wanted, strict=True)):
         assert step == want, f"step {number}"
 
 
 @pytest.mark.parametrize("decks", [Decks.BLOCKS, Decks.UNITS])
-def test_blocks_lie_in_two_decks_by_turns(decks, seed):
+def test_blocks_lie_in_two_decks_by_turns(replay, decks, seed):
     """With depth 2, a block's words would be looked for in the wrong deck, or in the set before or behind."""
     rng = np.random.default_rng([seed, 77])
     walks = [random_walk(rng) for _ in range(20)]
@@ -210,7 +211,7 @@ def test_blocks_lie_in_two_decks_by_turns(decks, seed):
         walks = [dataclasses.replace(walk, blocks=1) for walk in walks]  # a unit is a block
     else:  # planes have no taps
         walks = [dataclasses.replace(walk, kernel_width=1, kernel_height=1, flat=0, apart=0) for walk in walks]
-    steps, _ = run(walks, 4, 0.8, 0.7, seed, decks)
+    steps, _ = run(replay, walks, 4, 0.8, 0.7, seed, decks)
     wanted = [step for walk in walks for step in expected(walk, 4, decks)]
     for number, (step, want) in enumerate(zip(steps, wanted, strict=True)):
         assert step == want, f"step {number}"
@@ -219,15 +220,15 @@ def test_blocks_lie_in_two_decks_by_turns(decks, seed):
 @pytest.mark.parametrize(
     "walk", [WalkCommand(width=7, height=5, images=3, units=4), WalkCommand(width=9, kernel_width=3, kernel_height=2, units=3)]
 )
-def test_a_step_every_clock(walk):
+def test_a_step_every_clock(replay, walk):
     """There would be a bubble between steps, groups or units."""
-    _, clocks = run([walk], lanes=4, ready=1, permit=1, seed=0)
+    _, clocks = run(replay, [walk], lanes=4, ready=1, permit=1, seed=0)
     assert clocks[0] <= 4 + SETUP_CLOCKS
     assert np.diff(clocks).max(initial=1) == 1
 
 
-def test_the_next_command_is_planned_meanwhile():
+def test_the_next_command_is_planned_meanwhile(replay):
     """The set-up of a command would wait for the walk before it."""
     walk = WalkCommand(width=6, height=6)
-    _, clocks = run([walk, walk, walk], lanes=2, ready=1, permit=1, seed=0)
+    _, clocks = run(replay, [walk, walk, walk], lanes=2, ready=1, permit=1, seed=0)
     assert np.diff(clocks).max() <= 4
