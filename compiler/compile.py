@@ -149,7 +149,10 @@ def fastest_plan(lowered: Lowered, config: Config, name: str) -> tuple[Plan, Seq
 
     If there is only one, or the predictor would take too long, it is the first one, without spans.
     """
-    plans = finalists(lowered, config, name)
+    unlike: dict[bytes, Plan] = {}
+    for plan in finalists(lowered, config, name):  # another order or bands may make the same program
+        unlike.setdefault(plan.program, plan)
+    plans = list(unlike.values())
     if len(plans) == 1 or plans[0].clocks > PREDICTED_CLOCKS:
         return plans[0], None
     predicted = [(plan, predicted_spans(plan.program, config)) for plan in plans]

@@ -84,6 +84,17 @@ def finalists(lowered: Lowered, config: Config, name: str) -> list[Plan]:
     return [first, *(made for made in others if made.clocks <= first.clocks * CLOSE)]
 
 
+@dataclass(frozen=True)
+class _Planned:
+    """A program, and what it was made from: commands without their waits, `plain`, and the sizes of the segments."""
+
+    plain: list[PlannedCommand]
+    segments: Mapping[str, int]
+    commands: list[PlannedCommand]
+    program: bytes
+    clocks: int
+
+
 @dataclass(eq=False)
 class _Search:
     """The plans that have been made so far. streams: offsets in `constants`."""
@@ -96,6 +107,7 @@ class _Search:
     found: list[Plan] = field(default_factory=list)
     refused: list[ModelError] = field(default_factory=list)
     streamed: dict[frozenset[Kernel], set[str]] = field(default_factory=dict)  # `streamed_ports` of kernels in any order
+    planned: list[_Planned] = field(default_factory=list)
 
     @cached_property
     def in_other_order(self) -> Lowered:
@@ -124,9 +136,18 @@ class _Search:
         allocation = allocate(cut_up, self.config, self.name, way.apart, bands, self.streamed[kernels])
         streams = {(kernel, part): self.streams[cut_up.kernels[kernel].parts[part].stream] for kernel, part in stream_keys(cut_up)}
         plain = schedule(PlanContext(cut_up, allocation, streams, self.config))
-        commands = add_waits(plain, allocation.segments, self.config)
-        program = emit(commands)
-        clocks = cost.total_cycles(cost.timeline(program, self.config))
+        made = self._programmed(plain, allocation.segments)
         apart = replace(cut_up, kernels=tuple(own for kernel in cut_up.kernels for own in one_by_one(kernel)))
         tilings = dict(zip(cut_up.kernels, allocation.tilings, strict=True))
-        return Plan(apart, allocation, tilings, commands, program, self.constants, way, clocks)
+        return Plan(apart, allocation, tilings, made.commands, made.program, self.constants, way, made.clocks)
+
+    def _programmed(self, plain: list[PlannedCommand], segments: Mapping[str, int]) -> _Planned:
+        """The program of commands without their waits. Ways that differ may have the same commands, so it is made once."""
+        for made in self.planned:
+            if made.plain == plain and made.segments == segments:
+                return made
+        commands = add_waits(plain, segments, self.config)
+        program = emit(commands)
+        made = _Planned(plain, segments, commands, program, cost.total_cycles(cost.timeline(program, self.config)))
+        self.planned.append(made)
+        return made
