@@ -25,7 +25,8 @@ class Replay:
 
     def run(self, *processes: Process, before: Sequence[Process] = (), after: Sequence[Process] = ()) -> None:
         """Simulates until all `processes` have ended. In each clock, those `before` and `after` take their turns around them."""
-        self._playing = [(one, one_ends) for group, one_ends in ((before, False), (processes, True), (after, False)) for one in group]
+        groups = ((before, False), (processes, True), (after, False))
+        self._playing = [(process, ends) for group, ends in groups for process in group]
         if self._slots:
             self._simulator.reset()
         for number in range(self._slots, len(self._playing)):
