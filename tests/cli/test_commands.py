@@ -13,11 +13,9 @@ import numpy as np
 import onnx
 import pytest
 
-from cnna.cli import report
 from cnna.cli.main import main
 from cnna.spec.config import preset
 from cnna.spec.ddr import PLANNED, ROADS
-from cnna.spec.errors import DataError
 
 SAMPLES = 3
 FIGURES = {  # of R.json, for a run that counted no clocks
@@ -187,30 +185,6 @@ def test_configurations_are_refused_by_name(folder: Path, capsys: pytest.Capture
     assert main(["compile", str(folder / "q.onnx"), "--config", "large", "-o", str(folder / "no.cnna")]) == 2
     assert preset("tiny").name in capsys.readouterr().err
     assert not (folder / "no.cnna").exists()
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"cycles": "many"}, 'cycles is "many"'),
-        ({"cycles": True}, "cycles is true"),
-        ({"cycles": -1}, "cycles is -1"),
-        ({"batch": [1]}, r"batch is \[1\]"),
-        ({"device": None}, "device is null"),
-        ({"stalls": {"weights": []}}, "stalls is"),
-        ({"layers": {}}, "no list of layers"),
-        ({"layers": [1]}, "no list of layers"),
-        ({"layers": [{"name": "conv", "cycles": {}}]}, r"layers\[0\].cycles is {}"),
-        ({"layers": [{"mac_utilization": float("nan")}]}, r"layers\[0\].mac_utilization is NaN"),
-        ({"layers": [{"stalls": 3}]}, r"layers\[0\].stalls is 3"),
-    ],
-)
-def test_measured_figures_of_another_kind_are_one_line(tmp_path: Path, change: dict[str, Any], said: str) -> None:
-    """A file that was edited, or belongs to another program, would end in an internal error."""
-    path = tmp_path / "r.json"
-    path.write_text(json.dumps({"config": "tiny", "device": "rtl", "batch": 1, "cycles": None, "layers": [], **change}))
-    with pytest.raises(DataError, match=f"r.json: .*{said}.*`cnna run --json`"):
-        report.read_measured(path)
 
 
 def test_a_report_predicts_for_the_memory_of_the_run(folder: Path) -> None:

@@ -1,6 +1,5 @@
 """A .cnna file is read back whole, or refused with one line: never loaded in part, never a traceback."""
 
-import json
 import zipfile
 from dataclasses import replace
 
@@ -14,48 +13,8 @@ from cnna.spec.ddr import PL, PLANNED, DdrSpeed
 from cnna.spec.errors import ArtifactError
 from cnna.spec.regmap import VERSION
 
-from ..host.hand_made import cpu_entry, requantised_copy, with_cpu
-
-
-@pytest.fixture
-def artifact():
-    """An artifact with an entry in each of its lists and a batch of 2; its model and tail are never run here."""
-    node = {"name": "s", "op": "Softmax", "inputs": ["y"], "outputs": ["z"], "attributes": {}, "constants": {}}
-    values = {"preprocess": {"scale": 1.0, "mean": [0.0], "std": [1.0]}}
-    made = requantised_copy(**values, model_inputs=[{"name": "x", "shape": [6, 3, None], "dtype": "float32"}])
-    return with_cpu(replace(made, model=b"onnx"), b"tail", node)
-
-
-def repack(path, change, digest=True):
-    """Rewrites a file's members through `change(dict)`; the manifest's digest follows unless told otherwise."""
-    with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    change(members)
-    if digest:
-        members[files.DIGEST] = files.digest_of(members[files.MANIFEST]).encode()
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in members.items():
-            archive.writestr(name, data)
-
-
-def edit(**changes):
-    """A change of manifest entries for `repack`."""
-
-    def change(members):
-        members[files.MANIFEST] = json.dumps({**json.loads(members[files.MANIFEST]), **changes}).encode()
-
-    return change
-
-
-def of_program(**changes):
-    """A change of entries of the program's piece, for `repack`."""
-
-    def change(members):
-        manifest = json.loads(members[files.MANIFEST])
-        manifest["pieces"][0] |= changes
-        members[files.MANIFEST] = json.dumps(manifest).encode()
-
-    return change
+from ..host.hand_made import cpu_entry
+from .changed_artifact import edit, of_program, repack
 
 
 def with_program(artifact, **changes):
@@ -169,45 +128,6 @@ def test_a_port_beyond_its_segment_is_refused(artifact, tmp_path):
     with pytest.raises(ArtifactError, match="beyond its segment"):
         save(with_program(artifact, inputs=[port]), tmp_path / "m")
     assert not list(tmp_path.iterdir())
-
-
-def older(members, schema):
-    """The file as schemas 1 to 4 had it: a program with a head and a tail around it."""
-    manifest = json.loads(members[files.MANIFEST])
-    program, tail = manifest.pop("pieces")
-    del manifest["cpu_macs"], program["kind"]
-    manifest |= {**program, "cpu_head": [], "cpu_tail": tail["operators"], "schema": schema}
-    names = {"piece0.program.bin": "program.bin", "piece0.constants.bin": "constants.bin", "piece1.onnx": "tail.onnx"}
-    for new, old in names.items():
-        members[old], manifest["members"][old] = members.pop(new), manifest["members"].pop(new)
-    members[files.MANIFEST] = json.dumps(manifest).encode()
-
-
-def test_the_schema_before_pieces_is_read(artifact, tmp_path):
-    """A file of last year would have to be compiled again, and its model may be lost."""
-    save(artifact, tmp_path / "m.cnna")
-    repack(tmp_path / "m.cnna", lambda members: older(members, 4))
-    back = load(tmp_path / "m.cnna")
-    assert (back.pieces, back.model) == (artifact.pieces, artifact.model)
-    save(back, tmp_path / "again.cnna")
-    assert load(tmp_path / "again.cnna").pieces == artifact.pieces
-
-
-def test_the_oldest_schema_is_read(artifact, tmp_path):
-    """Its ports have no folds, so inputs are packed as they are. For clocks it has only an estimate."""
-    save(artifact, tmp_path / "m.cnna")
-
-    def oldest(members):
-        older(members, files.OLDEST)
-        manifest = json.loads(members[files.MANIFEST])
-        for entry in (manifest, *manifest["commands"]):
-            del entry["predicted"]
-        members[files.MANIFEST] = json.dumps(manifest).encode()
-
-    repack(tmp_path / "m.cnna", oldest)
-    back = load(tmp_path / "m.cnna")
-    assert back.program.program == artifact.program.program
-    assert (back.predicted_for, back.predicted_clocks()) == (PLANNED, artifact.predicted_clocks())
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from cnna.spec.config import preset
 from cnna.spec.preprocess import Preprocess
 
 from ...compiler.written import images, written
-from ..emulated_board import EmulatedBoard
 
 GATED = """g (float[N,3,8,8] x) => (float[N,8,8,8] y, float[N,4] z) {
     a = Conv <pads=[1,1,1,1]> (x, w) s = Sin (a) b = Mul (a, s)
@@ -35,13 +34,6 @@ def gated() -> tuple[Artifact, bytes]:
     model = written(GATED, WEIGHTS)
     quantised, _ = quantise(model, images(model, 8))
     return compile_model(quantised, preset("tiny"), batch=2), quantised.SerializeToString()
-
-
-@pytest.fixture
-def board():
-    with_memory = EmulatedBoard()
-    yield with_memory
-    assert not with_memory.buffers, "a test has left memory allocated"
 
 
 def answers(model: bytes, x: np.ndarray) -> dict[str, np.ndarray]:

@@ -7,15 +7,8 @@ from cnna.host.model.board_model import BoardModel
 from cnna.spec.errors import RunError, TimedOutError
 from cnna.spec.regmap import REGISTERS, offset
 
-from ..emulated_board import STANDING, EmulatedBoard
+from ..emulated_board import STANDING
 from ..hand_made import expected, failing, requantised_copy, samples
-
-
-@pytest.fixture
-def board():
-    with_memory = EmulatedBoard()
-    yield with_memory
-    assert not with_memory.buffers, "a test has left memory allocated"
 
 
 def test_an_exception_in_the_middle_leaves_the_accelerator_idle(board):

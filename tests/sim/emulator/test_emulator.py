@@ -5,15 +5,11 @@ import pytest
 
 from cnna.sim.emulator.emulator import EmulatorDevice
 from cnna.spec import arith
-from cnna.spec.config import Config, preset
+from cnna.spec.config import preset
 from cnna.spec.errors import RunError
 from cnna.spec.regmap import ERRORS, REGISTERS, VECTOR_OPS, offset
 
-from ..programs import Program, from_words, pack_params, stripes, to_words
-
-ODD = Config("odd", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=512, ring_words=200, vector_ring_words=264)
-CONFIGS = [preset("tiny"), ODD, preset("zcu102")]
-SRC, DST, RES = 16, 6000, 9000  # feature words
+from ..programs import CONFIGS, DST, RES, Program, pack_params, plane, run, source_members, stripes, to_words
 
 
 def window_sum(x, weights, stride, pads, dilation, zero):
@@ -30,57 +26,6 @@ def window_sum(x, weights, stride, pads, dilation, zero):
             part = padded[:, :, y : y + (ho - 1) * stride + 1 : stride, z : z + (wo - 1) * stride + 1 : stride]
             total = total + np.einsum("nchw,oc->nohw", part, weights[:, :, ky, kx].astype(np.int64))
     return total
-
-
-def source_members(height, width, out, images, kernel, stride, pads, dilation, words_image, pad):
-    """Members of a dense source walk, [images][blocks][height * width] words from SRC on."""
-    ho, wo = out
-    row = stride * width - wo * stride
-    return {
-        "src": (SRC - pads[0] * width - pads[1]) & 0xFFFFF,
-        "src_x": stride,
-        "src_row": row,
-        "src_image": words_image - ho * stride * width,
-        "src_kx": dilation,
-        "src_ky": dilation * width,
-        "src_block": height * width,
-        "out_width": wo,
-        "out_height": ho,
-        "images": images,
-        "kernel_width": kernel[1],
-        "kernel_height": kernel[0],
-        "first_x": -pads[1],
-        "first_y": -pads[0],
-        "stride_x": stride,
-        "stride_y": stride,
-        "stride_dilation_x": dilation,
-        "stride_dilation_y": dilation,
-        "in_width": width,
-        "in_height": height,
-        "pad": pad,
-    }
-
-
-def run(device, program, constants=b"", x=None):
-    """Plays a program with `constants` in segment 0 and words x in feature memory from SRC on."""
-    if x is not None:
-        device.state.features[SRC : SRC + x.size // device.config.ci] = x.view(np.uint8).reshape(-1, device.config.ci)
-    program.write("END", 1)
-    base, segment = device.allocate(len(program.bytes())), device.allocate(max(1, len(constants)))
-    device.store(base, program.bytes())
-    device.store(segment, constants)
-    for name, address in (("PROG_BASE", base), ("SEG_CONSTANT", segment)):
-        device.write(offset(f"{name}_LO"), address & 0xFFFFFFFF)
-        device.write(offset(f"{name}_HI"), address >> 32)
-    device.write(offset("PROG_COUNT"), len(program.writes))
-    device.write(offset("CTRL"), 1)
-    device.wait()
-
-
-def plane(device, start, images, blocks, size, channels):
-    """A dense plane of feature memory as [images, channels, H, W]."""
-    words = device.state.features[start : start + images * blocks * size[0] * size[1]].view(np.int8)
-    return from_words(words.reshape(images, blocks, -1, device.config.ci), channels, *size)
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda c: c.name)

@@ -11,8 +11,7 @@ from cnna.spec.config import preset
 from cnna.spec.errors import RunError
 from cnna.spec.regmap import SEGMENTS, VECTOR_OPS, offset
 
-from ..programs import Program, pack_params, to_words
-from .test_emulator import CONFIGS, DST, plane, run, source_members
+from ..programs import CONFIGS, DST, Program, pack_params, plane, run, source_members, to_words
 
 TINY = preset("tiny")
 SIZE, BLOCKS = (5, 7), 2

@@ -16,8 +16,7 @@ from cnna.spec.errors import RunError
 from cnna.spec.regmap import SEGMENTS, VECTOR_OPS, offset
 
 from ...rigs.engine_cases import Cases
-from ..programs import Program
-from .test_emulator import ODD, run
+from ..programs import ODD, Program, run
 
 TINY = preset("tiny")
 SEGMENT_BYTES = dict.fromkeys(SEGMENTS, 1 << 20)
