@@ -27,19 +27,6 @@ def test_the_watchdog_counts_clocks_without_progress(clocks):
     run(test)
 
 
-def test_a_watchdog_of_zero_never_bites():
-    """Long quiet work would be stopped although the host asked for no watchdog."""
-
-    async def test(ctx, control, faults):
-        ctx.set(faults.watchdog, 0)
-        await pulse(ctx, control.start)
-        await ctx.tick().repeat(300)
-        assert ctx.get(control.running)
-        assert not ctx.get(faults.error)
-
-    run(test)
-
-
 @pytest.mark.parametrize("clocks", [1, 2, 50])
 def test_a_run_limit_stops_what_goes_on(clocks):
     """A program whose beats go on for ever would never stop, or one would stop too soon, or because of the time of the one
@@ -85,11 +72,14 @@ def test_a_run_limit_that_passes_between_programs_stops_none():
     run(test)
 
 
-def test_a_run_limit_of_zero_is_none():
-    """A program without a limit would be stopped."""
+@pytest.mark.parametrize("progress", [0, 1], ids=["quiet", "busy"])
+def test_limits_of_zero_are_none(progress):
+    """Long quiet work, or a long program, would be stopped although the host asked for no limit."""
 
     async def test(ctx, control, faults):
-        ctx.set(faults.progress, 1)
+        ctx.set(faults.watchdog, 0)
+        ctx.set(faults.run_limit, 0)
+        ctx.set(faults.progress, progress)
         await pulse(ctx, control.start)
         await ctx.tick().repeat(300)
         assert ctx.get(control.running)
