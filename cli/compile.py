@@ -12,7 +12,7 @@ from cnna.spec.artifact import Artifact, CpuPiece, save
 from cnna.spec.end_to_end import EndToEnd, end_to_end
 from cnna.spec.errors import about_model
 from cnna.spec.files import make_folder
-from cnna.spec.manifest import ACCELERATOR, CpuEntry
+from cnna.spec.manifest import ACCELERATOR, CpuEntry, pieces_text
 
 OUTPUTS = ("output",)
 
@@ -104,8 +104,7 @@ def say_cpu(figures: dict[str, Any], cpu: list[CpuEntry]) -> None:
     """Says what runs on the CPU; on standard error too if it multiplies there, which the user may not expect."""
     count = figures["pieces"].count(ACCELERATOR)
     needs = "numpy is enough for it" if figures["numpy_suffices"] else "it needs onnxruntime"
-    pieces = f"{count} piece{'s' * (count != 1)} on the accelerator, {len(cpu)} on the CPU"
-    print(f"{pieces}, where {needs} and {figures['cpu_seconds'] * 1e3:.2g} ms an image are predicted")
+    print(f"{pieces_text(figures['pieces'])}, where {needs} and {figures['cpu_seconds'] * 1e3:.2g} ms an image are predicted")
     print(f"on the CPU: {counted(figures['cpu_operators'])}")
     if figures["cpu_macs"]:
         share = figures["cpu_macs"] / (figures["cpu_macs"] + figures["macs"])

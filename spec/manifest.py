@@ -3,7 +3,7 @@
 Each `TypedDict` declares an entry once, for mypy and for `misfit` (`json_kinds`). Boards use this module.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Annotated, Any, Final, Literal, TypedDict
 
@@ -19,6 +19,12 @@ CPU: Final = "cpu"
 PREDICTED_SINCE = 3  # the first schema that stores the predictor's clocks
 PIECES = 5  # the first schema in which a model is a list of pieces; before, it was a program between a head and a tail
 TRACED = 4  # the first schema in which the compiler traces the batch to each output; before, it was taken for the first axis
+
+
+def pieces_text(kinds: Sequence[str]) -> str:
+    """The numbers of pieces of each kind, for users: `2 pieces on the accelerator, 1 on the CPU`."""
+    count, cpu = kinds.count(ACCELERATOR), kinds.count(CPU)
+    return f"{count} piece{'s' * (count != 1)} on the accelerator, {cpu} on the CPU"
 
 
 def _is_span(value: Any) -> bool:

@@ -37,9 +37,9 @@ Say = Callable[[str], None]
 class Explanation:
     """What will happen to a model.
 
-    assumed: whether ranges were assumed, because the model is not quantised. pieces: in the order in which they run. macs,
-    cpu_macs: of one image, on the accelerator and on the CPU. speed: None if the model cannot be compiled; `problems` then says
-    why.
+    assumed: whether ranges were assumed, because the model is not quantised. pieces: in the order in which they run.
+    operators: of each piece, those that the CPU runs. macs, cpu_macs: of one image, on the accelerator and on the CPU. speed: None
+    if the model cannot be compiled; `problems` then says why.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Explanation:
     batch: int
     assumed: bool
     pieces: tuple[str, ...]
+    operators: tuple[tuple[str, ...], ...]
     rows: tuple[Row, ...]
     macs: int
     cpu_macs: int
@@ -115,6 +116,7 @@ def explain(model: ModelProto, config: Config, say: Say | None = None, batch: in
         batch,
         found.model is not model,
         tuple(piece.kind for piece in pieces),
+        tuple(_cpu_operators(entry) for entry in entries),
         tuple(rows(origins(model, found.rewritten, found.whole, reasons), facts)),
         _macs(pieces, ACCELERATOR),
         _macs(pieces, CPU),
@@ -122,6 +124,10 @@ def explain(model: ModelProto, config: Config, say: Say | None = None, batch: in
         end_to_end(whole, clocks, config.clock_mhz, batch) if can else None,
         (*found.problems, *problems),
     )
+
+
+def _cpu_operators(entry: PieceEntry | None) -> tuple[str, ...]:
+    return tuple(node["op"] for node in entry["operators"]) if entry is not None and entry["kind"] == CPU else ()
 
 
 def _macs(pieces: Sequence[Piece], kind: str) -> int:

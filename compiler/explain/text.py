@@ -2,10 +2,10 @@
 
 from cnna.compiler.explain.explain import Explanation
 from cnna.compiler.explain.rows import CONSTANT, Row
-from cnna.spec.manifest import ACCELERATOR, CPU
+from cnna.spec.manifest import ACCELERATOR, CPU, pieces_text
 
 HEADS = ("node", "operator", "where", "MACs", "time")
-LISTED = 6  # pieces that are named one by one
+LISTED = 3  # nodes that are named one by one
 LONGEST = 40  # letters of a name; the end of a longer name says more than its beginning
 
 
@@ -63,7 +63,8 @@ def summary(found: Explanation, model: str, default: bool) -> list[str]:
     lines = [
         f"{model} on {found.config.name}{chosen}, {many}"
         + ("; its ranges are assumed, which changes neither places nor clocks" if found.assumed else ""),
-        f"{_many(len(found.rows), 'node')}: {', '.join(sides)}{f', {folded} constant' if folded else ''}; in {pieces(found)}",
+        f"{_many(len(found.rows), 'node')}: {', '.join(sides)}{f', {folded} constant' if folded else ''}; "
+        f"{pieces_text(found.pieces)}{_parts(found)}",
         f"{found.mac_share:.1%} of {found.macs + found.cpu_macs:,} MACs are on the accelerator{_time_share(found)}",
     ]
     if found.speed is not None:
@@ -71,11 +72,18 @@ def summary(found: Explanation, model: str, default: bool) -> list[str]:
     return [*lines, *(f"cnna compile will refuse it: {problem}" for problem in found.problems)]
 
 
-def pieces(found: Explanation) -> str:
-    """The number of pieces, and their order."""
-    count = len(found.pieces)
-    order = ", ".join(found.pieces) if count <= LISTED else f"{found.pieces[0]} and {found.pieces[1]} in turn"
-    return f"{_many(count, 'piece')}: {order}"
+def _parts(found: Explanation) -> str:
+    """What pieces on the CPU are for that have no node of their own, but parts of nodes that run on the accelerator."""
+    own = {row.piece for row in found.rows}
+    bare = [number for number, kind in enumerate(found.pieces) if kind == CPU and number not in own]
+    if not bare:
+        return ""
+    names = [f"'{row.name}'" for row in found.rows if set(row.also) & set(bare)]
+    more = f" and {len(names) - LISTED} others" if len(names) > LISTED else ""
+    operators = ", ".join(dict.fromkeys(name for number in bare for name in found.operators[number]))
+    some = "" if len(bare) == found.pieces.count(CPU) else f", {len(bare)} of them"
+    what = "a part" if len(names) == 1 else "parts"
+    return f"{some} for {what} of {', '.join(names[:LISTED])}{more}{f' ({operators})' if operators else ''}"
 
 
 def _many(count: int, what: str) -> str:

@@ -45,6 +45,15 @@ def test_explain_compile_and_report_have_one_figure(tmp_path: Path, capsys: pyte
     assert [node["side"] for node in found["explain"]["nodes"]] == ["accelerator", "cpu"]
 
 
+def test_the_tutorial_shows_what_is_printed(tmp_path: Path, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Somebody's first command would answer otherwise than the page says, or than `compile` counts pieces."""
+    assert main(["models", "digits", "-o", str(tmp_path / "digits.onnx")]) == 0
+    capsys.readouterr()
+    assert main(["explain", str(tmp_path / "digits.onnx"), "--config", "tiny"]) == 0
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if "nodes: " in line)
+    assert f"\n{line}\n" in (root / "docs" / "tutorials" / "first-run.md").read_text()
+
+
 def test_a_report_of_the_cpu_alone(tmp_path: Path) -> None:
     """It has no clocks to divide by, and no engine to draw."""
     model = _model(tmp_path / "m.onnx", "[act] y = Sin (x)", channels=3)

@@ -10,6 +10,7 @@ from onnxruntime.quantization import QuantFormat
 from cnna.compiler.compile import compile_model
 from cnna.compiler.explain.explain import Explanation, explain
 from cnna.compiler.explain.rows import CONSTANT, REFUSED
+from cnna.compiler.explain.text import summary
 from cnna.compiler.frontend.node_names import source_of
 from cnna.compiler.frontend.onnx_import import load_model
 from cnna.compiler.frontend.pieces.support import STEP_MAX
@@ -125,6 +126,19 @@ def test_a_change_of_shape_is_no_call_of_onnxruntime():
     assert flat.pieces == soft.pieces == (ACCELERATOR, CPU)
     assert flat.speed.cpu_seconds < NODE_SECONDS < PIECE_SECONDS < soft.speed.cpu_seconds
     assert flat.speed.fps > 1.5 * soft.speed.fps
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("flat", "0 on the CPU, 0 refused; 1 piece on the accelerator, 1 on the CPU for a part of 'fc' (Reshape)"),
+        ("residual", "1 on the CPU, 0 refused; 1 piece on the accelerator, 1 on the CPU"),
+    ],
+)
+def test_a_piece_of_the_cpu_without_nodes_says_what_it_is_for(name, said):
+    """The line would name a piece on the CPU after it has said that nothing runs there."""
+    (line,) = (line for line in summary(explain(network(name), TINY), "m.onnx", False) if "nodes: " in line)
+    assert line.endswith(said)
 
 
 def test_reasons_and_rewrites_of_a_gate():
