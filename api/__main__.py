@@ -2,6 +2,6 @@
 
 import sys
 
-from cnna.cli.main import main
+from cnna.cli.program import main
 
 sys.exit(main())

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+import tomllib
 
 from cnna.cli.exit_signals import AfterImports, ended_in_order, until_signal
 
@@ -46,6 +47,24 @@ def test_a_command_is_ended_by_it(tmp_path: Path, where: str, number: signal.Sig
         child.send_signal(number)
         _, err = child.communicate(timeout=30)
     assert (child.returncode, err) == (code, said)
+
+
+@pytest.mark.parametrize("start", ["-m cnna", "-c import cnna.cli.program as program; program.main()"])
+def test_a_command_is_ended_before_it_has_begun(tmp_path: Path, start: str) -> None:
+    """A user who has typed the wrong command and stops it at once would see a traceback of our imports."""
+    began = tmp_path / "began"
+    (tmp_path / "argparse.py").write_text(SWALLOWING.format(began=str(began), seconds=30))  # what `main` imports first
+    flag, text = start.split(" ", 1)
+    with subprocess.Popen([sys.executable, flag, text, "doctor"], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as child:
+        until(began.exists, "the import has not begun")
+        child.send_signal(signal.SIGINT)
+        _, err = child.communicate(timeout=30)
+    assert (child.returncode, err) == (130, "cnna: interrupted\n")
+
+
+def test_the_shell_starts_what_sets_the_handler_first(root: Path) -> None:
+    """The command would import all of `main` before anything catches Ctrl-C."""
+    assert tomllib.loads((root / "pyproject.toml").read_text())["project"]["scripts"]["cnna"] == "cnna.cli.program:main"
 
 
 def test_the_virtual_board_is_ended_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
