@@ -20,7 +20,7 @@ DDR_FIGURES = DdrSpeed._fields  # the entries of `ddr` in a run's figures
 
 
 def configuration(text: str) -> Config:
-    """The configuration that the text describes, named after its changes. UserError: there is none; says what is legal."""
+    """The configuration that the text describes, named after what it changes. UserError: there is none; says what is legal."""
     name, *changes = text.split(",")
     try:
         base = preset(name)
@@ -31,9 +31,10 @@ def configuration(text: str) -> Config:
             if key not in legal or key in values or not value.isdecimal():
                 raise UserError(f"--config {text}: {change!r} is no change; one is PARAMETER=NUMBER, of {', '.join(legal)}")
             values[key] = int(value)
-        if not values:
+        changed = {key: value for key, value in values.items() if value != legal[key]}
+        if not changed:
             return base
-        return replace(base, name="-".join([name, *(f"{key}{value}" for key, value in values.items())]), **values)
+        return replace(base, name="-".join([name, *(f"{key}{value}" for key, value in changed.items())]), **changed)
     except ConfigError as error:
         raise UserError(f"--config: {error}") from None
 

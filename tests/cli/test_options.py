@@ -74,3 +74,11 @@ def test_what_is_no_shape(text: str) -> None:
     """There must be one line with an example; int() would say `invalid literal`."""
     with pytest.raises(UserError, match="as in images:1,3,640,640"):
         shapes_given(text)
+
+
+def test_a_change_that_changes_nothing_is_none() -> None:
+    """`tiny,pix=2` would be another configuration than `tiny`, and refuse its artifacts."""
+    tiny = preset("tiny")
+    assert configuration(f"tiny,pix={tiny.pix}") == tiny
+    text = f"tiny,pix={tiny.pix},bank_words={2 * tiny.bank_words},ports={tiny.ports}"
+    assert configuration(text) == configuration(f"tiny,bank_words={2 * tiny.bank_words}")
