@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from cnna.cli.main import Outcome
+from cnna.cli.options import add_library_option, chart_library
 from cnna.spec.files import read_bytes, write_text
 
 OUTPUTS = ("html",)
@@ -15,6 +16,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("first", type=Path, metavar="A.json", help=about)
     parser.add_argument("second", type=Path, metavar="B.json", help="the same of another run, configuration or model")
     parser.add_argument("--html", type=Path, metavar="F", help="write a page with a bar for each layer's difference")
+    add_library_option(parser)
 
 
 def run(args: argparse.Namespace) -> Outcome:
@@ -25,8 +27,5 @@ def run(args: argparse.Namespace) -> Outcome:
     found = compare.compared(*sides)
     print(compare.text(found))
     if args.html:
-        from cnna.compiler.report.vega import library
-        from cnna.sim.rtl.cache import default_cache, private
-
-        write_text(args.html, compare.html(found, library(private(default_cache()))))
+        write_text(args.html, compare.html(found, chart_library(args.cache)))
     return Outcome(found, written=(args.html,) if args.html else ())

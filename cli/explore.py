@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from cnna.cli.main import Outcome
-from cnna.cli.options import add_ddr_options, add_shape_option, configuration, given_ddr, given_shapes, predicted_ddr
+from cnna.cli.options import (
+    add_ddr_options,
+    add_library_option,
+    add_shape_option,
+    chart_library,
+    configuration,
+    given_ddr,
+    given_shapes,
+    predicted_ddr,
+)
 from cnna.cli.progress import Progress
 from cnna.spec.errors import UserError, about_model
 from cnna.spec.files import write_text, writing
@@ -31,6 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--png", type=Path, metavar="F", help="write a picture: speed over DSPs, or with --layer clocks over DDR bytes"
     )
     parser.add_argument("--html", type=Path, metavar="F", help="write a page with linked plots; a click copies a configuration")
+    add_library_option(parser)
     add_shape_option(parser)
     add_ddr_options(parser)
 
@@ -54,6 +64,7 @@ def run(args: argparse.Namespace) -> Outcome:
         raise UserError(f"--config {args.config} needs --layer; without it, explore compares configurations itself")
     from cnna.compiler.explore import explore
 
+    drawing = chart_library(args.cache) if args.html else ""  # before minutes of work
     configs = explore.configurations(args.dsp, args.bram)
     with about_model(args.model):
         name, graphs = _graphs(args)
@@ -75,10 +86,8 @@ def run(args: argparse.Namespace) -> Outcome:
             picture(name, points, (args.dsp, args.bram), file)
     if args.html:
         from cnna.compiler.explore.page import html
-        from cnna.compiler.report.vega import library
-        from cnna.sim.rtl.cache import default_cache, private
 
-        write_text(args.html, html(name, points, (args.dsp, args.bram), library(private(default_cache()))))
+        write_text(args.html, html(name, points, (args.dsp, args.bram), drawing))
     budget = {"name": name, "dsp48e2": args.dsp, "bram36": args.bram, "refused": refused, "ddr": memory.entry()}
     explored = [{**point.figures(), "pareto": point in best} for point in points]
     return Outcome({**budget, "points": explored}, written=tuple(path for path in (args.png, args.html) if path))

@@ -7,6 +7,7 @@
 import argparse
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from cnna.spec.config import Config, ConfigError, as_dict, preset
@@ -37,6 +38,20 @@ def configuration(text: str) -> Config:
         return replace(base, name="-".join([name, *(f"{key}{value}" for key, value in changed.items())]), **changed)
     except ConfigError as error:
         raise UserError(f"--config: {error}") from None
+
+
+def add_library_option(parser: argparse.ArgumentParser) -> None:
+    """Adds `--cache` to a command whose page has charts."""
+    text = "where the JavaScript of the page's charts is kept (default: the user's cache folder)"
+    parser.add_argument("--cache", type=Path, metavar="DIR", help=text)
+
+
+def chart_library(cache: Path | None) -> str:
+    """The JavaScript that draws a page's charts. UserError: the folder cannot be used. ToolError: its package is missing."""
+    from cnna.compiler.report.vega import library
+    from cnna.sim.rtl.cache import default_cache, private
+
+    return library(private(cache or default_cache()))
 
 
 def add_batch_option(parser: argparse.ArgumentParser) -> None:

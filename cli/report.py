@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from cnna.cli.main import Outcome
-from cnna.cli.options import add_ddr_options, add_road_options, given_ddr, named_road, predicted_ddr
+from cnna.cli.options import (
+    add_ddr_options,
+    add_library_option,
+    add_road_options,
+    chart_library,
+    given_ddr,
+    named_road,
+    predicted_ddr,
+)
 from cnna.spec.artifact import load
 from cnna.spec.errors import DataError
 from cnna.spec.files import read_bytes, write_text, writing
@@ -27,6 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--html", type=Path, metavar="F", help="write a page")
     parser.add_argument("--png", type=Path, metavar="F", help="write a picture of engines over time, layers' clocks and roofline")
     parser.add_argument("--trace", type=Path, metavar="F", help="write the engines' timeline, for chrome://tracing or Perfetto")
+    add_library_option(parser)
     add_ddr_options(parser)
     add_road_options(parser, None)
 
@@ -47,10 +56,8 @@ def run(args: argparse.Namespace) -> Outcome:
     print(table(figures))
     if args.html:
         from cnna.compiler.report.html import html
-        from cnna.compiler.report.vega import library
-        from cnna.sim.rtl.cache import default_cache, private
 
-        write_text(args.html, html(figures, library(private(default_cache()))))
+        write_text(args.html, html(figures, chart_library(args.cache)))
     if args.png:
         from cnna.compiler.report.picture import picture
 
