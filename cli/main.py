@@ -23,6 +23,7 @@ from typing import Any, NoReturn
 
 from cnna.cli import completion
 from cnna.cli.exit_signals import ended_in_order
+from cnna.cli.progress import clear_line
 from cnna.spec.errors import CnnaError, ToolError, UserError
 from cnna.spec.files import check_outputs, write_text
 
@@ -77,7 +78,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with ended_in_order():
             return _run(arguments)
+    except SystemExit:  # a signal, or a mistake in the options
+        clear_line()
+        raise
     except KeyboardInterrupt:
+        clear_line()
         print("cnna: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # as in `cnna report M.cnna | head`: the reader has gone, which is its right
@@ -190,6 +195,7 @@ def _missing(missing: ImportError) -> Exception:
 
 def _say(error: BaseException, exit_code: int, debug: bool, before: str = "", after: str = "") -> int:
     """Prints an error as one line, with its traceback before it if `debug` asks for that."""
+    clear_line()
     if debug:
         traceback.print_exception(error)
     print(f"cnna: {before}{' '.join(str(error).split())}{after}", file=sys.stderr)

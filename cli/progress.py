@@ -70,6 +70,12 @@ def line(what: str, done: int, total: int, seconds: float, width: int = 1000) ->
     return (what if len(what) <= room else what[: max(room - 3, 0)].rstrip() + "...") + known
 
 
+def clear_line() -> None:
+    """Removes the line that a counter has left because the work has failed, so that the error does not stand behind it."""
+    if sys.stderr.isatty():
+        print(CLEAR, end="", file=sys.stderr, flush=True)
+
+
 def counter(what: str) -> Callable[[int, int], None] | None:
     """A printer of how many samples are done, for a terminal only; the last call removes the line."""
     if not sys.stderr.isatty():

@@ -229,7 +229,7 @@ def _print_figures(figures: dict[str, Any], samples: int) -> None:
     line = f"{samples} sample{'s' * (samples != 1)} on {figures['device']} ({figures['config']}) in {figures['wall_seconds']:.1f} s"
     if figures["cycles"]:
         line += (
-            f"; {figures['cycles']:,.0f} cycles for a batch of {figures['batch']}, "
+            f"; {figures['cycles']:,.0f} clocks for a batch of {figures['batch']}, "
             f"MAC utilisation {figures['mac_utilization']:.1%}, {figures['fps_at_300mhz']:,.0f} fps at 300 MHz"
         )
     print(line)

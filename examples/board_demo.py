@@ -71,7 +71,7 @@ def demo() -> None:
     for figure in ("cycles", "ddr_read_bytes", "ddr_write_bytes"):
         if found[figure] != wanted[figure]:
             raise RunError(f"{figure}: {found[figure]} on the board, {wanted[figure]} in a direct simulation")
-    print(f"cycles on the board == cycles of a direct simulation: {found['cycles']:,} an image")
+    print(f"clocks on the board == clocks of a direct simulation: {found['cycles']:,} an image")
 
 
 def play(notebook: Path, environment: dict[str, str]) -> None:

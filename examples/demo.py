@@ -100,7 +100,7 @@ def show(images: Images, classes: NDArray[np.int64], answers: NDArray[np.int64])
 
 def table(figures: dict[str, Any]) -> None:
     """Prints one line for each layer and one for the whole network, for one image."""
-    print(f"{'layer':16} {'engine':8} {'MACs':>9} {'cycles':>8} {'utilisation':>11} {'DDR read':>9} {'written':>8}")
+    print(f"{'layer':16} {'engine':8} {'MACs':>9} {'clocks':>8} {'utilisation':>11} {'DDR read':>9} {'written':>8}")
     for layer in [*figures["layers"], {**figures, "name": "all", "engine": ""}]:
         used = f"{layer['mac_utilization']:.1%}" if layer["macs"] and layer["mac_utilization"] else "-"
         print(

@@ -19,4 +19,4 @@ if find_spec("pynq"):  # Python 3.13 has no pynq yet
         assert done.returncode == 0, done.stdout + done.stderr
         assert f"board == reference: 1 output, {10 * board_demo.IMAGES} elements" in done.stdout
         assert re.search(rf"notebook .*1_classify.ipynb: right: \d of {board_demo.IMAGES}", done.stdout)
-        assert re.search(r"cycles on the board == cycles of a direct simulation: [\d,]+ an image", done.stdout)
+        assert re.search(r"clocks on the board == clocks of a direct simulation: [\d,]+ an image", done.stdout)

@@ -80,9 +80,9 @@ def _plot(values: Sequence[dict[str, Any]], field: str, title: str, colour: str)
                     "type": "quantitative",
                     "axis": {"title": "images a second at 300 MHz, predicted", "format": ",d"},
                 },
-                "stroke": {"field": colour, "type": "quantitative", "scale": {"scheme": "viridis"}, "legend": {"orient": "top"}},
+                "stroke": {"field": colour, "type": "quantitative", "legend": {"orient": "top", "title": colour.upper()}},
                 "fill": {
-                    "condition": {"test": "datum.best", "field": colour, "type": "quantitative", "scale": {"scheme": "viridis"}},
+                    "condition": {"test": "datum.best", "field": colour, "type": "quantitative"},
                     "value": "transparent",
                     "legend": None,
                 },

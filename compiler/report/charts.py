@@ -26,11 +26,23 @@ CAUSE_COLOURS = {
     "residual": "#c77dba",
     "token": "#e9c46a",
 }
+RAMPS = {  # viridis without the end that is nearest to the page's colour; `report.js` takes the one of the reader's system
+    "light": ("#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80"),
+    "dark": ("#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#fde725"),
+}
 FADED = 0.15  # opacity of other layers while one is chosen
 SHADES = (1.0, 0.65)  # opacity of odd and even layers
 LANE = 20  # height of an engine's row in pixels
 MEMORY_HEIGHT, BYTES_HEIGHT, ROOFLINE_HEIGHT = 190, 130, 420
-_CLOCKS = {"format": ",d", "title": "clocks", "labelOverlap": True, "labelSeparation": 12, "tickMinStep": 1}  # the horizontal axis
+LABEL = 40  # pixels from the end of the axis within which a number would be cut off: there it ends with the axis
+_CLOCKS = {  # the horizontal axis
+    "format": ",d",
+    "title": "clocks",
+    "tickMinStep": 1,
+    "labelOverlap": True,
+    "labelSeparation": 12,
+    "labelFlush": LABEL,
+}
 NAMES = 118  # width of the names left of a chart, so that charts over time stand exactly below each other
 
 
@@ -65,7 +77,7 @@ def engines(found: Figures) -> Spec:
         "encoding": {
             **_clocks(found),
             "y": {"field": "row", "type": "nominal", "sort": rows, "scale": {"domain": rows}, **_axis(None)},
-            "color": _colour("engine", ENGINE_COLOURS),
+            "color": _colour("engine", ENGINE_COLOURS, "engine"),
             "opacity": _opacity(),
             "tooltip": _tips("layer", "name", "engine", "begin", "end", "clocks"),
         },
@@ -114,6 +126,7 @@ def ddr(found: Figures) -> Spec:
             span = {"begin": entry["begin"], "end": entry["end"]}
             values.append({"engine": engine, **span, "bytes": amount, "low": top, "high": top + amount})
             top += amount
+    colours = {name: ENGINE_COLOURS[name] for name in ENGINES if name in found["ddr"][0]["bytes"]}
     bars = {
         "data": {"values": [value for value in values if value["bytes"]]},
         "params": [_zoom()],
@@ -122,7 +135,7 @@ def ddr(found: Figures) -> Spec:
             **_clocks(found),
             "y": {"field": "low", "type": "quantitative", **_axis()},
             "y2": {"field": "high"},
-            "color": _colour("engine", {name: ENGINE_COLOURS[name] for name in ENGINES if name in found["ddr"][0]["bytes"]}),
+            "color": _colour("engine", colours, "for the engine"),
             "tooltip": _tips("engine", "bytes", "begin", "end"),
         },
     }
@@ -148,6 +161,7 @@ def array(found: Figures) -> Spec:
         if found[kind] and found[kind]["array"]
         for place, (cause, clocks) in enumerate(found[kind]["array"].items())
     ]
+    colours = {value["cause"]: CAUSE_COLOURS[value["cause"]] for value in values}
     return {
         "data": {"values": values},
         "height": 2 * LANE * len({value["kind"] for value in values}),
@@ -155,7 +169,7 @@ def array(found: Figures) -> Spec:
         "encoding": {
             "x": {"field": "clocks", "type": "quantitative", "stack": "zero", "axis": _CLOCKS},
             "y": {"field": "kind", "type": "nominal", "sort": list(KINDS), **_axis(None)},
-            "color": _colour("cause", {value["cause"]: CAUSE_COLOURS[value["cause"]] for value in values}),
+            "color": _colour("cause", colours, "what the array does or waits for"),
             "order": {"field": "order"},
             "tooltip": [*_tips("kind", "cause", "clocks"), {"field": "share", "format": ".1%"}],
         },
@@ -199,8 +213,8 @@ def roofline(found: Figures) -> Spec:
         "mark": {"type": "point", "size": 60, "strokeWidth": 1.8},
         "encoding": {
             **place,
-            "shape": {"field": "engine", "type": "nominal", "legend": {"orient": "top", "title": None}},
-            "color": _colour("kind", {kind: KIND_COLOURS[kind] for kind in KINDS if found[kind]}),
+            "shape": {"field": "engine", "type": "nominal", "legend": _legend("engine of the layer")},
+            "color": _colour("kind", {kind: KIND_COLOURS[kind] for kind in KINDS if found[kind]}, "figures"),
             "opacity": _opacity(),
             "tooltip": [*_tips("layer", "name", "kind", "engine"), *_numbers({"x": "MACs a byte", "y": "MACs a clock"})],
         },
@@ -237,9 +251,13 @@ def _axis(form: str | None = ",d") -> Spec:
     return {"title": None, "axis": {**axis, "format": form} if form else axis}
 
 
-def _colour(field: str, colours: Spec) -> Spec:
+def _colour(field: str, colours: Spec, title: str) -> Spec:
     scale = {"domain": list(colours), "range": list(colours.values())}
-    return {"field": field, "type": "nominal", "scale": scale, "legend": {"orient": "top", "title": None}}
+    return {"field": field, "type": "nominal", "scale": scale, "legend": _legend(title)}
+
+
+def _legend(title: str) -> Spec:
+    return {"orient": "top", "title": title, "titleOrient": "left"}
 
 
 def _opacity() -> Spec:

@@ -10,7 +10,7 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from cnna.compiler.report.charts import charts
+from cnna.compiler.report.charts import RAMPS, charts
 from cnna.compiler.report.page import CHARTS, Style, page
 from cnna.compiler.report.report import Figures, for_ddr
 from cnna.compiler.report.table import WORDS, cell, stalls_text
@@ -114,7 +114,7 @@ def script(drawn: Mapping[str, Any], library: str) -> str:
     """The elements that draw charts in the places of their names. library: the JavaScript that defines `vegaEmbed`."""
     own = files("cnna.compiler.report").joinpath("report.js").read_text(encoding="utf-8")
     data = json.dumps(drawn, separators=(",", ":")).replace("<", "\\u003c")
-    return f"<script>\n{library}\n</script>\n<script>\nconst charts = {data};\n{own}\n</script>"
+    return f"<script>\n{library}\n</script>\n<script>\nconst charts = {data}, ramps = {json.dumps(RAMPS)};\n{own}\n</script>"
 
 
 def _places(drawn: Mapping[str, Any]) -> str:

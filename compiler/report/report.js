@@ -1,4 +1,4 @@
-// The report's page: draws the charts, joins them, and sorts the table. `html.py` puts this behind Vega and `const charts = {...}`.
+// The report's page: draws the charts, joins them, and sorts the table. `html.py` puts this behind Vega and `const charts = {...}, ramps = {...}`.
 "use strict";
 
 const views = {};
@@ -8,6 +8,7 @@ const look = {
   background: null, font: "system-ui, sans-serif", view: { stroke: line },
   axis: { labelColor: ink, titleColor: ink, gridColor: line, domainColor: line, tickColor: line, titleFontWeight: "normal" },
   legend: { labelColor: ink, titleColor: ink }, text: { color: ink },
+  range: { ramp: ramps[dark ? "dark" : "light"] },
 };
 
 function problem(error) {

@@ -66,7 +66,7 @@ def _total_line(found: Figures, kind: str) -> str:
     total, by = found[kind], f" ({found['device']})" if kind == "measured" else for_ddr(found)
     parts = []
     if total["cycles"]:
-        parts += [f"{total['cycles']:,.0f} cycles", f"{total['mac_utilization']:.1%} of the array"]
+        parts += [f"{total['cycles']:,.0f} clocks", f"{total['mac_utilization']:.1%} of the array"]
         parts.append(f"{total['fps_at_300mhz']:,.1f} images a second at 300 MHz")
     if total["fps_end_to_end"] is not None:
         parts.append(f"{total['fps_end_to_end']:,.1f} from end to end")

@@ -1,11 +1,15 @@
 """Progress: a line on a terminal after some seconds, and nothing elsewhere."""
 
+import argparse
 import sys
+from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 
-from cnna.cli import progress
+from cnna.cli import main, progress
 from cnna.cli.progress import CLEAR, Progress, counter, line
+from cnna.spec.errors import UserError
 
 
 def open_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,6 +56,28 @@ def test_a_counter_ends_by_itself(capsys: pytest.CaptureFixture[str], monkeypatc
     said = capsys.readouterr().err
     assert said.startswith(f"{CLEAR}calibrating: 1 of 3")
     assert said.endswith(CLEAR)
+
+
+@pytest.mark.parametrize("error", [UserError("no such class"), KeyboardInterrupt(), SystemExit(143)])
+def test_a_counter_whose_work_fails_leaves_nothing(
+    error: BaseException, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error would stand behind the counted samples, on the same line."""
+    open_terminal(monkeypatch)
+
+    def fail(args: argparse.Namespace) -> None:
+        count = counter("calibrating")
+        assert count
+        count(1, 3)
+        raise error
+
+    command = SimpleNamespace(configure=lambda parser: None, run=fail)
+    monkeypatch.setattr(main, "importlib", SimpleNamespace(import_module=lambda name: command))
+    with suppress(SystemExit):
+        main.main(["doctor"])
+    said = capsys.readouterr().err
+    assert said.startswith(f"{CLEAR}calibrating: 1 of 3")
+    assert said.rpartition(CLEAR)[2] in ("", "cnna: no such class\n", "cnna: interrupted\n")
 
 
 def test_a_quick_step_and_a_file_get_nothing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,14 @@
 """The charts draw every layer, as long as its clocks."""
 
 import json
+import re
 
 import pytest
 
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.report import report
-from cnna.compiler.report.charts import charts, joined
+from cnna.compiler.report.charts import RAMPS, charts, joined
+from cnna.compiler.report.page import Style, page
 from cnna.spec.config import preset
 
 from ... import networks
@@ -55,3 +57,34 @@ def test_the_bytes_of_engines_stand_on_each_other(found):
         assert bar["low"] == pytest.approx(tops.get(bar["begin"], 0.0))
         tops[bar["begin"]] = bar["high"]
     assert max(tops.values()) == pytest.approx(max(sum(entry["bytes"].values()) for entry in found["ddr"]))
+
+
+def test_legends_have_titles_in_words(found):
+    """`kind` or nothing at all would stand over colours that a reader has to guess."""
+    text = json.dumps(charts(found))
+    titles = {"engine", "for the engine", "what the array does or waits for"}
+    assert titles | {"engine of the layer", "figures"} <= set(re.findall(r'"title": "([^"]*)"', text))
+    assert '"orient": "top", "title": null' not in text
+
+
+def test_the_last_number_of_the_clocks_ends_with_the_axis(found):
+    """It would be cut off where the axis ends just behind it, as at 10,500 of 10,548."""
+    for name in ("engines", "memory"):
+        assert charts(found)[name]["encoding"]["x"]["axis"]["labelFlush"] >= 4 * len("1,000,000")  # pixels: half of a long number
+
+
+@pytest.mark.parametrize("mode", RAMPS)
+def test_every_colour_of_a_ramp_can_be_seen(mode):
+    """The darkest dots of an exploration would not be seen on a dark page, the lightest not on a light one."""
+    values = re.findall(r"--page: (#\w+)", page("", Style("", "", "", ""), ""))
+    back = dict(zip(("light", "dark"), (value if len(value) == 7 else "#ffffff" for value in values), strict=True))[mode]
+    for colour in RAMPS[mode]:
+        light, dark = sorted((luminance(colour), luminance(back)), reverse=True)
+        assert (light + 0.05) / (dark + 0.05) > 2.5, colour
+
+
+def luminance(colour):
+    """The relative luminance that WCAG defines."""
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
