@@ -212,6 +212,7 @@ def _layers(
                 "name": node.name,
                 "op": type(node.op).__name__,
                 "engine": engine,
+                "inputs": list(node.inputs),
                 "output": node.output,
                 "macs": macs_of(graph, node) * batch,
                 "node_names": [node.name],

@@ -137,7 +137,11 @@ class PreprocessEntry(_MaybePictured):
     std: list[float]
 
 
-class LayerWork(TypedDict):
+class _MaybeRead(TypedDict, total=False):
+    inputs: list[str]  # the tensors that it reads; older files lack it
+
+
+class LayerWork(_MaybeRead):
     """What a node of the graph does. macs and bytes: of a batch."""
 
     name: str

@@ -5,14 +5,13 @@ Colours are CSS classes of the page. A box says all about its node when pointed 
 
 from collections.abc import Sequence
 from html import escape
-from itertools import pairwise
 
 from onnx import ModelProto
 
 from cnna.compiler.explain.explain import Explanation
-from cnna.compiler.explain.layout import Edge, Layout, Spot, layered
 from cnna.compiler.explain.rows import CONSTANT, Row
 from cnna.compiler.explain.text import cost, where, why
+from cnna.compiler.report.layout import Edge, Layout, Spot, layered, path
 from cnna.spec.manifest import ACCELERATOR
 
 # Sizes of a node's box, of a node folded into another, of an input or output.
@@ -58,7 +57,7 @@ class _Drawing:
         """The line of a tensor. It is marked if the tensor goes to or comes from the accelerator."""
         source, target = (self._place(box) for box in edge)
         kind = "line" if source == target else "line cross"
-        return f'<path class="{kind}" d="{_path(points)}"/>'
+        return f'<path class="{kind}" d="{path(points)}"/>'
 
     def _place(self, box: int) -> int | None:
         """The piece of the accelerator that a box belongs to; None if it is on the host."""
@@ -96,18 +95,6 @@ def _end(name: str, centre: Spot) -> str:
     box = f'<rect class="end" x="{left:.1f}" y="{top:.1f}" width="{width}" height="{height}" rx="10"/>'
     shown = name if len(name) <= LETTERS[width] else f"{name[: LETTERS[width] - 1]}…"
     return f"<g><title>{escape(name)}</title>{box}{_text(centre[0], centre[1] + 4, shown, 'chip')}</g>"
-
-
-def _path(points: Sequence[Spot]) -> str:
-    """A path that is straight through ranks and curved between them."""
-    words = [f"M{points[0][0]:.1f} {points[0][1]:.1f}"]
-    for (x, y), (to_x, to_y) in pairwise(points):
-        middle = (y + to_y) / 2
-        if abs(x - to_x) < 0.5:
-            words.append(f"L{to_x:.1f} {to_y:.1f}")
-        else:
-            words.append(f"C{x:.1f} {middle:.1f} {to_x:.1f} {middle:.1f} {to_x:.1f} {to_y:.1f}")
-    return "".join(words)
 
 
 def _text(x: float, y: float, words: str, kind: str) -> str:

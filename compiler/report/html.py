@@ -10,7 +10,8 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from cnna.compiler.report.charts import RAMPS, charts
+from cnna.compiler.report.charts import ENGINE_COLOURS, RAMPS, charts
+from cnna.compiler.report.graph import OTHER, drawing
 from cnna.compiler.report.page import CHARTS, Style, page
 from cnna.compiler.report.report import Figures, for_ddr
 from cnna.compiler.report.table import WORDS, cell, stalls_text
@@ -30,6 +31,12 @@ table.layers td.name { max-width: 14rem; overflow: hidden; text-overflow: ellips
 table.layers td.stalls { white-space: normal; min-width: 7rem }
 td.bars i { display: block; height: .45rem; border-radius: 2px; background: var(--predicted); margin: 1px 0 }
 td.bars i.measured, p.key i.measured { background: var(--measured) }
+.graph { overflow: auto; max-height: 80vh; border: 1px solid var(--line); border-radius: 4px }
+.graph svg { display: block; margin: 0 auto } .graph g[data-layer] { cursor: pointer }
+.graph text { fill: var(--ink); font: 11px system-ui, sans-serif } .graph text.op { font-size: 12px; font-weight: 600 }
+.graph text.end { text-anchor: middle } .graph rect { stroke: var(--dim); stroke-width: .7 }
+.graph rect:not(.engine) { fill: var(--soft) } .graph g.chosen rect:not(.engine) { fill: var(--chosen) }
+.graph .line { fill: none; stroke: var(--dim); stroke-width: 1.2 }
 p.key i { display: inline-block; width: 1rem; height: .6rem; border-radius: 2px; background: var(--predicted);
   margin: 0 .3rem 0 1rem }""",
 )
@@ -48,7 +55,7 @@ $over_time
 <p>Each layer that multiplies; point at one for its name. A layer above the memory's roof had its weights fetched while the one
 before it ran.</p>
 <div class="wide"><div class="chart" id="roofline"></div></div>
-<h2>Engines</h2>
+$graph<h2>Engines</h2>
 <div class="wide"><table>
 $engines
 </table></div>
@@ -102,6 +109,7 @@ def html(found: Figures, library: str) -> str:
         totals=_totals(found),
         began=_BEGAN if found["timeline"]["measured"] else "",
         over_time=_places(drawn),
+        graph=_graph(found),
         engines=_engines(found),
         key='<i class="measured"></i>measured' if measured else "",
         layers=_layers(found),
@@ -124,6 +132,16 @@ def _places(drawn: Mapping[str, Any]) -> str:
         for name, heading in _OVER_TIME.items()
         if name in drawn
     )
+
+
+def _graph(found: Figures) -> str:
+    """The section of the network's graph; empty for older artifacts, which do not say what their layers read."""
+    if not found["graph"]:
+        return ""
+    engines = {box["engine"]: ENGINE_COLOURS.get(box["engine"], OTHER) for box in found["graph"]["boxes"] if box["engine"]}
+    key = "".join(f'<i style="background: {colour}"></i>{escape(engine)}' for engine, colour in engines.items())
+    text = "A click on a box marks its layer in the charts and in the table. Colours:"
+    return f'<h2>Graph</h2>\n<p class="key">{text}{key}</p>\n<div class="graph" id="graph">\n{drawing(found["graph"])}\n</div>\n'
 
 
 def _totals(found: Figures) -> str:

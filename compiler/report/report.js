@@ -1,7 +1,7 @@
 // The report's page: draws the charts, joins them, and sorts the table. `html.py` puts this behind Vega and `const charts = {...}, ramps = {...}`.
 "use strict";
 
-const views = {};
+const views = {}, boxes = document.querySelectorAll("#graph g[data-layer]");
 const dark = matchMedia("(prefers-color-scheme: dark)").matches;
 const ink = dark ? "#e4e8ec" : "#1d2329", line = dark ? "#363d45" : "#d8dde3";
 const look = {
@@ -36,6 +36,7 @@ function choose(layer, scroll) {
   const before = document.querySelector("table.layers tr.chosen");
   if (before && Number(before.dataset.layer) === layer) layer = 0;
   if (before) before.classList.remove("chosen");
+  for (const box of boxes) box.classList.toggle("chosen", layer !== 0 && Number(box.dataset.layer) === layer);
   for (const view of Object.values(views)) view.signal("chosen", layer).runAsync();
   const row = document.querySelector(`table.layers tr[data-layer="${layer}"]`);
   if (!row) return;
@@ -82,6 +83,7 @@ async function draw() {
   for (const row of document.querySelectorAll("table.layers tbody tr")) {
     row.addEventListener("click", () => choose(Number(row.dataset.layer), false));
   }
+  for (const box of boxes) box.addEventListener("click", () => choose(Number(box.dataset.layer), false));
   for (const head of document.querySelectorAll("table.layers th.sorts")) head.addEventListener("click", () => sortBy(head));
   document.body.dataset.drawn = "all";
 }

@@ -9,6 +9,7 @@ from typing import Any
 from cnna.compiler.cost.cost import ddr_bytes
 from cnna.compiler.cost.engine_steps import command_steps
 from cnna.compiler.predict.timeline import Bar, busy, in_a_row, last_clock, layer_clocks, measured_bars, predicted_bars
+from cnna.compiler.report.network import network
 from cnna.compiler.report.over_time import ddr_over_time, memory_over_time
 from cnna.spec.artifact import Artifact
 from cnna.spec.commands import commands
@@ -65,6 +66,7 @@ def figures(artifact: Artifact, measured: Mapping[str, Any] | None = None, memor
         "measured": _measured(manifest, run, config.macs) if run.get("cycles") else None,
         "engines": _engines(artifact, bars),
         "layers": layers,
+        "graph": network(artifact),
         "timeline": {kind: found and [_bar(bar) for bar in found] for kind, found in bars.items()},
         "feature_words": config.deck_words,
         "memory": memory_over_time(artifact, bars["predicted"] or []),

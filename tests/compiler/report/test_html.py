@@ -29,6 +29,9 @@ const until = setInterval(async () => {
   document.body.dataset.first = document.querySelector("table.layers tbody tr").dataset.layer;
   document.querySelector('table.layers tr[data-layer="2"]').click();
   document.body.dataset.chosen = views.roofline.signal("chosen");
+  document.querySelector('#graph g[data-layer="3"]').dispatchEvent(new MouseEvent("click", { bubbles: true }));
+  const marked = [...document.querySelectorAll("#graph g.chosen, table.layers tr.chosen")].map((one) => one.dataset.layer);
+  document.body.dataset.boxed = [views.roofline.signal("chosen"), views.engines.signal("chosen"), ...marked].join(" ");
   document.body.dataset.used = "all";
 }, 50);
 </script>"""
@@ -77,9 +80,9 @@ def test_a_browser_draws_all_charts_and_they_follow_each_other(found, tmp_path):
     done = subprocess.run([BROWSER, *options, path.as_uri()], capture_output=True, text=True, timeout=120, check=True)
     assert "CONSOLE" not in done.stderr
     body = done.stdout[done.stdout.index("<body") :]
-    data = dict(re.findall(r'data-(drawn|used|shown|first|chosen)="([^"]*)"', body[: body.index(">")]))
+    data = dict(re.findall(r'data-(drawn|used|shown|first|chosen|boxed)="([^"]*)"', body[: body.index(">")]))
     smallest = min(range(len(found["layers"])), key=lambda number: found["layers"][number]["macs"]) + 1
-    assert data == {"drawn": "all", "used": "all", "shown": "[100,200]", "first": str(smallest), "chosen": "2"}
+    assert data == {"drawn": "all", "used": "all", "shown": "[100,200]", "first": str(smallest), "chosen": "2", "boxed": "3 3 3 3"}
     for name in charts(found):
         place = re.search(rf'id="{name}"[^>]*data-marks="(\d+)"|data-marks="(\d+)"[^>]*id="{name}"', body)
         assert place, f"{name} is not drawn"

@@ -32,6 +32,18 @@ def layered(sizes: Sequence[Spot], edges: Sequence[Edge]) -> Layout:
     return _Layers(sizes, edges).layout()
 
 
+def path(points: Sequence[Spot]) -> str:
+    """An edge as an SVG path that is straight through ranks and curved between them."""
+    words = [f"M{points[0][0]:.1f} {points[0][1]:.1f}"]
+    for (x, y), (to_x, to_y) in pairwise(points):
+        middle = (y + to_y) / 2
+        if abs(x - to_x) < 0.5:
+            words.append(f"L{to_x:.1f} {to_y:.1f}")
+        else:
+            words.append(f"C{x:.1f} {middle:.1f} {to_x:.1f} {middle:.1f} {to_x:.1f} {to_y:.1f}")
+    return "".join(words)
+
+
 class _Layers:
     """Boxes and the points of edges, as numbered items. The neighbours of an item are in the ranks above and below its own."""
 

@@ -5,7 +5,7 @@ from itertools import combinations, pairwise
 
 import pytest
 
-from cnna.compiler.explain.layout import GAP, layered
+from cnna.compiler.report.layout import GAP, layered
 
 
 def _graph(seed: int, count: int):
