@@ -47,8 +47,8 @@ def _with_values(parser: argparse.ArgumentParser) -> None:
 def _offer(parser: argparse.ArgumentParser, name: str, completer: Callable[..., list[str]]) -> None:
     for action in parser._actions:
         if action.dest == name:
-            # argcomplete reads this attribute, which argparse's own class does not declare
-            action.completer = completer  # type: ignore[attr-defined]
+            offered: Any = action  # argcomplete reads an attribute that argparse's own class does not declare
+            offered.completer = completer
 
 
 def _models(**_: Any) -> list[str]:

@@ -49,7 +49,7 @@ def test_a_command_is_ended_by_it(tmp_path: Path, where: str, number: signal.Sig
     assert (child.returncode, err) == (code, said)
 
 
-@pytest.mark.parametrize("start", ["-m cnna", "-c import cnna.cli.program as program; program.main()"])
+@pytest.mark.parametrize("start", ["-m cnna", "-c import cnna.__main__ as program; program.main()"])
 def test_a_command_is_ended_before_it_has_begun(tmp_path: Path, start: str) -> None:
     """A user who has typed the wrong command and stops it at once would see a traceback of our imports."""
     began = tmp_path / "began"
@@ -64,7 +64,7 @@ def test_a_command_is_ended_before_it_has_begun(tmp_path: Path, start: str) -> N
 
 def test_the_shell_starts_what_sets_the_handler_first(root: Path) -> None:
     """The command would import all of `main` before anything catches Ctrl-C."""
-    assert tomllib.loads((root / "pyproject.toml").read_text())["project"]["scripts"]["cnna"] == "cnna.cli.program:main"
+    assert tomllib.loads((root / "pyproject.toml").read_text())["project"]["scripts"]["cnna"] == "cnna.__main__:main"
 
 
 def test_the_virtual_board_is_ended_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
