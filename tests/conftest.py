@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULT_SEED = 1
-LONG_FILES = (  # those of 20 seconds and more, the longest first: the last file of a run must not keep one processor alone
+LONG_FILES = (  # the longest without caches first: the last file of a run must not keep one processor alone
+    "tests/tools/test_resources.py",
     "tests/hw/verilog/test_writer.py",
     "tests/test_agreement.py",
     "tests/compiler/test_compile.py",
@@ -34,7 +35,6 @@ LONG_FILES = (  # those of 20 seconds and more, the longest first: the last file
     "tests/hw/dma/test_load_store.py",
     "tests/hw/test_second_opinion.py",
     "tests/sim/test_check.py",
-    "tests/tools/test_resources.py",
 )
 COLLECT_AFTER = (200_000, 10, 50)  # objects, then collections: Python's own (700, 10, 10) searches the same objects all the time
 

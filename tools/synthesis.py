@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 
 import netlist
@@ -225,9 +226,11 @@ def synthesise_all(parts: Mapping[str, Part], folder: Path, seconds: float, say:
         left = seconds - (begun - start)
         return part, synthesise(part, folder, left) if left > 0 else None, time.monotonic() - begun
 
+    # The first run of all compiles Yosys from WebAssembly for a minute and keeps it; two side by side would do that twice.
+    first = [one(part) for part in waiting[:1]]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         try:
-            for part, found, took in pool.map(one, waiting):
+            for part, found, took in chain(first, pool.map(one, waiting[1:])):
                 if found:
                     made[part.digest] = found
                     say(f"{len(made)} of {len(unlike)}: {part.name}, {found.luts} LUTs, {took:.0f} s")

@@ -45,6 +45,8 @@ MAKE_FLAGS = (
     "CFG_CXXFLAGS_PCH_I=-include "  # otherwise the wheel's precompiled header breaks g++
     "OPT_FAST=-O2 OPT_SLOW=-O0 OPT_GLOBAL=-O1"  # slow files run once, at the start
 )
+RUNTIME = "runtime.o"  # Verilator's runtime as one object file
+WITHOUT_RUNTIME = "VK_GLOBAL_OBJS="  # its makefile's list of the runtime's object files: none
 TRACE_FLAGS = ("--trace-fst", "--trace-structs", "-CFLAGS", "-I..", "-LDFLAGS", "-L..")  # `..` holds TRACE_FILES
 EMPTY_ARCHIVE = "!<arch>\n"
 TRACE_FILES = {"liblz4.a": EMPTY_ARCHIVE, "libz.a": EMPTY_ARCHIVE}  # Verilator links these libraries; lz4.h and zlib.h replace them
@@ -175,13 +177,19 @@ def _drop(folder: Path) -> None:
 def build_into(sources: Mapping[str, str], folder: Path, trace: bool, say: Say) -> None:
     """Builds beside `folder`, and renames the finished simulator to it. RunError: as `build`."""
     started = time.monotonic()
+    runtime = folder.parent.parent / "runtime" / _digest({}, trace) / RUNTIME
+    kept = is_sealed(runtime) and use(runtime.parent)
     with scratch("building-", folder.parent) as part:
         for name, text in {**sources, **(TRACE_FILES if trace else {})}.items():
             (part / name).write_text(text)
         files = [str(part / name) for name in sources]
         flags = [*VERILATOR_FLAGS, *(TRACE_FLAGS if trace else ()), *(name for name in files if name.endswith(".cpp"))]
+        flags += ["-LDFLAGS", str(runtime)] if kept else []
         verilog = [name for name in files if name.endswith((".v", ".sv"))]
-        _run_builder(part, ["1" if trace else "0", str(part / "out"), *verilog, "--", *flags], say, started)
+        make_flags = f"{MAKE_FLAGS} {WITHOUT_RUNTIME}" if kept else MAKE_FLAGS
+        _run_builder(part, ["1" if trace else "0", str(part / "out"), *verilog, "--", *flags], make_flags, say, started)
+        if not kept:
+            _keep_runtime(part / "out", runtime)
         keep = part / "keep"
         keep.mkdir(mode=0o700)
         shutil.move(part / "out" / TOP, keep / TOP)
@@ -189,11 +197,22 @@ def build_into(sources: Mapping[str, str], folder: Path, trace: bool, say: Say) 
         say(f"simulator built in {time.monotonic() - started:.0f} s")
 
 
-def _run_builder(part: Path, arguments: list[str], say: Say, started: float) -> None:
+def _keep_runtime(out: Path, runtime: Path) -> None:
+    """Keeps the runtime's object files of a finished build, joined to one. Without g++'s success the next build does the same."""
+    folder = private(private(runtime.parent.parent) / runtime.parent.name)
+    joined = out / RUNTIME
+    objects = sorted(map(str, out.glob("verilated*.o")))
+    if subprocess.run(["g++", "-r", "-nostdlib", "-o", str(joined), *objects], capture_output=True, check=False).returncode == 0:
+        shutil.move(joined, runtime)
+        seal(runtime)
+        prune(folder.parent.iterdir())
+
+
+def _run_builder(part: Path, arguments: list[str], make_flags: str, say: Say, started: float) -> None:
     """Runs `cnna.sim.rtl.runner` in a process of its own, which finds its tools through PATH. Reports progress meanwhile."""
     root = verilator_root()
     path = f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    environment = os.environ | {"VERILATOR_ROOT": str(root), "PATH": path, "MAKEFLAGS": MAKE_FLAGS} | NO_CODE_FROM_HERE
+    environment = os.environ | {"VERILATOR_ROOT": str(root), "PATH": path, "MAKEFLAGS": make_flags} | NO_CODE_FROM_HERE
     log = part / "build.log"
     with log.open("w") as file:
         process = subprocess.Popen(

@@ -6,10 +6,12 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
 from cnna.sim.rtl import build as building
+from cnna.sim.rtl.cache import is_sealed
 from cnna.sim.rtl.sources import generated
 from cnna.spec.config import preset
 from cnna.spec.errors import RunError, ToolError, UserError
@@ -122,3 +124,35 @@ def test_a_failed_build_says_what_verilator_says(tmp_path):
     with pytest.raises(RunError, match=r"build failed:\n%Error: .*tb.v:1:.*syntax error"):
         building.build({"tb.v": "module tb; this is no Verilog endmodule\n"}, tmp_path, False, lambda line: None)
     assert not list((tmp_path / "simulators").glob("*/"))
+
+
+def test_verilators_runtime_is_compiled_once(tmp_path, monkeypatch):
+    """Every simulator would compile it again, for 15 s; or a damaged object file would be linked into all that follow."""
+    asked = []
+
+    def built(part, arguments, make_flags, say, started):
+        out = part / "out"
+        out.mkdir()
+        (out / building.TOP).write_text("a simulator")
+        linked = [argument for argument in arguments if argument.endswith(building.RUNTIME)]
+        asked.append((bool(linked), building.WITHOUT_RUNTIME in make_flags.split()))
+        if linked:
+            assert is_sealed(Path(linked[0]))
+            return
+        for name in ("verilated", "verilated_vpi"):
+            (out / f"{name}.c").write_text(f"int {name};")
+            subprocess.run(["gcc", "-c", f"{name}.c", "-o", f"{name}.o"], cwd=out, check=True)
+
+    monkeypatch.setattr(building, "_run_builder", built)
+    for text in "ab":
+        building.build({"tb.v": text}, tmp_path, False, print)
+    assert asked == [(False, False), (True, True)]
+    (runtime,) = tmp_path.glob(f"runtime/*/{building.RUNTIME}")
+    named = subprocess.run(["nm", str(runtime)], capture_output=True, text=True, check=True).stdout
+    assert {"verilated", "verilated_vpi"} <= set(named.split())
+    runtime.write_bytes(runtime.read_bytes()[:-1])
+    building.build({"tb.v": "c"}, tmp_path, False, print)
+    building.build({"tb.v": "d"}, tmp_path, True, print)
+    assert asked[2:] == [(False, False), (False, False)], "damaged; and the runtime of waveforms is another one"
+    building.build({"tb.v": "e"}, tmp_path, False, print)
+    assert asked[4] == (True, True)
