@@ -14,10 +14,11 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.compiler.cost.engine_steps import Fields
+from cnna.compiler.cost.engine_steps import Fields, taps_of
 from cnna.compiler.lower.kernels import Range
 from cnna.compiler.predict.ddr_beats import BeatModel, State, Transfer
-from cnna.compiler.predict.shared_port import ArrayWrites, DueParts, Requester, VectorReads, simulate
+from cnna.compiler.predict.read_ahead import QuickReads, SlowWrites, first_reads, group_parts
+from cnna.compiler.predict.shared_port import WRITTEN_CLOCKS, ArrayWrites, DueParts, Requester, VectorReads, simulate
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import DdrSpeed
 
@@ -41,7 +42,8 @@ class Flow:
 class Walk:
     """The blocks that the array or the vector engine works on, group by group.
 
-    groups: clocks of each group. ends: when each group ends if nothing delays it.
+    groups: clocks of each group. ends: when each group ends if nothing delays it. slow: whether every group takes longer to write
+    than to read. follows: whether the engine had no pause since the block before.
     """
 
     fields: Fields
@@ -49,6 +51,8 @@ class Walk:
     groups: NDArray[np.int64]
     ends: NDArray[np.int64]
     begin: float
+    slow: bool = False
+    follows: bool = False
 
     def group_at(self, clock: float) -> int:
         """The group that is in work `clock` clocks after the first one began."""
@@ -102,6 +106,7 @@ class FlowRates:
         self._most: dict[str, float] = {}  # the rates that feature memory allows
         self._requesters: tuple[object, ...] = ()  # the requesters in the last simulated stretch
         self._begin, self._clocks = 0.0, 0  # start and length of that stretch
+        self._ahead: tuple[Walk, int, QuickReads, float] | None = None  # of a slow walk: its first group, and the stretch's begin
         self.notes: list[list[tuple[Transfer, State]]] = []  # states of the transfers, every NOTED_CLOCKS of that stretch
         self.until = inf
 
@@ -113,7 +118,8 @@ class FlowRates:
             self._share_ddr(work.flows)
             self._most = self._memory_rates(work, now)
             work.changed = True
-            self.until = now + (STRETCH_CLOCKS if work.moving else STEADY_CLOCKS)
+            slow = work.reading and work.reading.slow
+            self.until = now + (STRETCH_CLOCKS if work.moving or slow else STEADY_CLOCKS)
         self._requesters = requesters
         if not requesters:
             self.until, work.fetched = inf, 0
@@ -198,12 +204,32 @@ class FlowRates:
             for prefix in ("dst", "res") if walk.fields["res_enable"] else ("dst",):
                 groups = walk.groups[first : first + clocks].tolist()
                 requesters[prefix] = ArrayWrites(prefix, walk.fields, config, walk.blocks, groups, first, clocks)
-        if walk := work.reading:
+        if (walk := work.reading) and walk.slow:
+            requesters |= self._slow(walk, work.flows["vector"].left, now)
+        elif walk:
+            self._ahead = None
             first = min(walk.group_at(walk.ends[-1] - work.flows["vector"].left), len(walk.ends) - 1)
             requesters["written"] = written = DueParts()
             pace = max(float(walk.groups.mean()), 2.0)
             requesters["vector"] = VectorReads(walk.fields, config, walk.blocks[0], first, clocks, pace, written)
         return requesters | {engine: work.moving[engine] for engine in ("load", "store") if engine in work.moving}
+
+    def _slow(self, walk: Walk, left: float, now: float) -> dict[str, Requester]:
+        """The requesters of a slow walk. It goes on from what has been read by `now`."""
+        done = int(walk.ends[-1] - left)
+        first = min(walk.group_at(done), len(walk.ends) - 1)
+        before = first_reads(now, taps_of(walk.fields))
+        if self._ahead and (self._ahead[0] is walk or walk.follows):
+            last, number, reads, begin = self._ahead
+            passed = (first if last is walk else len(last.ends)) - number
+            before = [begin + clock for clock in reads.read[passed:] if begin + clock <= now]
+        writes = SlowWrites(int(walk.ends[-1]) - done)
+        skip = done - int(walk.ends[first] - walk.groups[first])
+        since = [clock - now for clock in before]
+        parts = group_parts(walk.fields, self._config, walk.blocks[0], len(walk.ends))
+        reads = QuickReads(parts, first, since, skip, writes)
+        self._ahead = walk, first, reads, now
+        return {"vector": writes, "reads": reads}
 
 
 def _stretch_clocks(work: ActiveEngines, now: float) -> int:
@@ -212,5 +238,6 @@ def _stretch_clocks(work: ActiveEngines, now: float) -> int:
     if work.writing:
         left = min(left, work.writing.ends[-1] - (now - work.writing.begin))
     if work.reading:
-        left = min(left, work.flows["vector"].left)
+        own = work.flows["vector"].left
+        left = min(left, 2 * own + WRITTEN_CLOCKS if work.reading.slow else own)
     return max(int(left), NOTED_CLOCKS)

@@ -71,6 +71,7 @@ class _Simulation:
         self.queues = {engine: Queue() for engine in QUEUED}
         self.written: list[ChunkWrites] = []
         self.spans: dict[int, PredictedSpan] = {}
+        self.vector_end = -inf  # when the vector engine's last block ended
         self.results = {"conv": 0, "vector": 0}  # clocks for which the last results of an engine's last command pass the tables
         self.walks: dict[tuple[int, ...], NDArray[np.int64]] = {}  # `walk_clocks`, by the values of the fields in WALK
         self.writes: dict[tuple[int, ...], NDArray[np.int64]] = {}  # `write_clocks`, by the values of the fields in WRITES
@@ -227,7 +228,8 @@ class _Simulation:
         taken, begin = machine.now, inf
         work = command_steps("vector", fields, config)
         depthwise = VECTOR_OPS[fields["op"]] == "depthwise"
-        groups = np.maximum(self._walk_clocks(fields), self._write_clocks(fields))
+        reads, writes = self._walk_clocks(fields), self._write_clocks(fields)
+        groups, slow = np.maximum(reads, writes), bool((writes > reads).all())
         ends = groups.cumsum()
         for block in range(fields["blocks"]):
             unit, inner = divmod(block, config.chunk_blocks)
@@ -242,8 +244,10 @@ class _Simulation:
             yield machine.after(self._late(command, taken, int(groups[0])) if block == 0 else 0)
             begin = min(begin, max(machine.now, loaded))
             least = max(machine.now, loaded) + float(ends[-1])
-            machine.work.reading = Walk(fields, (block, block + 1), groups, ends, machine.now)
+            follows = machine.now <= self.vector_end + 1
+            machine.work.reading = Walk(fields, (block, block + 1), groups, ends, machine.now, slow, follows)
             yield from machine.flow("vector", float(ends[-1]), 1)
+            self.vector_end = machine.now
             machine.work.reading, ring.freed = None, ring.taken
             yield machine.after(max(least - machine.now, 0.0))
             if inner == config.chunk_blocks - 1 or block == fields["blocks"] - 1:
