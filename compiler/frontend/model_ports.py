@@ -33,7 +33,7 @@ def model_outputs(model: ModelProto, shapes: Mapping[str, tuple[int, ...]], axes
         axis, declared = axes[value.name], sizes_of(value)
         names = [dim.dim_param in batches for dim in value.type.tensor_type.shape.dim]
         if value.type.tensor_type.HasField("shape") and (not shape or None in shape):
-            told = [1 if batch else size for size, batch in zip(declared, names, strict=True)]
+            told = [1 if batch else size or None for size, batch in zip(declared, names, strict=True)]
             shape = told if not shape or None not in told else shape
         elif not shape:
             shape = None

@@ -8,6 +8,9 @@ import onnx
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
+from cnna.cli.main import main
+from cnna.spec.artifact import load
+
 from .nets import NETS, answer, samples
 
 Edit = Callable[[ModelProto], object]
@@ -89,6 +92,41 @@ def enormous(model: ModelProto) -> None:
     model.graph.output.append(helper.make_tensor_value_info("grown", TensorProto.FLOAT, None))
 
 
+def nan_constant(model: ModelProto) -> None:
+    model.graph.node.append(helper.make_node("Constant", [], ["k"], "k", value_float=float("nan")))
+    node_of(model, "m1").input[1] = "k"
+
+
+def nan_tensor(model: ModelProto) -> None:
+    value = numpy_helper.from_array(np.array([np.nan], np.float16))
+    model.graph.node.append(helper.make_node("Constant", [], ["k"], "k", value=value))
+    node_of(model, "m1").input[1] = "k"
+
+
+def nan_slope(model: ModelProto) -> None:
+    node_of(model, "r1").op_type = "LeakyRelu"
+    attribute("r1", "alpha", float("nan"))(model)
+
+
+def slopes(shape: tuple[int, ...], made_by: str = "Identity") -> Edit:
+    """Makes the Relu a PRelu with slopes of that shape, which a node of that type makes."""
+
+    def edit(model: ModelProto) -> None:
+        model.graph.initializer.append(numpy_helper.from_array(np.full(shape, 0.25, np.float32), "numbers"))
+        model.graph.node.insert(0, helper.make_node(made_by, ["numbers"], ["slopes"]))
+        node_of(model, "r1").op_type = "PRelu"
+        node_of(model, "r1").input.append("slopes")
+
+    return edit
+
+
+def transposed(model: ModelProto) -> None:
+    """Makes the pointwise Conv a ConvTranspose with a bias too short."""
+    model.graph.initializer.append(numpy_helper.from_array(np.zeros(7, np.float32), "offsets"))
+    node_of(model, "e1").op_type = "ConvTranspose"
+    node_of(model, "e1").input.append("offsets")
+
+
 CASES: dict[str, tuple[str, Edit, tuple[str, ...]]] = {  # for each fault: network, damage, words of the line
     "axis outside": ("qdq", attribute("w1.1.1:dq", "axis", 7), ("axis 7", "DequantizeLinear")),
     "axis below": ("qdq", attribute("w1.1.1:dq", "axis", -5), ("axis -5", "DequantizeLinear")),
@@ -126,6 +164,15 @@ CASES: dict[str, tuple[str, Edit, tuple[str, ...]]] = {  # for each fault: netwo
     "reshape of other size": ("float", attribute("j1", "axis", 2), ("v1", "8 elements")),
     "missing operand": ("float", renamed_input("j1", 1, ""), ("Concat", "missing")),
     "operator of nobody": ("qlinear", lambda m: node_of(m, "q6").__setattr__("domain", "com.microsoft"), ("Flatten",)),
+    "no outputs": ("qdq", lambda m: m.graph.ClearField("output"), ("list of outputs is empty",)),
+    "slope that is NaN": ("float", nan_slope, ("r1", "'alpha'", "NaN")),
+    "constant attribute that is NaN": ("float", nan_constant, ("k", "'value_float'", "NaN")),
+    "tensor of an attribute that is NaN": ("float", nan_tensor, ("k", "'value'", "NaN")),
+    "infinite factor": ("float", attribute("f1", "alpha", float("-inf")), ("f1", "'alpha'", "infinity")),
+    "slopes of other channels": ("float", slopes((7, 1, 1)), ("PRelu", "[7, 1, 1]", "[1, 8, 4, 4]")),
+    "slopes of five axes": ("float", slopes((1, 1, 8, 1, 1)), ("PRelu", "[1, 1, 8, 1, 1]", "[1, 8, 4, 4]")),
+    "computed slopes of other channels": ("float", slopes((7, 1, 1), "Relu"), ("PRelu", "[7, 1, 1]", "[1, 8, 4, 4]")),
+    "bias of a ConvTranspose": ("float", transposed, ("ConvTranspose", "[7]", "[8]")),
     "no input": ("float", lambda m: m.graph.ClearField("input"), ("input",)),
     "enormous tensor": ("float", enormous, ("grown", "elements at most")),
     "enormous image": ("float", lambda m: m.graph.input[0].type.tensor_type.shape.dim[2].__setattr__("dim_value", 2**62), ("'x'",)),
@@ -165,6 +212,15 @@ def output_twice(model: ModelProto) -> None:
     model.graph.output.append(model.graph.output[0])
 
 
+def empty_output(model: ModelProto) -> None:
+    """An output of no rows, which onnxruntime answers too."""
+    for name, rows in (("first", 2), ("last", 1)):
+        model.graph.initializer.append(numpy_helper.from_array(np.array([rows]), name))
+    model.graph.initializer.append(numpy_helper.from_array(np.array([2]), "rows"))
+    model.graph.node.append(helper.make_node("Slice", ["t", "first", "last", "rows"], ["none"], "none"))
+    model.graph.output.append(helper.make_tensor_value_info("none", TensorProto.FLOAT, None))
+
+
 def old_version(version: int) -> Edit:
     return lambda m: m.__setattr__("ir_version", version)
 
@@ -181,6 +237,19 @@ def test_what_may_be_left_out_is_inferred(whole: dict[str, ModelProto], kind: st
     for name, value in expected.items():
         np.testing.assert_array_equal(got[name], value)
         assert got[name].shape == value.shape
+
+
+@pytest.mark.parametrize("edit", [output_twice, empty_output])
+def test_a_file_of_what_compiles_can_be_written(whole: dict[str, ModelProto], tmp_path: Path, edit: Edit) -> None:
+    """`cnna compile` would end in its own check of the file that it is about to write, and advise to compile again."""
+    model = ModelProto()
+    model.CopyFrom(whole["qdq"])
+    edit(model)
+    path = tmp_path / "q.onnx"
+    path.write_bytes(model.SerializeToString())
+    assert main(["compile", str(path), "--config", "tiny", "-o", str(tmp_path / "m.cnna")]) == 0
+    names = [output["name"] for output in load(tmp_path / "m.cnna").manifest["model_outputs"]]
+    assert names == list(dict.fromkeys(value.name for value in model.graph.output))
 
 
 def test_a_computed_constant_is_an_output_like_any_other(whole: dict[str, ModelProto]) -> None:

@@ -22,6 +22,7 @@ NUMBERS = (  # operators that cannot work with an empty constant
     *("Conv", "Gemm", "MatMul", "BatchNormalization", "Add", "Mul", "Clip", "QuantizeLinear", "DequantizeLinear"),
     *("QLinearConv", "QLinearMatMul", "QLinearAdd", "QGemm"),
 )
+MAY_BE_INFINITE = ("Clip", "Pad", "Constant", "ConstantOfShape")  # attributes of these: limits, fillings, constants
 REALS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 PORTS = (  # types of inputs and outputs: a .npz can hold each of them, or float32 instead
     *(*REALS, TensorProto.BFLOAT16, TensorProto.BOOL),
@@ -50,6 +51,7 @@ def check_values(model: ModelProto, name: str) -> None:
     for node in model.graph.node:
         for entry in node.attribute:
             _check_attribute(entry, f"{name}: {place_of(node)}")
+            _check_finite(entry, node, name)
     _check_outputs(model, name)
 
 
@@ -147,7 +149,19 @@ def _check_attribute(entry: AttributeProto, place: str) -> None:
         raise ModelError(f"{place}: auto_pad is {mode!r}, not one of {', '.join(AUTO_PADS)}")
 
 
+def _check_finite(entry: AttributeProto, node: NodeProto, name: str) -> None:
+    """ModelError: a number is NaN, or infinite where the operator computes with it."""
+    if entry.type == AttributeProto.TENSOR:
+        value = array_of(entry.t, name) if entry.t.data_type in REALS else np.zeros(0)
+    else:
+        value = np.array([entry.f] if entry.type == AttributeProto.FLOAT else entry.floats)
+    if np.isnan(value).any() or (node.op_type not in MAY_BE_INFINITE and np.isinf(value).any()):
+        raise ModelError(f"{name}: {place_of(node)}: attribute '{entry.name}' holds NaN or infinity")
+
+
 def _check_outputs(model: ModelProto, name: str) -> None:
+    if not model.graph.output:
+        raise ModelError(f"{name}: its list of outputs is empty; export it with the tensors that you want as outputs")
     constants = {tensor.name for tensor in model.graph.initializer}
     made = {output for node in model.graph.node for output in node.output} | {value.name for value in model.graph.input}
     for value in model.graph.output:
@@ -163,11 +177,12 @@ def _check_outputs(model: ModelProto, name: str) -> None:
 
 def complete(model: ModelProto) -> None:
     """Adds what onnxruntime infers too: types and shapes of outputs, as far as they can be known. It also takes weights off the
-    inputs.
+    inputs, and outputs that are listed more than once off the outputs.
 
     `check_values` must have passed.
     """
     model.ir_version = max(model.ir_version, FREE_WEIGHTS)
+    _list_once(model)
     bare = [value for value in model.graph.output if _is_bare(value.type)]
     if not bare:
         return
@@ -181,6 +196,14 @@ def complete(model: ModelProto) -> None:
         if known[value.name].HasField("tensor_type"):
             value.type.CopyFrom(known[value.name])
             _check_numeric(value, "")
+
+
+def _list_once(model: ModelProto) -> None:
+    """Leaves each output once: answers have names, so a second one of a name could not be told from the first."""
+    first = {value.name: value for value in reversed(model.graph.output)}
+    kept = [first[name] for name in dict.fromkeys(value.name for value in model.graph.output)]
+    model.graph.ClearField("output")
+    model.graph.output.extend(kept)
 
 
 def _is_bare(kind: TypeProto) -> bool:
@@ -202,9 +225,14 @@ def inferred(model: ModelProto, **options: bool) -> ModelProto:
 
 
 def check_shapes(model: ModelProto) -> None:
-    """Checks a model with inferred shapes. ModelError: a window larger than its map, a size below 0, a tensor that is too large."""
-    shapes = dict(_shapes(model))
+    """Checks a model with inferred shapes.
+
+    ModelError: a window larger than its map, slopes that do not fit theirs, a size below 0, a tensor that is too large.
+    """
+    shapes = {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer} | dict(_shapes(model))
     for node in model.graph.node:
+        if node.op_type == "PRelu":
+            _check_slopes(node, shapes.get(node.output[0], ()), shapes.get(node.input[1], ()))
         for output in node.output:
             shape = shapes.get(output, ())
             if node.op_type in WINDOWS and min(shape[2:], default=1) < 1:
@@ -215,6 +243,16 @@ def check_shapes(model: ModelProto) -> None:
             if min(shape, default=0) < 0 or prod(shape) > ELEMENTS_MAX:
                 limits = f"sizes are at least 0, elements at most {ELEMENTS_MAX:,}"
                 raise ModelError(f"{place_of(node)}: its output '{output}' would be {list(shape)}; {limits}")
+
+
+def _check_slopes(node: NodeProto, shape: tuple[int, ...], slopes: tuple[int, ...]) -> None:
+    """Checks that slopes can be stretched to a PRelu's map, which onnx does not. An axis of 1 of the map may be an unknown one."""
+    pairs = zip(slopes[::-1], shape[::-1], strict=False)
+    if shape and (len(slopes) > len(shape) or any(one not in (1, size) and size > 1 for one, size in pairs)):
+        raise ModelError(
+            f"{place_of(node)}: its slopes have shape {list(slopes)}, which does not fit a map of {list(shape)}; give one number "
+            "for each channel"
+        )
 
 
 def _shapes(model: ModelProto) -> Iterator[tuple[str, tuple[int, ...]]]:

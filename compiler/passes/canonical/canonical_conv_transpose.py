@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from cnna.compiler.graph.editor import Editor
 from cnna.compiler.graph.float_ops import Conv, Interleave, Onnx, Pixels, scale_name
 from cnna.compiler.graph.ir import Graph, Node, Window
+from cnna.spec.errors import ModelError
 
 
 def canonical_conv_transpose(graph: Graph) -> Graph:
-    """Returns the graph with these convolutions replaced."""
+    """Returns the graph with these convolutions replaced. ModelError: a bias does not have one value per channel."""
     edit = Editor(graph)
     for node in edit:
         if isinstance(node.op, Onnx) and node.op.kind == "ConvTranspose" and not node.op.domain:
@@ -93,6 +94,11 @@ def _put(edit: Editor, node: Node, weights: NDArray[np.float32], scale: str | No
     size, out = edit.shape(x)[2:], edit.shape(node.output)[2:]
     counts = (-(-out[0] // stride), -(-out[1] // stride))
     given = len(node.inputs) > 2 and node.inputs[2]
+    if given and edit.shape(node.inputs[2]) != (cout,):
+        wrong = list(edit.shape(node.inputs[2]))
+        raise ModelError(
+            f"node '{node.name}' (ConvTranspose): its bias has shape {wrong}; it must be [{cout}], one value per channel"
+        )
     bias = node.inputs[2] if given else edit.constant(f"{node.name}:bias", np.zeros(cout, np.float32))
     whole = (1, cout, counts[0] * stride, counts[1] * stride)
     padded = np.pad(weights, ((0, 0), (0, 0), (0, 1), (0, 1)))  # tap -1 is a zero
