@@ -68,7 +68,7 @@ def build(sources: Mapping[str, str], cache_folder: Path, trace: bool, say: Say)
     """
     check_tools()
     refuse_spaces(cache_folder.absolute(), Path(sys.prefix), verilator_root())
-    root = private(private(cache_folder) / "simulators")
+    root = private(private(cache_folder.absolute()) / "simulators")  # make runs in another folder
     folder = root / _digest(sources, trace)
     try:
         with locked(folder, say):
@@ -236,7 +236,7 @@ def _run_builder(part: Path, arguments: list[str], make_flags: str, say: Say, st
                 process.wait()
     if process.returncode:
         lines = log.read_text(errors="replace").splitlines()
-        errors = [line for line in lines if "rror" in line and "-Werror" not in line]
+        errors = [line for line in lines if ("rror" in line and "-Werror" not in line) or "***" in line]  # make's have stars
         raise RunError("the simulator's build failed:\n" + "\n".join((errors or lines)[:LOG_LINES]))
 
 

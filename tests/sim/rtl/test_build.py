@@ -126,6 +126,32 @@ def test_a_failed_build_says_what_verilator_says(tmp_path):
     assert not list((tmp_path / "simulators").glob("*/"))
 
 
+def test_a_cache_may_be_named_from_the_folder_of_the_user(tmp_path, monkeypatch):
+    """make runs beside the simulator, where `--cache mine` is another folder: it would find no file to compile."""
+    found = []
+
+    def built(sources, folder, trace, say):
+        found.append(folder)
+        folder.mkdir()
+        (folder / building.TOP).write_text("a simulator")
+
+    monkeypatch.setattr(building, "build_into", built)
+    monkeypatch.chdir(tmp_path)
+    building.build({}, Path("mine"), False, print)
+    assert found[0].is_absolute()
+    assert found[0].parent == tmp_path / "mine" / "simulators"
+
+
+def test_a_build_that_make_refuses_says_what_make_says(tmp_path, monkeypatch):
+    """The first lines of the log would be shown, which are Verilator's warnings."""
+    log = "%Warning-PINMISSING: a pin\nmake: *** No rule to make target 'ddr.cpp'.  Stop.\n"
+    runner = f"import sys; print({log!r}); sys.exit(2)"
+    real = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", lambda command, **how: real([sys.executable, "-c", runner], **how))
+    with pytest.raises(RunError, match=r"build failed:\nmake: \*\*\* No rule to make target 'ddr.cpp'"):
+        building.build({"tb.v": ""}, tmp_path, False, lambda line: None)
+
+
 def test_verilators_runtime_is_compiled_once(tmp_path, monkeypatch):
     """Every simulator would compile it again, for 15 s; or a damaged object file would be linked into all that follow."""
     asked = []
