@@ -6,9 +6,10 @@ and the second layer's weights for c are multiplied by it, which changes nothing
 
     W1[c] / s_c,  b1[c] / s_c,  W2[:, c] * s_c
 
-The paper makes the ranges of both layers' weights equal. Here weights have a scale for each output channel, so the first layer
-does not care. What counts is the tensor between them, x, which has one scale, and the second layer's weights. With r_c, the
-greatest |x_c| on some samples, s_c is r_c to a power from 0 to 1, the one with the least noise behind the second layer:
+The paper makes the ranges of both layers' weights equal. Here weights have a scale for each output channel, so the factors
+change nothing for the first layer. What counts is the tensor between them, x, which has one scale, and the second layer's
+weights. With r_c, the greatest |x_c| on some samples, s_c is r_c to a power from 0 to 1, the one with the least noise behind
+the second layer:
 
     sum over o, c of  d^2 (W2[o, c] s_c)^2 + D_o^2 Var[x_c] / s_c^2
     d = max over c of r_c / s_c / 255,  D_o = max over c of |W2[o, c]| s_c / 127

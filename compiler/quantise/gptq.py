@@ -1,4 +1,6 @@
-"""Learned rounding: each weight of an output channel makes up for the rounding of those before it, as the inputs demand.
+"""Learned rounding: weights are rounded one after another, and those that are left make up for the error of each.
+
+How much each of them changes follows from the layer's inputs on the calibration samples, so that its sums change least.
 
 After E. Frantar, S. Ashkboos, T. Hoefler, D. Alistarh, "GPTQ: Accurate Post-Training Quantization for Generative Pre-trained
 Transformers", arXiv:2210.17323 (2022). It needs inputs, and no labels.

@@ -1,7 +1,7 @@
 """Graphs of networks that answer with a map: a text detector, a segmentation and a super-resolution.
 
 - `dbnet` is PaddleOCR's mobile text detector (`ch_ppocr_mobile_v2.0_det`): MobileNetV3-Large with half of its channels
-  and without squeeze-and-excite, a feature pyramid of 96 channels, and the head that answers (another one serves training alone).
+  and without squeeze-and-excite, a feature pyramid of 96 channels, and one head (training has two).
 - `unet` is the U-Net with batch norm and 32 channels first that PyTorch Hub has for pictures of 256x256
   (mateuszbuda/brain-segmentation-pytorch).
 - `espcn` is ESPCN with its paper's three layers and Tanh. It makes the luma of 640x360 three times as large: 1920x1080.

@@ -1,7 +1,7 @@
-"""Jobs through an accelerator in ping-pong, for `BoardModel`: while job n runs, the host moves n - 1 out and n + 1 in.
+"""Runs jobs in ping-pong for `BoardModel`: while job n runs, the host fetches outputs of n - 1 and brings inputs of n + 1.
 
-A job is a run of one of the model's programs. Here is also what is done about a job that fails: it is tried again where that may
-help, and else leaves the accelerator reset.
+A job is a run of one of the model's programs. A job that fails is tried again where that may help. If it fails for good, the
+accelerator is reset.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Lanes that turn sums into int8: `arith.requantise` and `arith.combine`, with two DSP48E2 for each two lanes (`pairs.py`).
+"""Lanes that turn sums into int8: `arith.requantise` and `arith.combine`, with two DSP48E2 for each pair of lanes (`pairs.py`).
 
 They are used three times: behind the array (requantise), in the residual add (combine), and in the vector engine, where each
 item says which of the two it wants. Lanes cannot be stopped: they take one item a clock and answer LATENCY clocks later.
