@@ -34,7 +34,7 @@ THIRD = 3  # every third sample is held out
 
 
 @dataclass(frozen=True)
-class Found:
+class Examination:
     """What was measured, as the report has it."""
 
     figures: dict[str, Any]
@@ -116,7 +116,7 @@ def check(args: argparse.Namespace) -> None:
 
 def run(
     args: argparse.Namespace, images: Arrays, calibrate: Callable[[Arrays], "Calibrated"]
-) -> tuple["ModelProto", "Report", Found]:
+) -> tuple["ModelProto", "Report", Examination]:
     """Quantises, measures and, if asked to, searches. UserError: the model does not run, or labels do not fit."""
     config = configuration(args.config or DEFAULT)
     from cnna.compiler.quantise.examine import Examiner
@@ -137,7 +137,7 @@ def run(
             costs = found.costs or (examiner.costs(noise) if args.report else {})
             kept = found.figures["kept"]
             examined = examiner.examined(model, report, None if kept else noise, costs, kept)
-    return model, report, Found({"model": str(args.model), **examined.figures(), **more})
+    return model, report, Examination({"model": str(args.model), **examined.figures(), **more})
 
 
 def _split(args: argparse.Namespace, images: Arrays, labels: "_Labels | None") -> tuple[Arrays, "Measured"]:

@@ -46,7 +46,7 @@ class Given:
 
 
 @dataclass(frozen=True, eq=False)
-class Quantised:
+class QuantisationRun:
     """A model that was quantised as the options say. report: a `cnna.compiler.quantise.quantise.Report`."""
 
     images: Arrays
@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> Outcome:
     if examined.wanted(args):
         found = given(args)
         model, report, measured = examined.run(args, found.images, partial(calibration, args, found))
-        made = Quantised(found.images, model, report)
+        made = QuantisationRun(found.images, model, report)
     else:
         made = quantised(args)
     report = made.report
@@ -116,13 +116,13 @@ def run(args: argparse.Namespace) -> Outcome:
     return Outcome(figures | measured.search, measured.exit_code, tuple(args.report))
 
 
-def quantised(args: argparse.Namespace) -> Quantised:
+def quantised(args: argparse.Namespace) -> QuantisationRun:
     """Reads the model and the images, and quantises. UserError: they cannot be read, do not fit, or do not run."""
     found = given(args)
     with about_model(args.model):
         calibrated = calibration(args, found, found.images)
         result, report = calibrated.quantised(refining=counter("refining"))
-    return Quantised(found.images, result, report)
+    return QuantisationRun(found.images, result, report)
 
 
 def given(args: argparse.Namespace) -> Given:

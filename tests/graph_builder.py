@@ -42,7 +42,7 @@ class Builder:
 
     def input(self, channels: int, height: int, width: int) -> str:
         """Adds a graph input with any zero point."""
-        name = self._tensor((channels, height, width), self._zero())
+        name = self._tensor((channels, height, width), self.random_zero())
         self.inputs.append(name)
         return name
 
@@ -211,12 +211,13 @@ class Builder:
         a, b, offset, shift = arith.factors(float(self.rng.uniform(0.2, 1.5)), self.zero(x))
         return self.node(ir.Combine(a, b, offset, shift, ir.Clamp(zero)), (x,), self.shape(x), zero)
 
-    def _zero(self) -> int:
+    def random_zero(self) -> int:
+        """A zero point; 0 and the ends of int8 come up often."""
         return self.pick(0, 0, -128, 127, int(self.rng.integers(-128, 128)))
 
     def _clamp(self) -> ir.Clamp:
         """No limits, ReLU, or ReLU6 somewhere in the range."""
-        zero = self._zero()
+        zero = self.random_zero()
         kind = self.pick(0, 0, 1, 2)
         return ir.Clamp(zero, zero if kind else -128, min(127, zero + self.pick(10, 100)) if kind == 2 else 127)
 

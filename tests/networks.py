@@ -135,7 +135,7 @@ def _pixels(b: Builder) -> str:
     if b.rng.random() < 0.5:
         return b.pixels(x, first, step, size)
     around = b.rng.integers(0, 7, 4)
-    return b.pixels(x, np.subtract(first, around[:2]).tolist(), step, np.add(size, around[2:]).tolist(), b._zero())
+    return b.pixels(x, np.subtract(first, around[:2]).tolist(), step, np.add(size, around[2:]).tolist(), b.random_zero())
 
 
 def _maximum(b: Builder) -> str:

@@ -48,7 +48,7 @@ def make_block(make: Callable[..., Component], *arguments: object, **named: obje
     cache = private(private(default_cache()) / "blocks")
     kept = cache / f"{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:24]}.v"
     if use(kept):
-        _count_as_used(component)
+        count_as_used(component)
         return Block(component, kept.read_text())
     verilog = _generated(component)
     if _sources() == sources:
@@ -57,14 +57,14 @@ def make_block(make: Callable[..., Component], *arguments: object, **named: obje
     return Block(component, verilog)
 
 
-def _count_as_used(value: Any) -> None:
+def count_as_used(value: Any) -> None:
     """Keeps Amaranth from warning that a component, or one among its attributes, was made and never elaborated."""
     if isinstance(value, dict):
         for part in value.values():
-            _count_as_used(part)
+            count_as_used(part)
     elif isinstance(value, Elaboratable) and not value._MustUse__used:
         value._MustUse__used = True
-        _count_as_used(vars(value))
+        count_as_used(vars(value))
 
 
 def _generated(component: Component) -> str:

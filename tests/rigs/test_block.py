@@ -35,7 +35,7 @@ def test_what_has_changed_is_generated_anew(monkeypatch: pytest.MonkeyPatch, cac
     texts = iter("abcd")
 
     def generated(component: Component) -> str:
-        blocks._count_as_used(component)  # as elaborating it would
+        blocks.count_as_used(component)  # as elaborating it would
         return next(texts)
 
     monkeypatch.setattr(blocks, "_generated", generated)

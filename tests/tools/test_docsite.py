@@ -66,7 +66,7 @@ def test_the_page_of_a_command_has_all_that_one_can_type(name: str) -> None:
 
 def _parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
     yield parser
-    for _, part in commands._parts(parser):
+    for _, part in commands.parts_of(parser):
         yield from _parsers(part)
 
 

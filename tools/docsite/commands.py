@@ -30,10 +30,10 @@ def page(name: str) -> str:
 
 def command(name: str) -> argparse.ArgumentParser:
     """The parser of a command, with all its options."""
-    return dict(_parts(parser_for([name])))[name]
+    return dict(parts_of(parser_for([name])))[name]
 
 
-def _parts(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+def parts_of(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
     """The parsers that one chooses by a word, by that word."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
@@ -57,7 +57,7 @@ def _described(parser: argparse.ArgumentParser, level: int) -> Iterator[str]:
         yield from (f"| {_called(action)} | {_meaning(action, parser)} |" for action in actions)
         yield ""
     lines = _lines(parser)
-    for word, part in _parts(parser):
+    for word, part in parts_of(parser):
         yield from ("#" * level + f" {part.prog}", "", _escaped(lines[word][:1].upper() + lines[word][1:] + "."), "")
         yield from _described(part, level + 1)
     if parser.epilog:
