@@ -1,6 +1,6 @@
 """What a program is predicted to do to feature memory and DDR over time.
 
-Which tensor lies where, and the bytes that move in a clock.
+Which tensor lies where, the bytes that move in a clock, and how full the weight rings are.
 
 Used by `report.figures`. The figures follow from the program's commands and the predicted bar of each.
 """
@@ -19,6 +19,7 @@ from cnna.spec.artifact import Artifact
 from cnna.spec.commands import Command, commands
 from cnna.spec.config import Config
 from cnna.spec.decks import located, sets_on
+from cnna.spec.ring_words import brought_words, taken_parameters, taken_weights
 
 STRETCHES = 240  # of equal length, into which the clocks of a run are divided for the bytes that DDR moves
 GAP = 64  # words between two blocks of a tensor that no other tensor uses: padding up to the next bank
@@ -58,6 +59,34 @@ def ddr_over_time(artifact: Artifact, bars: Sequence[Bar]) -> list[dict[str, Any
         {"begin": int(low), "end": int(high), "bytes": {name: round(float(sums[at] / size), 2) for name, sums in moved.items()}}
         for low, high, at in parts
     ]
+
+
+def rings_over_time(artifact: Artifact, bars: Sequence[Bar]) -> list[dict[str, Any]]:
+    """The words in the weight ring of the array, and in that of the vector engine, at the ends of STRETCHES parts of the run.
+
+    What a command brings or takes is spread evenly over its bar.
+    """
+    clocks = last_clock(bars)
+    edges = np.linspace(0, clocks, min(STRETCHES, clocks) + 1)
+    config = artifact.config
+    rings = {"array": np.zeros(len(edges)), "vector": np.zeros(len(edges))}
+    for command, bar in zip(_played(artifact), bars, strict=True):
+        fields = vars(command.f)
+        if command.engine == "weight":
+            ring, words = ("vector" if fields["ring"] else "array"), int(brought_words(fields, config))
+        elif command.engine in ("conv", "vector"):
+            ring = "array" if command.engine == "conv" else "vector"
+            words = -int((taken_weights if ring == "array" else taken_parameters)(fields, config))
+        else:
+            continue
+        rings[ring] += np.interp(edges, [bar.begin, max(bar.end, bar.begin + 1)], [0, words])
+    sizes = {"array": config.ring_words, "vector": config.vector_ring_words}
+    held = {ring: np.clip(words, 0, sizes[ring]).round().astype(int).tolist() for ring, words in rings.items()}
+    return (
+        [{"clock": int(clock), "words": {ring: held[ring][at] for ring in held}} for at, clock in enumerate(edges)]
+        if clocks
+        else []
+    )
 
 
 def memory_over_time(artifact: Artifact, bars: Sequence[Bar]) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """The timeline in Chrome's trace format: a row for each engine, a bar for each command (chrome://tracing, Perfetto).
 
-Arrows lead from a command to those that wait for it, and a track counts the bytes that DDR moves. The format: "Trace Event Format",
+Arrows lead from a command to those that wait for it, and tracks count the bytes that DDR moves and the words in
+the weight rings. The format: "Trace Event Format",
 https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU.
 """
 
@@ -9,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cnna.compiler.predict.timeline import Bar, in_a_row, predicted_bars
-from cnna.compiler.report.over_time import ddr_over_time
+from cnna.compiler.report.over_time import ddr_over_time, rings_over_time
 from cnna.compiler.report.report import bars_measured, layers_of
 from cnna.spec.artifact import Artifact
 from cnna.spec.commands import commands
@@ -27,7 +28,7 @@ def trace(artifact: Artifact, measured: Mapping[str, Any] | None = None, memory:
     """
     predicted = in_a_row((program, predicted_bars(program, memory)) for program in artifact.programs)
     events = _rows(artifact, PREDICTED, "predicted", predicted, ENGINES)
-    events += [*_arrows(artifact, predicted), *_ddr(artifact, predicted)]
+    events += [*_arrows(artifact, predicted), *_ddr(artifact, predicted), *_rings(artifact, predicted)]
     run = measured or {}
     if (bars := bars_measured(artifact, run)) is not None:
         engines = [engine for engine in ENGINES if engine in run["programs"][0]["unit_clocks"]]
@@ -99,6 +100,13 @@ def _ddr(artifact: Artifact, bars: Sequence[Bar]) -> Iterator[dict[str, Any]]:
     for entry in entries[-1:]:
         end, nothing = entry["end"] / artifact.config.clock_mhz, dict.fromkeys(entry["bytes"], 0)
         yield {"ph": "C", "name": "DDR bytes a clock", "pid": PREDICTED, "tid": 0, "ts": end, "args": nothing}
+
+
+def _rings(artifact: Artifact, bars: Sequence[Bar]) -> Iterator[dict[str, Any]]:
+    """A track that counts the words in the weight rings."""
+    for entry in rings_over_time(artifact, bars):
+        begin = entry["clock"] / artifact.config.clock_mhz
+        yield {"ph": "C", "name": "words in the weight rings", "pid": PREDICTED, "tid": 0, "ts": begin, "args": entry["words"]}
 
 
 def _layers(artifact: Artifact, run: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from cnna.spec.commands import Fields, Numbers, Table, UnsoundError, tables_of
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.decks import located, sets_on
 from cnna.spec.regmap import ADDRESS_BITS, COUNT_BITS, COUNTED, DECK_BIT, SEGMENTS, VECTOR_OPS, command_fields
-from cnna.spec.window import steps_in_row
+from cnna.spec.ring_words import brought_words, groups, stripe, taken_parameters, taken_weights, terms
 
 MOST_CLOCKS = 1 << 32  # of a run: the accelerator counts them in 32 bits
 MOST_TAKEN_BYTES = 1 << 32  # of weights, for one command: what an emulator can hold
@@ -86,7 +86,7 @@ def _clocks(engine: str, f: Fields, config: Config) -> NDArray[np.float64]:
     if engine in ("load", "store"):
         return f["blocks"].astype(np.float64) * f["runs"] * f["run"]
     taps = f["kernel_height"].astype(np.float64) * f["kernel_width"]  # more, where a step takes several
-    return taps * f["blocks"] * _groups(f, config) * (f["chunks"] if engine == "conv" else 1)
+    return taps * f["blocks"] * groups(f, config) * (f["chunks"] if engine == "conv" else 1)
 
 
 def _moved(f: Fields, config: Config, sizes: Numbers) -> Iterator[Fault]:
@@ -107,15 +107,14 @@ def _brought(f: Fields, config: Config, sizes: Numbers) -> Iterator[Fault]:
     apart = (ports - 1) * f["port"]
     yield _unaligned(f["ddr"], apart), "has a DDR address that is no multiple of 16"
     yield f["ddr"] + apart + f["beats"] * BEAT_BYTES > sizes[f["seg"]], "reaches beyond the end of its segment"
-    yield f["beats"] * BEAT_BYTES % _stripe(f, config) != 0, "brings a part of a ring word"
+    yield f["beats"] * BEAT_BYTES % stripe(f, config) != 0, "brings a part of a ring word"
 
 
 def _convolved(f: Fields, config: Config, sizes: Numbers) -> Iterator[Fault]:
     """Faults of conv."""
-    terms, groups = _terms(f), _groups(f, config)
-    held = (f["stream"] == 0) & (groups > 1)
-    yield held & (terms > config.ring_words), f"holds more than the {config.ring_words} words of the weight ring"
-    yield _taken_weights(f, config) * config.ring_word_bytes > MOST_TAKEN_BYTES, "takes more than 4 GiB of weights"
+    held = (f["stream"] == 0) & (groups(f, config) > 1)
+    yield held & (terms(f) > config.ring_words), f"holds more than the {config.ring_words} words of the weight ring"
+    yield taken_weights(f, config) * config.ring_word_bytes > MOST_TAKEN_BYTES, "takes more than 4 GiB of weights"
     yield (f["chunks"] - 1) * config.chunk_blocks >= f["dst_blocks"], "computes a chunk of which nothing is written"
     used = np.minimum(f["dst_blocks"], f["chunks"] * config.chunk_blocks)
     yield from _written(f, used, config)
@@ -244,14 +243,6 @@ def _pixels(f: Fields) -> Numbers:
     return f["images"] * f["out_height"] * f["out_width"]
 
 
-def _groups(f: Fields, config: Config) -> Numbers:
-    return -(-_pixels(f) // config.pix)
-
-
-def _terms(f: Fields) -> Numbers:
-    return f["blocks"] * f["kernel_height"] * f["kernel_width"]
-
-
 # --- faults of the commands together ---
 
 
@@ -293,30 +284,11 @@ def _check_table(table: Table) -> None:
 def _check_ring(weight: Table, ring: int, taker: Table, config: Config) -> None:
     """UnsoundError: a command takes ring words that were not brought, or some are left when the program ends."""
     own = weight.f["ring"] == ring
-    brought = weight.f["repeat"] * (weight.f["beats"] * BEAT_BYTES // _stripe(weight.f, config)) * own
+    brought = brought_words(weight.f, config) * own
     there = np.concatenate([[0], np.cumsum(brought)])
-    taken = np.cumsum((_taken_weights if ring == 0 else _taken_parameters)(taker.f, config))
+    taken = np.cumsum((taken_weights if ring == 0 else taken_parameters)(taker.f, config))
     short = there[np.searchsorted(weight.numbers, taker.numbers)] < taken
     if short.any():
         raise UnsoundError(f"{_command(taker, int(short.argmax()))} takes ring words that nothing before it brings")
     if there[-1] != (taken[-1] if taken.size else 0):
         raise UnsoundError(f"program.bin brings ring words that no {taker.engine} command takes")
-
-
-def _stripe(f: Fields, config: Config) -> Numbers:
-    """Bytes of a ring word on each port."""
-    return np.where(f["ring"] == 1, config.vector_word_bytes, config.stripe_bytes)
-
-
-def _taken_weights(f: Fields, config: Config) -> Numbers:
-    """Words that conv commands take from the weight ring."""
-    words = f["chunks"] * (config.param_words + _terms(f) * np.where(f["stream"] == 1, _groups(f, config), 1))
-    return words + f["table_load"] * config.table_words
-
-
-def _taken_parameters(f: Fields, config: Config) -> Numbers:
-    """Words that vector commands take from the vector ring."""
-    params = np.where(f["uniform"] == 1, 1, f["blocks"]) * config.vector_param_words
-    depthwise = f["op"] == VECTOR_OPS.index("depthwise")
-    weights = depthwise * f["blocks"] * f["kernel_height"] * steps_in_row(f["kernel_width"], f["window_apart"])
-    return params + weights + f["table_load"] * config.vector_table_words

@@ -154,6 +154,14 @@ def test_the_trace_counts_bytes_and_draws_arrows(artifact):
     assert starts
     assert starts.keys() == ends.keys()
     assert all(start["ts"] <= ends[number]["ts"] for number, start in starts.items())
-    tracks = [event for event in events if event["ph"] == "C"]
-    assert {tuple(event["args"]) for event in tracks} == {tuple(tracks[0]["args"])}
-    assert sum(sum(event["args"].values()) for event in tracks) > 0
+    tracks: dict[str, list[dict[str, int]]] = {}
+    for event in events:
+        if event["ph"] == "C":
+            tracks.setdefault(event["name"], []).append(event["args"])
+    assert len(tracks) == 2
+    for track in tracks.values():
+        assert {tuple(values) for values in track} == {tuple(track[0])}
+        assert sum(sum(values.values()) for values in track) > 0
+    words, config = tracks["words in the weight rings"], artifact.config
+    assert max(values["array"] for values in words) <= config.ring_words
+    assert words[-1] == {"array": 0, "vector": 0}, "what is brought is taken"
