@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from onnx import ModelProto, NodeProto, helper
 
-from cnna.compiler.frontend.node_names import node_name
+from cnna.compiler.graph.node_names import node_name
 from cnna.spec.errors import ModelError
 
 POOLS = {"QLinearGlobalAveragePool": "GlobalAveragePool", "QLinearAveragePool": "AveragePool"}

@@ -7,13 +7,13 @@ import pytest
 from onnx import numpy_helper
 
 from cnna.compiler.compile import compile_model
-from cnna.compiler.frontend.node_names import kind_of
 from cnna.compiler.frontend.onnx_import import to_graph
 from cnna.compiler.frontend.pieces.partition import check_without_cpu, placed
 from cnna.compiler.frontend.pieces.support import PAD_MAX, RUNS, limit, quantised_limit, refusal
 from cnna.compiler.frontend.quantised_import import import_quantised
 from cnna.compiler.graph.float_ops import Join, Pad
 from cnna.compiler.graph.ir import Graph, Node, Tensor
+from cnna.compiler.graph.node_names import kind_of
 from cnna.compiler.passes.pipeline import QUANTISATION, REWRITES, run_passes
 from cnna.spec.config import preset
 from cnna.spec.errors import ModelError
