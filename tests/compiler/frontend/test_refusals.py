@@ -46,7 +46,10 @@ def test_weights_beyond_float32():
     for tensor in model.graph.initializer:
         if tensor.name == "w:scale":
             tensor.CopyFrom(numpy_helper.from_array(np.float32(3e38), tensor.name))
-    with pytest.raises(ModelError, match=r"\(DequantizeLinear\): its values exceed the range of float32; use a smaller scale"):
+    with pytest.raises(
+        ModelError,
+        match=r"\(DequantizeLinear\): the values of 'w:int8' times their scale exceed the range of float32; use a smaller scale",
+    ):
         import_quantised(model)
 
 
