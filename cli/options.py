@@ -48,7 +48,7 @@ def add_library_option(parser: argparse.ArgumentParser) -> None:
 
 def chart_library(cache: Path | None) -> str:
     """The JavaScript that draws a page's charts. UserError: the folder cannot be used. ToolError: its package is missing."""
-    from cnna.compiler.report.vega import library
+    from cnna.compiler.report.html import library
     from cnna.sim.rtl.cache import default_cache, private
 
     return library(private(cache or default_cache()))

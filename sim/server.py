@@ -26,7 +26,7 @@ class HungUpError(Exception):
     """The client has gone."""
 
 
-class Session:
+class ClientRequests:
     """Requests of one client, each a method `do_NAME`."""
 
     def __init__(self, tb: Testbench, connection: socket.socket) -> None:
@@ -160,13 +160,13 @@ async def serve(dut: Any) -> None:
     tb = Testbench(dut)
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(cocotb.plusargs["cnna_socket"]))
-        session = Session(tb, connection)
+        requests = ClientRequests(tb, connection)
         await tb.start()
         try:
-            session.send(value="ready")
-            await session.serve()
+            requests.send(value="ready")
+            await requests.serve()
         except (HungUpError, BrokenPipeError, ConnectionResetError):
             return
         except Exception as error:
             traceback.print_exc(file=sys.stderr)
-            session.send(error=f"the simulation's server failed: {type(error).__name__}: {error}")
+            requests.send(error=f"the simulation's server failed: {type(error).__name__}: {error}")

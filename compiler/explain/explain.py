@@ -15,7 +15,6 @@ from cnna.compiler.explain.assumed_ranges import quantised
 from cnna.compiler.explain.origins import origins
 from cnna.compiler.explain.refusals import refused
 from cnna.compiler.explain.rows import Facts, Row, rows
-from cnna.compiler.frontend.node_names import place
 from cnna.compiler.frontend.onnx_import import to_graph
 from cnna.compiler.frontend.pieces import support
 from cnna.compiler.frontend.pieces.cpu_parts import cpu_models
@@ -23,6 +22,7 @@ from cnna.compiler.frontend.pieces.crossings import cheaper
 from cnna.compiler.frontend.pieces.partition import Piece, Reasons, cut, placed
 from cnna.compiler.frontend.quantised_import import ImportedPiece, placement, to_int8
 from cnna.compiler.graph.ir import Graph
+from cnna.compiler.graph.node_names import place
 from cnna.compiler.passes.pipeline import QUANTISATION, REWRITES, run_passes
 from cnna.compiler.quantise.quantise import is_quantised
 from cnna.spec.config import Config

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 from onnx import ModelProto, NodeProto
 
-from cnna.compiler.frontend.node_names import node_name, source_of
 from cnna.compiler.frontend.pieces.partition import Reasons
 from cnna.compiler.graph.editor import outputs_of
 from cnna.compiler.graph.float_ops import VIEWS
 from cnna.compiler.graph.ir import AnyNode, Graph
+from cnna.compiler.graph.node_names import node_name, source_of
 
 Flow = Mapping[int, Sequence[int]]  # for each node of the model, by number, its neighbours
 

@@ -6,12 +6,12 @@ from math import prod
 from typing import Any
 
 from cnna.compiler.explain.origins import Origin
-from cnna.compiler.frontend.node_names import kind_in, source_of
 from cnna.compiler.frontend.pieces import support
 from cnna.compiler.frontend.pieces.crossings import TOO_LITTLE, node_seconds
 from cnna.compiler.frontend.pieces.partition import ISLAND, Piece, Reasons
 from cnna.compiler.graph.float_ops import VIEWS, Onnx, float_macs
 from cnna.compiler.graph.ir import AnyNode, Graph
+from cnna.compiler.graph.node_names import kind_in, source_of
 from cnna.spec.config import Config
 from cnna.spec.cpu_ops import only_views
 from cnna.spec.end_to_end import PIECE_SECONDS, crossing_seconds

@@ -11,7 +11,6 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto, TensorProto, numpy_helper
 
 from cnna.compiler.frontend.batch.batch_axis import check_back, check_front
-from cnna.compiler.frontend.node_names import node_name, sources_of
 from cnna.compiler.frontend.onnx_model.ceil_pools import settle_ceil_pools
 from cnna.compiler.frontend.onnx_model.cpu_forms import settle_forms
 from cnna.compiler.frontend.onnx_model.hollow import as_inputs, hollow, is_hollow
@@ -41,6 +40,7 @@ from cnna.compiler.frontend.onnx_model.subgraphs import captured
 from cnna.compiler.graph.editor import Editor, outputs_of
 from cnna.compiler.graph.float_ops import Onnx
 from cnna.compiler.graph.ir import Graph, Node, Tensor
+from cnna.compiler.graph.node_names import node_name, sources_of
 from cnna.compiler.passes.fold_constants import fold_constants
 from cnna.compiler.passes.unroll_sequences import unroll_sequences
 from cnna.spec.errors import ModelError, about_model

@@ -9,7 +9,6 @@ from onnx import ModelProto
 
 from cnna.compiler.frontend.batch.batch_axis import batch_axes
 from cnna.compiler.frontend.integer import to_integer
-from cnna.compiler.frontend.node_names import place
 from cnna.compiler.frontend.onnx_import import to_graph
 from cnna.compiler.frontend.pieces import support
 from cnna.compiler.frontend.pieces.cpu_limits import cpu_limit
@@ -17,6 +16,7 @@ from cnna.compiler.frontend.pieces.cpu_parts import cpu_models
 from cnna.compiler.frontend.pieces.partition import Piece, Reasons, cut, placed
 from cnna.compiler.graph.float_ops import Onnx, float_macs
 from cnna.compiler.graph.ir import Graph
+from cnna.compiler.graph.node_names import place
 from cnna.compiler.graph.validate import validate_integer
 from cnna.compiler.passes.fold_constants import fold_constants
 from cnna.compiler.passes.pipeline import INTEGER, QUANTISATION, REWRITES, Dump, run_passes

@@ -18,6 +18,7 @@ from onnx.reference import ReferenceEvaluator
 from cnna.compiler.graph.editor import Editor, outputs_of
 from cnna.compiler.graph.float_ops import Onnx, scale_name
 from cnna.compiler.graph.ir import Graph, Node
+from cnna.compiler.graph.node_names import place
 from cnna.spec.errors import ModelError
 
 QUANTISED = ("QuantizeLinear", "DequantizeLinear")  # not folded: `dequantise_constants` needs their scales
@@ -89,7 +90,7 @@ def _fold(graph: Graph) -> Graph:
         elif node.op.kind == "Shape" and not node.op.attributes and _whole(edit.shape(node.inputs[0])):
             value = np.array(edit.shape(node.inputs[0]), np.int64)
         elif node.inputs and all(name in edit.constants or not name for name in node.inputs):
-            value = _evaluate(node, edit, graph.opset)
+            value = _evaluate(node, edit, graph)
         else:
             continue
         edit.remove(node)
@@ -116,23 +117,22 @@ def _as_node(node: Node) -> onnx.NodeProto:
     return helper.make_node(node.op.kind, list(inputs), list(outputs_of(node)), domain=node.op.domain, **attributes)
 
 
-def _evaluate(node: Node, edit: Editor, opset: int) -> np.ndarray:
+def _evaluate(node: Node, edit: Editor, source: Graph) -> np.ndarray:
     made = _as_node(node)
     feeds = {name: edit.constants[name] for name in node.inputs if name}
     model_inputs = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
         for name, value in feeds.items()
     ]
-    graph = helper.make_graph([made], "constant", model_inputs, [onnx.ValueInfoProto(name=node.output)])
+    whole = helper.make_graph([made], "constant", model_inputs, [onnx.ValueInfoProto(name=node.output)])
     try:
-        evaluator = ReferenceEvaluator(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)]))
-        answers = evaluator.run(None, feeds)
+        evaluator = ReferenceEvaluator(helper.make_model(whole, opset_imports=[helper.make_opsetid("", source.opset)]))
+        with np.errstate(all="ignore"):  # infinities and NaN are numbers too; whoever cannot use them says so
+            answers = evaluator.run(None, feeds)
     except Exception as error:  # the evaluator passes on any exception of numpy
-        raise ModelError(f"node '{node.name}' ({node.op.kind}) has constant inputs but cannot be computed: {error}") from None
+        raise ModelError(f"{place(node, source)} has constant inputs but cannot be computed: {error}") from None
     assert isinstance(answers, list)
     value = np.asarray(answers[0])
     if value.size > ELEMENTS_MAX:
-        raise ModelError(
-            f"node '{node.name}' ({node.op.kind}) makes a constant of {value.size} elements; the limit is {ELEMENTS_MAX}"
-        )
+        raise ModelError(f"{place(node, source)} makes a constant of {value.size} elements; the limit is {ELEMENTS_MAX}")
     return value

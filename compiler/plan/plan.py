@@ -1,18 +1,18 @@
 """Plans lowered kernels: places, commands and a program. Tries several ways and takes the one with the fewest estimated clocks."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from cnna.compiler.cost import cost
-from cnna.compiler.lower.kernels import Kernel, Lowered, Stream, one_by_one
+from cnna.compiler.cost.engine_steps import groups_of
+from cnna.compiler.lower.kernels import ConvKernel, Kernel, Lowered, Stream, VectorKernel, one_by_one, views_of
 from cnna.compiler.lower.weights import constant_segment
 from cnna.compiler.plan.allocate import Allocation, allocate, streamed_ports
 from cnna.compiler.plan.command import PlanContext, PlannedCommand
 from cnna.compiler.plan.emit import emit
 from cnna.compiler.plan.hazards import add_waits
 from cnna.compiler.plan.kernel_order import reordered
-from cnna.compiler.plan.row_bands import row_bands
 from cnna.compiler.plan.schedule import schedule, stream_keys
 from cnna.compiler.plan.segment import cuts, segment
 from cnna.compiler.plan.tile import Tiling
@@ -22,6 +22,8 @@ from cnna.spec.errors import ModelError
 CLOSE = 1.02  # estimates of two programs that differ by less than this do not tell which one is faster
 TRIED = 4  # cuts of a batch that are planned and compared
 ABREAST = 2  # images under way at the same time
+BANDS_MOST = 4  # of a kernel
+BAND_GROUPS_LEAST = 48  # of pixels in a band: the weights of a pointwise convolution then come in a quarter of its clocks
 LEADERS = 2  # the best plans so far, on which another order, bands and ABREAST are tried
 
 
@@ -151,3 +153,39 @@ class _Search:
         made = _Planned(plain, segments, commands, program, cost.total_cycles(cost.timeline(program, self.config)))
         self.planned.append(made)
         return made
+
+
+def row_bands(lowered: Lowered, config: Config) -> tuple[int, ...]:
+    """For each kernel, the number of bands of rows in which it may run although all of its maps lie on chip; 1: as a whole.
+
+    A kernel of the vector engine follows the array chunk by chunk, but the layer behind it reads all channels. So the array would
+    wait for the vector engine at the end of every depthwise layer or pool. In bands, that layer begins on the first rows while the
+    vector engine still works on the others. Each band of a convolution brings the weights again, so kernels of few pixels stay
+    whole.
+    """
+    near = _near_vector(lowered.kernels)
+    return tuple(_bands(kernel, lowered, config) if number in near else 1 for number, kernel in enumerate(lowered.kernels))
+
+
+def _near_vector(kernels: Sequence[Kernel]) -> set[int]:
+    """The vector engine's kernels that stand between layers of the array, and these layers."""
+    found: set[int] = set()
+    for number, kernel in enumerate(kernels):
+        if not isinstance(kernel, VectorKernel):
+            continue
+        read = {view.map for role, view in views_of(kernel).items() if role != "dest"}
+        before = {n for n, other in enumerate(kernels[:number]) if other.dest.map in read}
+        after = {
+            n
+            for n, other in enumerate(kernels[number:], number)
+            if isinstance(other, ConvKernel) and other.source.map == kernel.dest.map
+        }
+        if before and after:
+            found |= {number} | before | after
+    return found
+
+
+def _bands(kernel: Kernel, lowered: Lowered, config: Config) -> int:
+    """The most bands that are long enough."""
+    groups, height = groups_of(lowered.pixels(kernel), config), lowered.maps[kernel.dest.map].height
+    return max(1, min(BANDS_MOST, groups // BAND_GROUPS_LEAST, height))

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, ValueInfoProto
 
-from cnna.compiler.frontend.node_names import kind_of, source_of
 from cnna.compiler.frontend.onnx_export import to_model
 from cnna.compiler.frontend.preprocess import Preprocess
 from cnna.compiler.graph.editor import outputs_of
 from cnna.compiler.graph.float_ops import CLIPPED, VIEWS, Conv
 from cnna.compiler.graph.ir import Graph, Quant
+from cnna.compiler.graph.node_names import kind_of, source_of
 from cnna.compiler.quantise.calibrate import Progress
 from cnna.compiler.quantise.sessions import Session, feeds_of
 

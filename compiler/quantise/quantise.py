@@ -7,7 +7,6 @@ import numpy as np
 from onnx import ModelProto
 
 from cnna.compiler.frontend import preprocess as preprocessing
-from cnna.compiler.frontend.node_names import kind_of
 from cnna.compiler.frontend.onnx_export import to_model
 from cnna.compiler.frontend.onnx_import import to_graph
 from cnna.compiler.frontend.pieces import support
@@ -17,6 +16,7 @@ from cnna.compiler.frontend.quantised_import import import_quantised
 from cnna.compiler.graph.editor import Editor
 from cnna.compiler.graph.float_ops import MOVES, Chain, Clip, Concat, Conv, Join, Maximum, Minimum, Onnx, Pad, Requantise
 from cnna.compiler.graph.ir import Graph, Node, Quant
+from cnna.compiler.graph.node_names import kind_of
 from cnna.compiler.graph.pointwise import lively
 from cnna.compiler.passes.pipeline import REWRITES, Dump, run_passes
 from cnna.compiler.quantise.calibrate import Progress, Statistics, calibrate, channels, check_samples

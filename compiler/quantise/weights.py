@@ -13,11 +13,14 @@ BIAS_MAX = 1 << 30  # leaves the sums of the products room in int32
 
 
 def scales_of(weights: np.ndarray, bias: np.ndarray, input_scale: float) -> np.ndarray:
-    """Of each output channel, so that its greatest weight is WEIGHT_MAX; greater where its bias would not fit in int32."""
+    """Of each output channel, so that its greatest weight is WEIGHT_MAX; greater where its bias would not fit in int32.
+
+    1 for a channel of zeros, and for one whose scale would be 0 in float32.
+    """
     greatest = np.abs(weights).reshape(len(weights), -1).max(axis=1)
     least = np.abs(bias) / (input_scale * BIAS_MAX)
-    scale = np.maximum(greatest / WEIGHT_MAX, least)
-    return np.where(scale > 0, scale, 1.0).astype(np.float32).astype(np.float64)
+    scale = np.maximum(greatest / WEIGHT_MAX, least).astype(np.float32).astype(np.float64)
+    return np.where(scale > 0, scale, 1.0)
 
 
 def nearest(weights: np.ndarray, scales: np.ndarray) -> np.ndarray:

@@ -1,20 +1,33 @@
 """The report as one self-contained HTML page, light or dark as the reader's system asks.
 
-Vega-Lite draws the charts (`charts`) in the browser. Its JavaScript is inside the page, so no network is needed.
+Vega-Lite draws the charts (`charts`) in the browser. Its JavaScript is inside the page (`library`), so no network is needed. The
+network's graph is drawn here, as SVG (`drawing`).
 """
 
 import json
 from collections.abc import Mapping
 from html import escape
+from importlib.metadata import version
 from importlib.resources import files
+from pathlib import Path
 from string import Template
 from typing import Any
 
 from cnna.compiler.report.charts import ENGINE_COLOURS, RAMPS, charts
-from cnna.compiler.report.graph import OTHER, drawing
+from cnna.compiler.report.layout import Spot, layered, path
+from cnna.compiler.report.network import ENGINE, LAYER, NAME, OP
 from cnna.compiler.report.page import CHARTS, Style, page
 from cnna.compiler.report.report import Figures, for_ddr
 from cnna.compiler.report.table import WORDS, cell, stalls_text
+from cnna.spec.errors import ToolError
+from cnna.spec.files import write_text
+from cnna.spec.manifest import CPU
+
+PACKAGE = "vl-convert-python"  # brings the JavaScript of the charts
+
+_BOX, _END = (168.0, 36.0), (120.0, 20.0)  # sizes of a layer's box, and of an input's or output's
+_LETTERS = {_BOX[0]: 23, _END[0]: 16}  # that fit into a box of that width
+_OTHER = "#8fa3b8"  # the colour of what no engine does
 
 _LIGHT, _DARK, _RULES = CHARTS
 _STYLE = Style(
@@ -138,7 +151,7 @@ def _graph(found: Figures) -> str:
     """The section of the network's graph; empty for older artifacts, which do not say what their layers read."""
     if not found["graph"]:
         return ""
-    engines = {box["engine"]: ENGINE_COLOURS.get(box["engine"], OTHER) for box in found["graph"]["boxes"] if box["engine"]}
+    engines = {box["engine"]: ENGINE_COLOURS.get(box["engine"], _OTHER) for box in found["graph"]["boxes"] if box["engine"]}
     key = "".join(f'<i style="background: {colour}"></i>{escape(engine)}' for engine, colour in engines.items())
     text = "A click on a box marks its layer in the charts and in the table. Colours:"
     return f'<h2>Graph</h2>\n<p class="key">{text}{key}</p>\n<div class="graph" id="graph">\n{drawing(found["graph"])}\n</div>\n'
@@ -226,3 +239,54 @@ def _tr(cells: list[tuple[str, Any]], tag: str = "td") -> str:
 
 def _kind(key: str) -> str:
     return "word" if key in (*WORDS, "bars") else ""
+
+
+def drawing(found: dict[str, Any]) -> str:
+    """The graph of `network` as SVG, from the top to the bottom: a box for each layer, and lines for its tensors.
+
+    A layer's box has its engine's colour, and the number by which `report.js` marks it in all charts. Operators of the CPU, inputs
+    and outputs are boxes too.
+    """
+    sizes = [_BOX if box[OP] else _END for box in found["boxes"]]
+    layout = layered(sizes, [(source, target) for source, target in found["edges"]])
+    parts = [f'<path class="line" d="{path(points)}"/>' for points in layout.routes.values()]
+    parts += [_box(box, size, centre) for box, size, centre in zip(found["boxes"], sizes, layout.centres, strict=True)]
+    size = f'width="{layout.width:.0f}" height="{layout.height:.0f}" viewBox="0 0 {layout.width:.0f} {layout.height:.0f}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">\n' + "\n".join(parts) + "\n</svg>"
+
+
+def _box(box: dict[str, Any], size: Spot, centre: Spot) -> str:
+    (width, height), name = size, box[NAME]
+    left, top = centre[0] - width / 2, centre[1] - height / 2
+    shown = escape(name if len(name) <= _LETTERS[width] else f"…{name[1 - _LETTERS[width] :]}")
+    place = f'x="{left:.1f}" y="{top:.1f}" width="{width}" height="{height}"'
+    if not box[OP]:
+        text = f'<text class="end" x="{centre[0]:.1f}" y="{centre[1] + 4:.1f}">{shown}</text>'
+        return f'<g><title>{escape(name)}</title><rect {place} rx="10"/>{text}</g>'
+    engine = box[ENGINE]
+    about = f"{name} ({box[OP]}), {'on the CPU' if engine == CPU else f'layer {box[LAYER]}, {engine}'}"
+    colour = ENGINE_COLOURS.get(engine, _OTHER)
+    bar = f'<rect class="engine" x="{left:.1f}" y="{top:.1f}" width="6" height="{height}" fill="{colour}"/>'
+    texts = f'<text class="op" x="{left + 12:.1f}" y="{top + 15:.1f}">{escape(box[OP])}</text>'
+    texts += f'<text x="{left + 12:.1f}" y="{top + 29:.1f}">{shown}</text>'
+    mark = f' data-layer="{box[LAYER]}"' if box[LAYER] else ""
+    return f"<g{mark}><title>{escape(about)}</title><rect {place}/>{bar}{texts}</g>"
+
+
+def library(cache: Path) -> str:
+    """The JavaScript of Vega, Vega-Lite and Vega-Embed as one text of about 0.9 MB.
+
+    It is made once for each version of the package, in seconds, and kept in the folder `cache`.
+
+    ToolError: the package is not installed.
+    """
+    try:
+        import vl_convert
+
+        kept = cache / f"vega-{version(PACKAGE)}.js"
+    except ImportError:
+        raise ToolError(f"the page's charts need {PACKAGE}: pip install 'cnna[tools]'") from None
+    if not kept.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        write_text(kept, vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").replace("</script", "<\\/script"))
+    return kept.read_text(encoding="utf-8")

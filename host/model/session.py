@@ -15,11 +15,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeAlias
 
-from numpy.typing import NDArray
-
 from cnna.host.board.board_device import BoardDevice
 from cnna.host.board.overlay import open_overlay
-from cnna.host.model.answers import WHOLE, Output, outputs_of
+from cnna.host.model.answers import WHOLE, Output, listed, outputs_of
 from cnna.host.model.board_model import BoardModel
 from cnna.host.model.inputs import Arrays, Given
 from cnna.host.model.model import SIMULATED, Model
@@ -100,7 +98,7 @@ class InferenceSession:
         self._check_open()
         names = self._chosen(output_names)
         answers = self._model.run(_feed(input_feed))
-        return self._listed(names, answers)
+        return listed(names, answers)
 
     def run_async(self, output_names: Sequence[str] | None, input_feed: Feed, run_options: Any = None) -> "Future[list[Any]]":
         """Begins a `run` in the background. Runs that were begun this way follow each other in order."""
@@ -136,7 +134,7 @@ class InferenceSession:
     def _yielded(self, names: Sequence[str], answers: Generator[Any, None, None]) -> Iterator[list[Any]]:
         try:
             for answer in answers:
-                yield self._listed(names, answer)
+                yield listed(names, answer)
         finally:
             answers.close()
 
@@ -146,7 +144,7 @@ class InferenceSession:
 
     def get_outputs(self) -> list[NodeArg]:
         """Name, shape and type of each output. Without an 'N', answers to several samples are stacked on a new first axis."""
-        return [NodeArg(output.name, _shape(output), _type(output.dtype)) for output in self._outputs.values()]
+        return [node_arg(output) for output in self._outputs.values()]
 
     def close(self) -> None:
         """Waits for the run in progress, ends open iterators, and frees what the session holds.
@@ -245,11 +243,6 @@ class InferenceSession:
             raise DataError(f"{self.name} has outputs {', '.join(self._outputs)}, not {', '.join(map(str, unknown))}")
         return chosen
 
-    def _listed(self, names: Sequence[str], answers: Mapping[str, NDArray[Any]]) -> list[Any]:
-        """The answers in the order of `names`. Those whose size depends on the data are apart in `answers`, by NAME.0, NAME.1."""
-        apart = {name: [y for key, y in answers.items() if key.rpartition(".")[0] == name] for name in names if name not in answers}
-        return [apart[name] if name in apart else answers[name] for name in names]
-
     def _doing(self) -> str:
         """What an accelerator on a board is doing, for a message."""
         return f": {state_of(self.device)}" if isinstance(self.device, BoardDevice) else ""
@@ -281,12 +274,15 @@ def _type(dtype: str) -> str:
     return f"tensor({dtype})" if dtype in WHOLE else "tensor(float)"
 
 
-def _shape(output: Output) -> list[int | str | None] | None:
-    """As `get_outputs` gives it: 'N', or '3*N' where each sample has three rows, at the axis along which answers are joined."""
+def node_arg(output: Output) -> NodeArg:
+    """An output as `get_outputs` gives it.
+
+    At the axis along which answers are joined it has 'N', or '3*N' where each sample has three rows.
+    """
     if output.shape is None:
-        return None
+        return NodeArg(output.name, None, _type(output.dtype))
     shape: list[int | str | None] = list(output.shape)
     axis = output.batch_axis
     if axis is not None and shape[axis] is not None:
         shape[axis] = "N" if shape[axis] == 1 else f"{shape[axis]}*N"
-    return shape
+    return NodeArg(output.name, shape, _type(output.dtype))

@@ -7,7 +7,7 @@ bandwidth, and compares the accelerator's clock with the host's. All that is don
 
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import NamedTuple
 
@@ -151,8 +151,11 @@ def _rated(kind: str, device: BoardDevice, clocks: int, beats: list[int]) -> Fin
     )
 
 
-def clock(device: BoardDevice, virtual: bool) -> Finding:
-    """Clocks that the accelerator counts in a second of the host's while it reads DDR. A `virtual` board keeps no such time."""
+def clock(device: BoardDevice, virtual: bool, now: Callable[[], float] = time.perf_counter) -> Finding:
+    """Clocks that the accelerator counts in a second of the host's while it reads DDR. A `virtual` board keeps no such time.
+
+    now: the host's clock, in seconds.
+    """
     walk, size = _walk(device)
     loads, registered = command("load", seg=2, **walk), device.config.clock_mhz
     with _Placed(device, loads * REPEATS, size) as placed:
@@ -165,20 +168,20 @@ def clock(device: BoardDevice, virtual: bool) -> Finding:
     again = int(CLOCK_SECONDS * registered * 1e6 / counted * REPEATS)
     with _Placed(device, loads + loads[-1:] * again, size) as placed:  # a command's registers keep their values for the next
         placed.start()
-        megahertz = _megahertz(device)
+        megahertz = _megahertz(device, now)
         placed.finish()
     text = f"{megahertz:.1f} MHz by the host's clock, {registered} by its register (they may differ by {CLOCK_PART:.0%})"
     return Finding("clock", abs(megahertz / registered - 1) < CLOCK_PART, text)
 
 
-def _megahertz(device: BoardDevice) -> float:
+def _megahertz(device: BoardDevice, now: Callable[[], float]) -> float:
     """From two readings of the cycle counter while the accelerator works: the quickest of the first third and of the last third."""
     looks: list[tuple[float, float, int]] = []  # seconds that the reading took, when it was, what it showed
-    until = time.perf_counter() + SECONDS_MOST
-    while REGISTERS["STATUS"].unpack(device.read(offset("STATUS")))["busy"] and time.perf_counter() < until:
-        before = time.perf_counter()
+    until = now() + SECONDS_MOST
+    while REGISTERS["STATUS"].unpack(device.read(offset("STATUS")))["busy"] and now() < until:
+        before = now()
         cycles = device.read(offset("CYCLES"))
-        after = time.perf_counter()
+        after = now()
         looks.append((after - before, (before + after) / 2, cycles))
     third = (len(looks) - 1) // 3  # at the last reading the program may have ended already
     if not third:

@@ -29,6 +29,7 @@ HOST_SECONDS, ACCESSES = 0.02, 100  # the host may add to each of its batches th
 LOOKS = 21  # at a register, to find the time of one access
 
 Watts = Callable[[], Mapping[str, float]]  # by sensor
+Now = Callable[[], float]  # the clock on the wall, in seconds
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,9 @@ def own_workload(board: BoardDevice, batches: int = BATCHES) -> Workload | None:
     return Workload(found.artifact, inputs, answers, "the reference", quick=True)
 
 
-def sustain(board: BoardDevice, workload: Workload, watts: Watts, virtual: bool) -> tuple[list[Finding], dict[str, Any]]:
+def sustain(
+    board: BoardDevice, workload: Workload, watts: Watts, virtual: bool, now: Now = time.perf_counter
+) -> tuple[list[Finding], dict[str, Any]]:
     """Runs the workload for `SECONDS`, at least once. Returns the findings `network`, `throughput` and `energy`, and their figures.
 
     A figure that was not measured is None. On a `virtual` board time is not compared with the counter. An error that stops the
@@ -67,18 +70,18 @@ def sustain(board: BoardDevice, workload: Workload, watts: Watts, virtual: bool)
     samples = len(next(iter(workload.inputs.values())))
     found, runs = Finding("network", True, ""), 0
     seen: list[Mapping[str, float]] = []
-    looked = 0.0
+    looked = float("-inf")
     try:
         with InferenceSession(workload.artifact, board, retries=0) as session:
             names = [output.name for output in session.get_outputs()]
-            began = time.perf_counter()
-            while found.good and (not runs or time.perf_counter() - began < SECONDS):
+            began = now()
+            while found.good and (not runs or now() - began < SECONDS):
                 run = session.run_async(None, workload.inputs)
-                if time.perf_counter() - looked > POWER_SECONDS:  # while the network runs
-                    looked = time.perf_counter()
+                if now() - looked > POWER_SECONDS:  # while the network runs
+                    looked = now()
                     seen.append(watts())
                 found, runs = _compared(workload, dict(zip(names, run.result(), strict=True)), runs), runs + 1
-            seconds = time.perf_counter() - began
+            seconds = now() - began
             cycles = session.last["cycles"]
     except RunError as error:
         return [Finding("network", False, f"run {runs + 1}: {error}")], figures
@@ -87,10 +90,10 @@ def sustain(board: BoardDevice, workload: Workload, watts: Watts, virtual: bool)
     if cycles:
         figures["counted_images_per_second"] = workload.artifact.manifest["batch"] * board.config.clock_mhz * 1e6 / cycles
     figures |= _power(seen, figures["images_per_second"])
-    return [found, throughput(board, workload, seconds / batches, cycles, virtual), energy(seen, figures)], figures
+    return [found, throughput(board, workload, seconds / batches, cycles, virtual, now), energy(seen, figures)], figures
 
 
-def throughput(board: BoardDevice, workload: Workload, seconds: float, cycles: float | None, virtual: bool) -> Finding:
+def throughput(board: BoardDevice, workload: Workload, seconds: float, cycles: float | None, virtual: bool, now: Now) -> Finding:
     """Compares the host's seconds of a batch, copies and Python included, with the clocks that the accelerator counted."""
     batch, images = workload.artifact.manifest["batch"], workload.artifact.manifest["batch"] / seconds
     text = f"{images:,.1f} images a second by the clock on the wall"
@@ -102,7 +105,7 @@ def throughput(board: BoardDevice, workload: Workload, seconds: float, cycles: f
         return Finding("throughput", True, f"{text}; a virtual board's seconds are not a real one's")
     if seconds < counted * (1 - CLOCK_PART):
         return Finding("throughput", False, f"{text}; quicker than its own counter: is that its clock?")
-    added, most = 1e3 * (seconds - counted), 1e3 * (HOST_SECONDS + ACCESSES * _access_seconds(board) + counted * CLOCK_PART)
+    added, most = 1e3 * (seconds - counted), 1e3 * (HOST_SECONDS + ACCESSES * _access_seconds(board, now) + counted * CLOCK_PART)
     text += f"; the host adds {max(0.0, added):.1f} ms to a batch"
     return Finding("throughput", added < most or not workload.quick, f"{text} ({most:.0f} at most)" if workload.quick else text)
 
@@ -131,11 +134,11 @@ def _compared(workload: Workload, answers: Mapping[str, NDArray[Any]], before: i
         return Finding("network", False, f"run {before + 1}: {error}")
 
 
-def _access_seconds(board: BoardDevice) -> float:
+def _access_seconds(board: BoardDevice, now: Now) -> float:
     """The median time of a register read: microseconds on a board, a thousand times as much over a network."""
     times = []
     for _ in range(LOOKS):
-        began = time.perf_counter()
+        began = now()
         board.read(offset("ID"))
-        times.append(time.perf_counter() - began)
+        times.append(now() - began)
     return statistics.median(times)

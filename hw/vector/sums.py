@@ -20,7 +20,7 @@ from cnna.spec.config import TAPS, Config
 TILE_CHANNELS = 8  # channels in a tile, at most: a bit of the step drives 256 accumulator bits
 
 
-class Way(Enum):
+class Accumulate(Enum):
     """What an accumulator does with a step: it adds the product, picks the greater or lesser one, or keeps two operands."""
 
     SUM = 0
@@ -30,7 +30,7 @@ class Way(Enum):
 
 def tile_step_layout() -> data.StructLayout:
     """A step as a tile sees it. `end`: the group's result is complete after this clock. `least`: PICK takes the lesser one."""
-    return data.StructLayout({"valid": 1, "first": 1, "end": 1, "way": Way, "least": 1})
+    return data.StructLayout({"valid": 1, "first": 1, "end": 1, "way": Accumulate, "least": 1})
 
 
 class VectorTile(wiring.Component):
@@ -66,9 +66,9 @@ class VectorTile(wiring.Component):
         a = held[:8].as_signed()
         m.d.comb += greater.eq(x > a)
         with m.If(step.valid), m.Switch(step.way):
-            with m.Case(Way.PICK):  # of two equal ones it does not matter which
+            with m.Case(Accumulate.PICK):  # of two equal ones it does not matter which
                 m.d.sync += held.eq(Cat(Mux(step.first | (greater ^ step.least), x, a)[:8], Const(0, 24)))
-            with m.Case(Way.PAIR):
+            with m.Case(Accumulate.PAIR):
                 m.d.sync += held.eq(Cat(Mux(step.first, x, a)[:8], Mux(step.first, 0, x)[:8], Const(0, 16)))
             with m.Default():
                 m.d.sync += held.eq(Mux(step.first, 0, held) + product)
@@ -140,9 +140,9 @@ class VectorSums(wiring.Component):
             ]
             with m.If(~again), m.Switch(feed.op):
                 with m.Case(MAX, MINIMUM):
-                    m.d.comb += step.way.eq(Way.PICK)
+                    m.d.comb += step.way.eq(Accumulate.PICK)
                 with m.Case(ELEMENTWISE):
-                    m.d.comb += step.way.eq(Way.PAIR)
+                    m.d.comb += step.way.eq(Accumulate.PAIR)
             steps.append(step)
         return multiply, steps
 

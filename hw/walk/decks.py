@@ -32,7 +32,7 @@ def on_deck(address: Value, deck: Value) -> Value:
     return Cat(address[:DECK_BIT], deck)
 
 
-class Turns(wiring.Component):
+class StepDeck(wiring.Component):
     """Says in which `deck` the words of a step lie. `starting`: in which those of the unit that starts lie.
 
     `first` is the deck of the walk's first block, and `across` whether the second of two operands lies in the other deck. `start`,

@@ -15,7 +15,7 @@ from amaranth.lib.wiring import In, Out
 from cnna.hw.base.attributes import NET
 from cnna.hw.base.ports import Permit
 from cnna.hw.base.queues import SkidBuffer
-from cnna.hw.walk.decks import Decks, Turns, on_deck
+from cnna.hw.walk.decks import Decks, StepDeck, on_deck
 from cnna.hw.walk.row_steps import RowSteps
 from cnna.hw.walk.walk import (
     SIZE_BITS,
@@ -217,10 +217,10 @@ class TapLoops(wiring.Component):
             self._place_flat(m, x_last, flat_unit if self._decks is Decks.NONE else Mux(turns.starting, flat_unit, 0))
         return m
 
-    def _turns(self, m: Module, x_last: Value, taps_last: Value) -> Turns:
+    def _turns(self, m: Module, x_last: Value, taps_last: Value) -> StepDeck:
         """Drives `deck`, that of the step's words."""
         walk = self.walk
-        m.submodules.turns = turns = Turns(self._decks)
+        m.submodules.turns = turns = StepDeck(self._decks)
         m.d.comb += [
             *(turns.first.eq(walk.base[DECK_BIT]), turns.across.eq(walk.kx[DECK_BIT])),
             *(turns.begin.eq(self.begin), turns.start.eq(self.start), turns.step.eq(self.step)),

@@ -1,5 +1,6 @@
 """Structurally damaged ONNX gives one line with file and fault and exit code 2; no internal error, and no failure at run."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -35,6 +36,12 @@ def put(name: str, change: Callable[[np.ndarray], object]) -> Edit:
     return lambda m: constant(m, name).CopyFrom(
         numpy_helper.from_array(np.asarray(change(numpy_helper.to_array(constant(m, name)))), name)
     )
+
+
+def huge_bias_scale(model: ModelProto) -> None:
+    """Gives two scales values whose product float32 does not hold."""
+    put("s0", lambda v: v * 0 + np.float32(3e38))(model)
+    put("sw1", lambda v: v * 0 + np.float32(2))(model)
 
 
 def attribute(output: str, name: str, value: object) -> Edit:
@@ -138,6 +145,9 @@ CASES: dict[str, tuple[str, Edit, tuple[str, ...]]] = {  # for each fault: netwo
     "negative scale": ("qlinear", put("s0", lambda v: -v), ("s0", "above 0")),
     "infinite weights": ("qlinear", put("sw1", lambda v: v + np.float32(3e38)), ("exceed the range of float32",)),
     "no weights": ("float", put("w1", lambda v: v[:0]), ("c1", "empty")),
+    "bias of another length": ("qlinear", put("b1", lambda v: v[:7]), ("its bias 'b1' has shape [7]; it must be [8]",)),
+    "too few scales of weights": ("qlinear", put("sw1", lambda v: v[:7]), ("(QLinearConv)", "'sw1'", "8 values")),
+    "scale of a bias": ("qlinear", huge_bias_scale, ("scale 's0 * sw1' is not finite",)),
     "no scale of Q and DQ": ("qdq", put("x:dq:scale", lambda v: v.reshape(1)[:0]), ("x:dq:scale", "empty")),
     "a byte short": ("float", short("w1"), ("w1", "cannot be read")),
     "a byte of int64 short": ("float", short("target"), ("target", "cannot be read")),
@@ -181,7 +191,7 @@ CASES: dict[str, tuple[str, Edit, tuple[str, ...]]] = {  # for each fault: netwo
 
 @pytest.mark.parametrize("case", CASES)
 def test_damage_is_named(whole: dict[str, ModelProto], tmp_path: Path, refused: Callable[..., str], case: str) -> None:
-    """Faults that ONNX's checker accepts would be internal errors, or give an artifact that does not run."""
+    """Faults that ONNX's checker accepts would be internal errors, artifacts that do not run, or blamed on nodes of our making."""
     kind, edit, words = CASES[case]
     model = ModelProto()
     model.CopyFrom(whole[kind])
@@ -195,6 +205,8 @@ def test_damage_is_named(whole: dict[str, ModelProto], tmp_path: Path, refused: 
         line = refused("compile", path, "--config", "tiny", "-o", "out")
     assert "bad.onnx" in line
     assert all(word in line for word in words), line
+    own = {name for node in model.graph.node for name in (node.name, *node.output, f"{node.op_type}:{next(iter(node.output), '')}")}
+    assert own.issuperset(re.findall(r"node '(.+?)'", line)), f"a node that the user's model does not have: {line}"
 
 
 def bare_shapes(model: ModelProto) -> None:

@@ -9,7 +9,7 @@ import onnx.parser
 import pytest
 
 from cnna.cli.main import main
-from cnna.compiler.report.vega import PACKAGE
+from cnna.compiler.report.html import PACKAGE
 
 LIBRARY = "window.vegaEmbed = 'kept in the folder that was named';"
 MODEL = (

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
+from onnx import numpy_helper
 
 from cnna.cli.main import main
 
@@ -101,3 +102,21 @@ def test_the_page_stands_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str
     root = ElementTree.fromstring(page[page.index("<svg") : page.index("</svg>") + 6])
     titles = [element.text for element in root.iter("{http://www.w3.org/2000/svg}title")]
     assert [title.splitlines()[0] for title in titles if title] == ["x", "stem (Conv)", "<act & co> (Sin)", "tail (Relu)", "y"]
+
+
+@pytest.mark.parametrize("factor", [3e38, 1e-45])
+def test_a_factor_at_the_ends_of_float32(tmp_path: Path, capsys: pytest.CaptureFixture[str], factor: float) -> None:
+    """Folded weights would be infinite, or their scales 0: numpy's warnings would come before the table or the one line."""
+    path = _model(tmp_path / "m.onnx", "[stem] a = Conv (x, w) [scale] y = Mul (a, k)")
+    model = onnx.load(path)
+    model.graph.initializer.append(numpy_helper.from_array(np.float32(factor), "k"))
+    onnx.save(model, path)
+    np.savez(tmp_path / "x.npz", x=np.full((4, 3, 8, 8), 9, np.float32))
+    assert main(["explain", str(path), "--config", "tiny", "--json", str(tmp_path / "m.json")]) == 0
+    sides = {node["name"]: node["side"] for node in json.loads((tmp_path / "m.json").read_text())["nodes"]}
+    assert sides == {"stem": "accelerator", "scale": "accelerator"}
+    capsys.readouterr()
+    code = main(["quantize", str(path), "--calib", str(tmp_path / "x.npz"), "-o", str(tmp_path / "q.onnx")])
+    said = capsys.readouterr().err.strip().splitlines()
+    assert (code, len(said)) == ((2, 1) if factor == 3e38 else (0, 0)), said
+    assert code == 0 or "tensor 'y' is NaN or infinite for calibration sample 0" in said[0]

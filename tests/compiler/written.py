@@ -8,10 +8,10 @@ import onnx.parser
 import onnxruntime as ort
 from onnx import ModelProto, numpy_helper
 
-from cnna.compiler.frontend.node_names import kind_of
 from cnna.compiler.frontend.onnx_export import to_model
 from cnna.compiler.frontend.onnx_import import load_model, to_graph
 from cnna.compiler.graph.ir import Graph
+from cnna.compiler.graph.node_names import kind_of
 from cnna.compiler.passes.pipeline import REWRITES, run_passes
 
 Shapes = Mapping[str, Sequence[int] | np.ndarray]

@@ -39,10 +39,10 @@ from cnna.compiler.frontend.batch.batch_sums import (
     triangle,
 )
 from cnna.compiler.frontend.batch.batch_trace import Rule, Spot, Trace
-from cnna.compiler.frontend.node_names import kind_of
 from cnna.compiler.frontend.onnx_model.input_shapes import whole_name
 from cnna.compiler.graph.editor import outputs_of
 from cnna.compiler.graph.ir import Graph, Node
+from cnna.compiler.graph.node_names import kind_of
 from cnna.spec.errors import ModelError
 
 SCALING = "DynamicQuantizeLinear"  # whose scale and zero point have no axis

@@ -19,9 +19,9 @@ import onnx
 import onnx.inliner
 from onnx import ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, helper, numpy_helper
 
-from cnna.compiler.frontend.node_names import node_name
 from cnna.compiler.frontend.onnx_model.model_checks import inferred
 from cnna.compiler.frontend.onnx_model.subgraphs import rename
+from cnna.compiler.graph.node_names import node_name
 
 ONNXRUNTIME_OPSET = 26  # the newest that onnxruntime takes: it refuses whole models of a newer one
 PREVIEW = "ai.onnx.preview"

@@ -11,9 +11,9 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, numpy_helper
 
-from cnna.compiler.frontend.node_names import place_of
 from cnna.compiler.frontend.onnx_model.hollow import hollow
 from cnna.compiler.frontend.onnx_model.qlinear import expand_qlinear
+from cnna.compiler.graph.node_names import place_of
 from cnna.spec.errors import ModelError
 
 AUTO_PADS = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")

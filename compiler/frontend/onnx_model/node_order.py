@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from onnx import GraphProto, NodeProto
 
-from cnna.compiler.frontend.node_names import place_of
 from cnna.compiler.frontend.onnx_model.subgraphs import captured, graphs_of
+from cnna.compiler.graph.node_names import place_of
 from cnna.spec.errors import ModelError
 
 

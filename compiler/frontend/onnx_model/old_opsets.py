@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from cnna.compiler.frontend.node_names import node_name
+from cnna.compiler.graph.node_names import node_name
 from cnna.spec.errors import ModelError
 
 TARGET = 13

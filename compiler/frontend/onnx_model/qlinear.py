@@ -4,11 +4,11 @@ After that there is only one form of quantised models. The operators of the doma
 itself has no shape rule for them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from onnx import ModelProto, NodeProto, helper
 
-from cnna.compiler.frontend.node_names import node_name
+from cnna.compiler.graph.node_names import node_name, place_of
 from cnna.spec.errors import ModelError
 
 POOLS = {"QLinearGlobalAveragePool": "GlobalAveragePool", "QLinearAveragePool": "AveragePool"}
@@ -22,11 +22,15 @@ def expand_qlinear(model: ModelProto) -> frozenset[str]:
     """Rewrites every QLinear node of `model`; others stay as they are.
 
     Returns the outputs of the average pools, whose divisor differs from AveragePool's: if it counts padding, it also counts the
-    part of a window beyond the padding (`ceil_pools` writes that). ModelError: a node has too few inputs.
+    part of a window beyond the padding (`ceil_pools` writes that).
+
+    ModelError: a node has too few inputs, or its bias has not one value per output channel.
     """
+    dims = {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
     nodes: list[NodeProto] = []
     pools: set[str] = set()
     for node in model.graph.node:
+        _check_bias(node, dims)
         made = _expand(node)
         if node.op_type == "QLinearAveragePool":
             pools |= {one.output[0] for one in made if one.op_type == "AveragePool"}
@@ -76,6 +80,17 @@ def _check_inputs(node: NodeProto) -> None:
         )
 
 
+def _check_bias(node: NodeProto, dims: Mapping[str, tuple[int, ...]]) -> None:
+    """ModelError: a QLinearConv's bias, of `dims`, has not one value for each output channel. Its DQ would blame a scale."""
+    if node.op_type != "QLinearConv" or len(node.input) < 9:
+        return
+    weights, bias = dims.get(node.input[3]), dims.get(node.input[8])
+    if weights and bias is not None and bias != weights[:1]:
+        raise ModelError(
+            f"{place_of(node)}: its bias '{node.input[8]}' has shape {list(bias)}; it must be [{weights[0]}], one value per channel"
+        )
+
+
 def _expand(node: NodeProto) -> list[NodeProto]:
     kind, parts = node.op_type, _Expansion(node)
     if node.domain not in ("", "ai.onnx", "com.microsoft"):
@@ -113,6 +128,6 @@ def _bias(parts: _Expansion, node: NodeProto, bias: str, scale_x: str, scale_w: 
     """The real bias of an int32 one: its scale is the product of the input's and the weights' scales."""
     if not bias:
         return []
-    scale = f"{parts.base}:bias_scale"
+    scale = f"{parts.base}:{scale_x} * {scale_w}"  # the name is read in errors
     parts.nodes.append(helper.make_node("Mul", [scale_x, scale_w], [scale], f"{scale}:mul"))
     return [parts.real([bias, scale, ""], 0)]

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
-from cnna.compiler.frontend.node_names import kind_of
 from cnna.compiler.graph.float_ops import Onnx
 from cnna.compiler.graph.ir import Graph, Node
+from cnna.compiler.graph.node_names import kind_of
 from cnna.compiler.passes.canonical.canonical_pixels import fits_corners
 from cnna.compiler.passes.drop_identity import draws_at_random
 

@@ -6,11 +6,11 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from cnna.compiler.frontend.node_names import kind_in
 from cnna.compiler.frontend.pieces import support
 from cnna.compiler.graph.editor import Editor, outputs_of
 from cnna.compiler.graph.float_ops import VIEWS, Conv, Transpose, float_macs
 from cnna.compiler.graph.ir import AnyNode, Graph, Node
+from cnna.compiler.graph.node_names import kind_in
 from cnna.spec.errors import ModelError
 from cnna.spec.manifest import ACCELERATOR, CPU
 

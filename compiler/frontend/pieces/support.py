@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from cnna.compiler.frontend.even_runs import even_runs
-from cnna.compiler.frontend.node_names import kind_in, kind_of, place
 from cnna.compiler.graph import float_ops as f
 from cnna.compiler.graph.ir import Graph, Node, Window, taps_inside
+from cnna.compiler.graph.node_names import kind_in, kind_of, place
 from cnna.compiler.passes.canonical.canonical_bilinear import bilinear_limit
 from cnna.spec.machine import limits
 

@@ -4,7 +4,7 @@ Requires: typed Affines and convolutions, views moved out of their way (`sink_vi
 Ensures: an Affine that is the only reader of its input is part of the Conv, the Affine or the interleaved Convs before it. An
 Affine that only one Conv reads is part of that Conv, unless the Conv pads a map to which the Affine would have added a shift.
 Leaves alone: Affines behind limits or shared tensors, which the vector engine runs; int8 weights that would leave the range of
-int8 (-128 has no negative).
+int8 (-128 has no negative); products beyond float32.
 """
 
 from dataclasses import replace
@@ -15,6 +15,8 @@ import numpy as np
 from cnna.compiler.graph.editor import Editor
 from cnna.compiler.graph.float_ops import Affine, Conv, Interleave
 from cnna.compiler.graph.ir import Graph, Node
+
+FLOAT_MAX = float(np.finfo(np.float32).max)
 
 
 def fuse_affine(graph: Graph) -> Graph:
@@ -59,31 +61,43 @@ def _into_before(edit: Editor, node: Node) -> None:
     scale, shift = (edit.constants[name].astype(np.float64) for name in (node.op.scale, node.op.shift))
     if isinstance(before.op, Affine):
         old, offset = (edit.constants[name].astype(np.float64) for name in (before.op.scale, before.op.shift))
-        op = replace(
-            node.op, scale=edit.constant(node.op.scale, old * scale), shift=edit.constant(node.op.shift, offset * scale + shift)
-        )
+        scale, shift = old * scale, offset * scale + shift
+        if not _fits(scale, shift):
+            return
+        op = replace(node.op, scale=edit.constant(node.op.scale, scale), shift=edit.constant(node.op.shift, shift))
     else:
         changed = _scaled(edit, before.op, scale)
-        if changed is None:
-            return
         bias = edit.constants[before.op.bias].astype(np.float64) * scale + shift
+        if changed is None or not _fits(bias):
+            return
         op = replace(changed, bias=edit.constant(before.op.bias, bias), low=node.op.low, high=node.op.high)
     edit.remove(before)
     edit.put(before.name, op, before.inputs, node.output)
 
 
+def _fits(*values: np.ndarray) -> bool:
+    """Whether all values are finite in float32."""
+    return all(np.abs(value).max(initial=0) <= FLOAT_MAX for value in values)
+
+
 def _scaled(edit: Editor, op: Conv, scale: np.ndarray) -> Conv | None:
-    """The convolution with its output channels times `scale`. None: int8 weights would leave int8, because -128 has no negative."""
+    """The convolution with its output channels times `scale`.
+
+    None: int8 weights would leave int8, because -128 has no negative, or weights would leave float32.
+    """
     if (scale == 1).all():
         return op
     weights = edit.constants[op.weights]
+    scaled = weights * scale[:, None, None, None]
+    if not _fits(scaled):
+        return None
     if op.weight_scale is not None:
         scales = edit.constants[op.weight_scale]
         least = (weights / scales[:, None, None, None]).min(axis=(1, 2, 3))
         if ((scale < 0) & (least < -127.5)).any():
             return None
         op = replace(op, weight_scale=edit.constant(op.weight_scale, scales * np.where(scale == 0, 1, np.abs(scale))))
-    return replace(op, weights=edit.constant(op.weights, (weights * scale[:, None, None, None]).astype(weights.dtype)))
+    return replace(op, weights=edit.constant(op.weights, scaled.astype(weights.dtype)))
 
 
 def _into_after(edit: Editor, node: Node) -> None:
@@ -100,9 +114,12 @@ def _into_after(edit: Editor, node: Node) -> None:
     of_output = np.repeat(scale.reshape(conv.op.groups, per_group), cout // conv.op.groups, axis=0)
     shift_of_output = np.repeat(shift.reshape(conv.op.groups, per_group), cout // conv.op.groups, axis=0)
     bias = edit.constants[conv.op.bias] + (weights.astype(np.float64).sum(axis=(2, 3)) * shift_of_output).sum(axis=1)
+    scaled = weights * of_output[:, :, None, None]
+    if not _fits(scaled, bias):
+        return
     op = replace(
         conv.op,
-        weights=edit.constant(conv.op.weights, (weights * of_output[:, :, None, None]).astype(weights.dtype)),
+        weights=edit.constant(conv.op.weights, scaled.astype(weights.dtype)),
         bias=edit.constant(conv.op.bias, bias),
     )
     edit.remove(node)

@@ -13,6 +13,7 @@ import numpy as np
 from cnna.compiler.graph.editor import Editor
 from cnna.compiler.graph.float_ops import Onnx
 from cnna.compiler.graph.ir import Graph, Node
+from cnna.compiler.graph.node_names import place, source_of
 from cnna.spec.errors import ModelError
 
 KINDS = ("QuantizeLinear", "DequantizeLinear")
@@ -26,16 +27,16 @@ def check_scales(graph: Graph) -> Graph:
     edit = Editor(graph)
     for node in edit:
         if isinstance(node.op, Onnx) and node.op.kind in KINDS and not node.op.domain and node.inputs[1] in edit.constants:
-            reason = _fault(edit, node)
+            source = source_of(node.name, graph.sources)
+            reason = _fault(edit, node, node.inputs[1].removeprefix(f"{source}:"))
             if reason:
-                raise ModelError(f"node '{node.name}' ({node.op.kind}): {reason}; quantise the model again")
+                raise ModelError(f"{place(node, graph)}: {reason}; quantise the model again")
     return graph
 
 
-def _fault(edit: Editor, node: Node) -> str | None:
-    """What is wrong with the constant scale of a node; None if nothing is."""
-    name = node.inputs[1]
-    scale, shape = edit.constants[name], edit.shape(node.inputs[0])
+def _fault(edit: Editor, node: Node, name: str) -> str | None:
+    """What is wrong with the constant scale of a node; None if nothing is. name: what the user calls the scale."""
+    scale, shape = edit.constants[node.inputs[1]], edit.shape(node.inputs[0])
     if not scale.size:
         return f"its scale '{name}' is empty"
     if not np.isfinite(scale).all():

@@ -11,6 +11,7 @@ import numpy as np
 from cnna.compiler.graph.editor import Editor
 from cnna.compiler.graph.float_ops import Onnx, scale_name
 from cnna.compiler.graph.ir import Graph, Node
+from cnna.compiler.graph.node_names import place
 from cnna.spec.errors import ModelError
 
 FLOAT_MAX = float(np.finfo(np.float32).max)
@@ -30,9 +31,8 @@ def dequantise_constants(graph: Graph) -> Graph:
             whole, scale, zero = (np.asarray(value, np.float64) for value in _operands(node, edit))
             edit.constants[node.output] = (whole - zero) * scale
             if np.abs(edit.constants[node.output]).max(initial=0) > FLOAT_MAX:
-                raise ModelError(
-                    f"node '{node.name}' (DequantizeLinear): its values exceed the range of float32; use a smaller scale"
-                )
+                what = f"the values of '{node.inputs[0]}' times their scale"
+                raise ModelError(f"{place(node, graph)}: {what} exceed the range of float32; use a smaller scale")
             if edit.constants[node.inputs[0]].dtype.itemsize == 1:
                 edit.constants[node.output] = edit.constants[node.output].astype(np.float32)
                 edit.constants[scale_name(node.output)] = scale

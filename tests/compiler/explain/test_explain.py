@@ -11,9 +11,9 @@ from cnna.compiler.compile import compile_model
 from cnna.compiler.explain.explain import Explanation, explain
 from cnna.compiler.explain.rows import CONSTANT, REFUSED
 from cnna.compiler.explain.text import summary
-from cnna.compiler.frontend.node_names import source_of
 from cnna.compiler.frontend.onnx_import import load_model
 from cnna.compiler.frontend.pieces.support import STEP_MAX
+from cnna.compiler.graph.node_names import source_of
 from cnna.compiler.quantise.quantise import quantise
 from cnna.spec.artifact import Artifact
 from cnna.spec.config import preset

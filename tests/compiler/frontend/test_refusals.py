@@ -7,13 +7,13 @@ import pytest
 from onnx import numpy_helper
 
 from cnna.compiler.compile import compile_model
-from cnna.compiler.frontend.node_names import kind_of
 from cnna.compiler.frontend.onnx_import import to_graph
 from cnna.compiler.frontend.pieces.partition import check_without_cpu, placed
 from cnna.compiler.frontend.pieces.support import PAD_MAX, RUNS, limit, quantised_limit, refusal
 from cnna.compiler.frontend.quantised_import import import_quantised
 from cnna.compiler.graph.float_ops import Join, Pad
 from cnna.compiler.graph.ir import Graph, Node, Tensor
+from cnna.compiler.graph.node_names import kind_of
 from cnna.compiler.passes.pipeline import QUANTISATION, REWRITES, run_passes
 from cnna.spec.config import preset
 from cnna.spec.errors import ModelError
@@ -46,7 +46,10 @@ def test_weights_beyond_float32():
     for tensor in model.graph.initializer:
         if tensor.name == "w:scale":
             tensor.CopyFrom(numpy_helper.from_array(np.float32(3e38), tensor.name))
-    with pytest.raises(ModelError, match=r"\(DequantizeLinear\): its values exceed the range of float32; use a smaller scale"):
+    with pytest.raises(
+        ModelError,
+        match=r"\(DequantizeLinear\): the values of 'w:int8' times their scale exceed the range of float32; use a smaller scale",
+    ):
         import_quantised(model)
 
 

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from onnx.reference import ReferenceEvaluator
 
-from cnna.compiler.frontend.node_names import kind_of
 from cnna.compiler.frontend.onnx_export import to_model
 from cnna.compiler.frontend.onnx_import import to_graph
 from cnna.compiler.graph.editor import outputs_of
 from cnna.compiler.graph.ir import Graph, Node, Quant, Tensor
+from cnna.compiler.graph.node_names import kind_of
 from cnna.compiler.graph.validate import validate
 from cnna.compiler.passes.pipeline import Pass
 

@@ -7,8 +7,7 @@ import pytest
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.report import report
 from cnna.compiler.report.charts import ENGINE_COLOURS
-from cnna.compiler.report.graph import drawing
-from cnna.compiler.report.html import html
+from cnna.compiler.report.html import drawing, html
 from cnna.compiler.report.network import network
 from cnna.spec.config import preset
 

@@ -10,8 +10,7 @@ import pytest
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.report import report
 from cnna.compiler.report.charts import charts
-from cnna.compiler.report.html import html
-from cnna.compiler.report.vega import library
+from cnna.compiler.report.html import html, library
 from cnna.spec.config import preset
 
 from ... import networks

@@ -5,7 +5,6 @@ import sys
 import threading
 from concurrent.futures import Future
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,8 @@ from onnx import TensorProto, helper, numpy_helper
 import cnna
 from cnna.compiler.compile import compile_model
 from cnna.compiler.quantise.quantise import quantise
-from cnna.host.model.session import InferenceSession, NodeArg, Pending
+from cnna.host.model.answers import listed, outputs_of
+from cnna.host.model.session import InferenceSession, NodeArg, Pending, node_arg
 from cnna.spec.artifact import Artifact, save
 from cnna.spec.config import preset
 from cnna.spec.errors import DataError, RunError
@@ -188,17 +188,14 @@ def test_outputs_of_other_shapes_are_described(tmp_path: Path) -> None:
         {"name": "apart", "shape": [7], "dtype": "bool", "batch_axis": None},
         {"name": "boxes", "shape": [None, 4], "dtype": "float32", "batch_axis": None},
     ]
-    stub = SimpleNamespace(manifest={"model_outputs": outputs, "schema": 5})
-    session = InferenceSession.__new__(InferenceSession)
-    session._outputs = {output.name: output for output in cnna.host.model.answers.outputs_of(stub.manifest)}
-    assert session.get_outputs() == [
+    assert [node_arg(output) for output in outputs_of({"model_outputs": outputs, "schema": 5})] == [
         NodeArg("y", ["N", *SHAPE], "tensor(float)"),
         NodeArg("rows", ["4*N", 7], "tensor(int64)"),
         NodeArg("apart", [7], "tensor(bool)"),
         NodeArg("boxes", [None, 4], "tensor(float)"),
     ]
     answers = {"y": np.zeros(1), "boxes.0": np.ones(1), "boxes.1": np.full(1, 2)}
-    assert session._listed(["boxes", "y"], answers) == [[answers["boxes.0"], answers["boxes.1"]], answers["y"]]
+    assert listed(["boxes", "y"], answers) == [[answers["boxes.0"], answers["boxes.1"]], answers["y"]]
 
 
 def test_importing_cnna_imports_nothing(tmp_path: Path) -> None:

@@ -64,6 +64,20 @@ def test_int8_weights_stay_int8():
     np.testing.assert_allclose(divided, whole * np.sign(factors)[:, None, None, None], atol=1e-4)
 
 
+@pytest.mark.parametrize("before", [False, True])
+@pytest.mark.parametrize("kind", ["weights", "bias", "affine"])
+def test_products_beyond_float32_stay_apart(kind, before):
+    """They would be infinite in the fused node, with a warning of numpy's, although what the two nodes make may be finite."""
+    great = np.float32(3e38)
+    nodes = [("a", BEFORE, ["x"], X), ("y", CONV, ["a"], Y)] if before else [("a", CONV, ["x"], Y), ("y", AFFINE, ["a"], Y)]
+    if kind == "affine":
+        nodes = [("a", BEFORE, ["x"], X), ("y", BEFORE, ["a"], X)]
+    constants = {"s": np.full(6, great), "u": np.full(4, great), "w": np.full((6, 4, 1, 1), 8.0)}
+    if kind == "bias":
+        constants |= {"u": np.ones(4), "v": np.full(4, great), "b": np.full(6, 8.0), "w": np.full((6, 4, 1, 1), 0.5)}
+    assert left_alone(fuse_affine, small(nodes, **constants))
+
+
 PARTS = [(f"a{number}", CONV, ["x"], Y) for number in range(4)]
 WHOLE = (1, 6, 10, 10)
 BEHIND = [("m", Interleave(2), [name for name, *_ in PARTS], WHOLE), ("y", AFFINE, ["m"], WHOLE)]

@@ -4,12 +4,16 @@ A pass or an import that makes several nodes out of one begins their names with 
 node came from can be found (`source_of`).
 """
 
-from collections.abc import Mapping
+from __future__ import annotations
 
-from onnx import ModelProto, NodeProto
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from cnna.compiler.graph.float_ops import Onnx
 from cnna.compiler.graph.ir import Graph, Node
+
+if TYPE_CHECKING:
+    from onnx import ModelProto, NodeProto
 
 
 def node_name(node: NodeProto) -> str:

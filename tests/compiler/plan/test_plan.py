@@ -8,7 +8,7 @@ import pytest
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.graph import ir
 from cnna.compiler.lower.lower import lower
-from cnna.compiler.plan import plan, row_bands
+from cnna.compiler.plan import plan
 from cnna.compiler.plan.pitch import set_pitches
 from cnna.spec.config import preset
 
@@ -29,7 +29,7 @@ def separable(channels, size, *, alone=False):
 
 def bands(graph, config=PRODUCT):
     """The bands of each kernel."""
-    return row_bands.row_bands(set_pitches(lower(graph, config, 1), config), config)
+    return plan.row_bands(set_pitches(lower(graph, config, 1), config), config)
 
 
 @pytest.mark.parametrize(
@@ -54,9 +54,9 @@ def test_a_depthwise_network_takes_fewer_clocks_in_bands():
     """Unless the layer behind a depthwise one begins on its first rows, the array waits for the vector engine."""
     graph = separable(64, 56)
     clocks = []
-    for most in (1, row_bands.MOST):
+    for most in (1, plan.BANDS_MOST):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(row_bands, "MOST", most)
+            patch.setattr(plan, "BANDS_MOST", most)
             clocks.append(compile_graph(graph, PRODUCT).predicted().total()["cycles"])
     assert clocks[1] < 0.95 * clocks[0], clocks
 
@@ -64,7 +64,7 @@ def test_a_depthwise_network_takes_fewer_clocks_in_bands():
 @pytest.fixture
 def every_way(monkeypatch):
     """All that can run in bands does so, in the other order of the kernels."""
-    monkeypatch.setattr(row_bands, "LEAST_GROUPS", 2)
+    monkeypatch.setattr(plan, "BAND_GROUPS_LEAST", 2)
     monkeypatch.setattr(plan, "Way", partial(plan.Way, reordered=True, banded=True))
 
 
