@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import tomllib
 
-CODE = ("api", "spec", "cli", "host", "hw", "compiler", "sim")
+CODE = ("api", "spec", "cli", "host", "hw", "compiler", "serve", "sim")
 SHIPPED = (
     *(*CODE, "docs", "examples", "bitstreams", ".ci", ".github"),
     *("pyproject.toml", "setup.py", "MANIFEST.in", "constraints.txt", "Makefile"),

@@ -1,0 +1,4 @@
+"""The serving engine: answers requests for models, from several boards at once.
+
+`models` reads repositories. Begin with `models/repository.py`.
+"""
