@@ -1,4 +1,4 @@
 """The serving engine: answers requests for models, from several boards at once.
 
-`models` reads repositories. Begin with `models/repository.py`.
+`models` reads repositories, `boards` has one worker process for each board. Begin with `boards/process.py`.
 """

