@@ -80,7 +80,8 @@ ROOMS = {
     ),
     "serve.models": ("what is served: repositories, settings, signatures, golden answers", ("host.model",)),
     "serve.boards": ("worker processes and shared memory", ("host.model", "serve.models")),
-    "serve": ("the door", ()),
+    "serve.engine": ("admission, batches, boards, versions", ("serve.models", "serve.boards")),
+    "serve": ("the door: `Engine`", ("serve.engine",)),
     "cli": (
         "the command `cnna`",
         (
@@ -97,7 +98,7 @@ ROOMS = {
 BY_NAME = {"host.model": ("sim", "sim.reference", "sim.emulator", "sim.rtl"), "sim.rtl": ("hw", "sim"), "cli": ("host",)}
 NAME = re.compile(r"cnna(\.\w+)+")
 FOLDERS = ("api", "spec", "hw", "compiler", "host", "serve", "sim", "cli")
-ON_A_BOARD = ("spec", "host", "serve/models", "serve/boards", "cli")
+ON_A_BOARD = ("spec", "host", "serve/models", "serve/boards", "serve/engine", "cli")
 
 BARRED = (
     *("onnx", "onnxruntime", "amaranth", "cocotb", "verilator", "matplotlib", "sklearn", "grpc", "pynq"),
