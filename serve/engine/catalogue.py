@@ -53,15 +53,15 @@ class Model:
     before: Served | None = None  # the default before the last switch
     drawn: random.Random = field(default_factory=random.Random)
 
+    def named(self, version: str) -> Served:
+        """UnknownError: there is none of that name."""
+        if version not in self.versions:
+            raise UnknownError(f"model {self.name} has no version {version!r}; there are {', '.join(self.versions) or 'none'}")
+        return self.versions[version]
+
     def chosen(self, version: str | None, identity: str) -> Served:
         """The version that a request gets. UnknownError: there is none of that name. BusyError: it is not ready."""
-        if version is not None:
-            if version not in self.versions:
-                there = ", ".join(self.versions) or "none"
-                raise UnknownError(f"model {self.name} has no version {version!r}; there are {there}")
-            found: Served | None = self.versions[version]
-        else:
-            found = self._canary(identity) or self.default
+        found = self._canary(identity) or self.default if version is None else self.named(version)
         if found is None:
             raise BusyError(f"model {self.name} has no version that is ready: {self.why()}")
         if found.state != READY:
@@ -109,8 +109,8 @@ class Catalogue:
             raise UnknownError(f"there is no model {name!r}; there are {', '.join(self.models) or 'none'}")
         return self.models[name]
 
-    async def load(self, name: str) -> Model:
-        """Reads a model's settings, loads the versions that they want, switches, and unloads the others.
+    async def load(self, name: str) -> list[Served]:
+        """Reads a model's settings, loads the versions that they want, switches, and unloads the others; returns the refused ones.
 
         One bad version changes nothing for the others: its `reason` says what is wrong. UnknownError: there is no such model.
         UserError: model.yaml is wrong; what was served before is served on.
@@ -134,7 +134,7 @@ class Catalogue:
             )
             model.settings = settings
             self._switch(model, wanted)
-            return model
+            return [model.versions[one] for one in wanted if model.versions[one].state == UNAVAILABLE]
 
     async def unload(self, name: str) -> None:
         """Takes no more requests for a model; frees it once those that it has are answered."""

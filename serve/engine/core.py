@@ -38,6 +38,7 @@ class Core:
         self.boards: list[Board] = []
         self.catalogue = Catalogue(repository, self.boards, self._pump, log)
         self.draining = False
+        self.starting = False
         self._numbers = itertools.count()
         self._again: list[Batch] = []  # batches whose board has failed
         self._open: set[Request] = set()
@@ -49,6 +50,7 @@ class Core:
 
     async def start(self) -> None:
         """Starts the boards and loads all models. What cannot be loaded says why in `catalogue`; it keeps nothing else back."""
+        self.starting = True
         self.boards += [Board(spec, self.limits, self.catalogue.wanted, self._pump, self.log) for spec in self.specs]
         for board in self.boards:
             await board.settled.wait()
@@ -57,6 +59,7 @@ class Core:
                 await self.catalogue.load(name)
             except UserError:
                 continue  # the model's reason says it
+        self.starting = False
 
     async def drain(self, seconds: float) -> bool:
         """Takes no more requests, and waits until those that are open have ended. Whether they all did in time."""
@@ -82,7 +85,7 @@ class Core:
     def ready(self) -> bool:
         """Whether every model has a version that is ready, some board is not out, and it is not ending."""
         models = self.catalogue.models.values()
-        return not self.draining and self._alive() and all(model.default is not None for model in models)
+        return not (self.draining or self.starting) and self._alive() and all(model.default is not None for model in models)
 
     def board(self, name: str) -> Board | None:
         """The board of that name."""
@@ -100,18 +103,25 @@ class Core:
         sequence_id: str = "",
         priority: int = 0,
         timeout_us: int = 0,
+        outputs: Sequence[str] = (),
     ) -> Request:
         """Admits a request; its `future` ends in a `Result` or an error. It is bound to its version from here on.
 
-        timeout_us: an earlier deadline than the model's. DataError: the inputs do not fit. BusyError: the queue is full, or nothing
+        timeout_us: an earlier deadline than the model's. outputs: those that the client wants; all are computed. DataError: inputs
+        or outputs do not fit. BusyError: the queue is full, or nothing
         is ready. UnknownError: there is no such model or version.
         """
+        if self.starting and model not in self.catalogue.models:
+            raise BusyError("the server is starting")
         one = self.catalogue.model(model)
         settings = one.settings
         if self.draining:
             raise BusyError("the server is ending", 1.0)
         served = one.chosen(version, sequence_id or request_id)
         assert served.version is not None
+        there = [tensor.name for tensor in served.version.signature.outputs]
+        if unknown := [name for name in outputs if name not in there]:
+            raise DataError(f"model {model} has no output {unknown[0]!r}; there are {', '.join(there)}")
         samples, arrays = served.version.signature.request(inputs)
         if samples > settings.max_request_samples:
             most = f"a request has at most {settings.max_request_samples} samples (max_request_samples in model.yaml)"

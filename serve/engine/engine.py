@@ -55,7 +55,7 @@ class Engine:
         return self.submit(model, inputs, version, **more).result()
 
     def load(self, model: str) -> None:
-        """Reads a model's folder again: loads new versions and switches to them."""
+        """Reads a model's folder again: loads new versions and switches to them. A version that is refused keeps its reason."""
         self._done(self.core.catalogue.load(model))
 
     def close(self) -> None:
