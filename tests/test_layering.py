@@ -83,11 +83,13 @@ ROOMS = {
     "serve.engine": ("admission, batches, boards, versions", ("serve.models", "serve.boards")),
     "serve": ("the door: `Engine`", ("serve.engine",)),
     "serve.protocol": ("the Open Inference Protocol, without a transport", ("serve.engine", "serve.models")),
+    "serve.http": ("the protocol over HTTP, and metrics", ("serve.engine", "serve.protocol")),
     "cli": (
         "the command `cnna`",
         (
             *("compiler", "compiler.frontend", "compiler.quantise", "compiler.explain", "compiler.report", "compiler.explore"),
             *("compiler.zoo", "host.board", "host.model", "host.selftest", "sim.rtl", "sim.board"),
+            *("serve.boards", "serve.engine", "serve.http", "serve.models"),
         ),
     ),
     "api": (
