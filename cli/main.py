@@ -41,9 +41,10 @@ COMMANDS = {
     "explore": "compare configurations of the accelerator for a model",
     "board": "write a PYNQ image, or serve a virtual ZCU102",
     "serve": "answer requests for models over HTTP, from one board or several",
+    "publish": "compile a model for a server, and add it to its repository as a new version",
     "doctor": "say what is installed, and what is missing",
 }
-FOLDERS = {"serve": "serving"}  # command: the folder of its module, where that is not `cli` itself
+FOLDERS = {"serve": "serving", "publish": "serving"}  # command: the folder of its module, where that is not `cli` itself
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 STANDARD_OUTPUT = Path("-")  # of --json: the figures alone, and everything else to standard error
 JSON_HELP = "write the figures as JSON; - is standard output, and everything else then goes to standard error"
