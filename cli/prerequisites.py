@@ -30,6 +30,7 @@ PACKAGES = {  # name: what uses it, and the profiles that cannot do without
     "vl-convert-python": ("report --html", (TOOLS,)),
     "pillow": ("folders of pictures", (TOOLS,)),
     "argcomplete": ("Tab in a shell", ()),
+    "grpcio": ("serve: gRPC", ()),
     "starlette": ("serve", ()),
     "uvicorn": ("serve", ()),
     "prometheus-client": ("serve: /metrics", ()),
@@ -41,7 +42,7 @@ SERVE = "pip install 'cnna[serve]'"
 REMEDIES = {
     "numpy": "pip install numpy",
     "pynq": "pip install 'cnna[board]' (Python 3.12 or earlier; part of a board's image)",
-    **dict.fromkeys(("starlette", "uvicorn", "prometheus-client", "pyyaml"), SERVE),
+    **dict.fromkeys(("grpcio", "starlette", "uvicorn", "prometheus-client", "pyyaml"), SERVE),
 }
 PROGRAMS = {  # name: (Debian's package, what needs it)
     "make": ("make", "run --device rtl"),

@@ -80,11 +80,11 @@ class TurnLostError(RunError):
 
 
 class BusyError(RunError):
-    """Nothing takes a request now. `seconds`: after which it is worth another attempt."""
+    """Nothing takes a request now. seconds: after which it is worth another attempt; full: because a queue is full."""
 
-    def __init__(self, message: str, seconds: float = 1.0) -> None:
+    def __init__(self, message: str, seconds: float = 1.0, full: bool = False) -> None:
         super().__init__(message)
-        self.seconds = seconds
+        self.seconds, self.full = seconds, full
 
 
 class LateError(RunError):

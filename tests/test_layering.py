@@ -84,12 +84,13 @@ ROOMS = {
     "serve": ("the door: `Engine`", ("serve.engine",)),
     "serve.protocol": ("the Open Inference Protocol, without a transport", ("serve.engine", "serve.models")),
     "serve.http": ("the protocol over HTTP, and metrics", ("serve.engine", "serve.protocol")),
+    "serve.grpc": ("the protocol over gRPC", ("serve.engine", "serve.protocol")),
     "cli": (
         "the command `cnna`",
         (
             *("compiler", "compiler.frontend", "compiler.quantise", "compiler.explain", "compiler.report", "compiler.explore"),
             *("compiler.zoo", "host.board", "host.model", "host.selftest", "sim.rtl", "sim.board"),
-            *("serve.boards", "serve.engine", "serve.http", "serve.models"),
+            *("serve.boards", "serve.engine", "serve.grpc", "serve.http", "serve.models"),
         ),
     ),
     "api": (

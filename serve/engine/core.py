@@ -116,7 +116,7 @@ class Core:
         one = self.catalogue.model(model)
         settings = one.settings
         if self.draining:
-            raise BusyError("the server is ending", 1.0)
+            raise BusyError("the server is ending")
         served = one.chosen(version, sequence_id or request_id)
         assert served.version is not None
         there = [tensor.name for tensor in served.version.signature.outputs]
@@ -131,7 +131,7 @@ class Core:
         waiting = served.pending.samples
         if waiting and waiting + samples > settings.queue:
             served.stats.failed["queue full"] += 1
-            raise BusyError(f"model {model}: its queue of {settings.queue} samples is full", self._wait_seconds(served))
+            raise BusyError(f"model {model}: its queue of {settings.queue} samples is full", self._wait_seconds(served), True)
         loop = asyncio.get_running_loop()
         now, seconds = loop.time(), settings.deadline_ms / 1e3
         deadline = now + (min(seconds, timeout_us / 1e6) if timeout_us > 0 else seconds)

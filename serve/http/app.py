@@ -28,13 +28,13 @@ class TooLargeError(UserError):
     """A body exceeds its limit."""
 
 
-class Front:
+class App:
     """The handlers, all for one engine."""
 
     def __init__(self, core: Core, version: str, token: str | None = None, most_bytes: int = MOST_BYTES) -> None:
         self.core, self.version, self.token, self.most_bytes = core, version, token, most_bytes
 
-    def app(self) -> Starlette:
+    def asgi(self) -> Starlette:
         """The ASGI application."""
         one = "/v2/models/{model}"
         two = one + "/versions/{version}"

@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from cnna.serve.engine.request import Result
-from cnna.serve.protocol import tensors
+from cnna.serve.protocol import parameters, tensors
 from cnna.spec.errors import DataError
 
 LENGTH = "inference-header-content-length"
@@ -54,9 +54,9 @@ def read(body: bytes, length: str | None) -> Asked:
         inputs[name], raw = _input(name, entry, raw)
     if len(raw):
         raise DataError(f"{len(raw)} bytes behind the JSON belong to no input: give each binary_data_size")
-    parameters = _parameters(found, "the request")
-    binary = _flag(parameters, "binary_data_output")
-    return Asked(inputs, _outputs(found.get("outputs"), binary), binary, _text(found, "id"), _more(parameters))
+    given = _parameters(found, "the request")
+    binary = _flag(given, "binary_data_output")
+    return Asked(inputs, _outputs(found.get("outputs"), binary), binary, _text(found, "id"), parameters.of_request(given))
 
 
 def write(asked: Asked, result: Result) -> tuple[bytes, int | None]:
@@ -107,29 +107,11 @@ def _outputs(entries: Any, binary: bool) -> list[Wanted] | None:
     found: list[Wanted] = []
     for entry in entries:
         name = _name(entry, "outputs")
-        parameters = _parameters(entry, f"output {name}")
-        count = parameters.get("classification", 0)
-        if type(count) is not int or not 0 <= count <= 1 << 20:
-            raise DataError(f"output {name}: classification: {count!r} must be a number of classes")
+        given = _parameters(entry, f"output {name}")
         if any(name == other.name for other in found):
             raise DataError(f"output {name} is there twice")
-        found.append(Wanted(name, _flag(parameters, "binary_data", binary), count))
+        found.append(Wanted(name, _flag(given, "binary_data", binary), parameters.classes(name, given)))
     return found
-
-
-def _more(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Triton's parameters that the engine knows."""
-    more: dict[str, Any] = {}
-    for key, name, most in (("priority", "priority", 1 << 32), ("timeout", "timeout_us", 1 << 53)):
-        value = parameters.get(key, 0)
-        if type(value) is not int or not 0 <= value < most:
-            raise DataError(f"parameter {key}: {value!r} must be an integer from 0 up")
-        more[name] = value
-    sequence = parameters.get("sequence_id", 0)
-    if type(sequence) not in (int, str):
-        raise DataError(f"parameter sequence_id: {sequence!r} must be an integer or a text")
-    more["sequence_id"] = str(sequence) if sequence else ""
-    return more
 
 
 def _name(entry: Any, where: str) -> str:
@@ -146,8 +128,8 @@ def _parameters(entry: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     return found or {}
 
 
-def _flag(parameters: Mapping[str, Any], name: str, default: bool = False) -> bool:
-    value = parameters.get(name, default)
+def _flag(given: Mapping[str, Any], name: str, default: bool = False) -> bool:
+    value = given.get(name, default)
     if type(value) is not bool:
         raise DataError(f"parameter {name}: {value!r} must be true or false")
     return value

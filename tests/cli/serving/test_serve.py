@@ -23,13 +23,13 @@ SECONDS = 60  # no expectation: it ends a test that would otherwise hang
 @contextmanager
 def served(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], http.client.HTTPConnection]]:
     """A server, and a connection to it once it serves."""
-    line = [sys.executable, "-m", "cnna", "serve", *map(str, arguments), "--http", "127.0.0.1:0"]
+    line = [sys.executable, "-m", "cnna", "serve", *map(str, arguments), "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]
     with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             said = process.stdout.readline()
             assert said.startswith("serving on http://127.0.0.1:"), said
-            connection = http.client.HTTPConnection("127.0.0.1", int(said.rpartition(":")[2]), timeout=SECONDS)
+            connection = http.client.HTTPConnection("127.0.0.1", int(said.split()[2].rpartition(":")[2]), timeout=SECONDS)
             with closing(connection):
                 yield process, connection
         finally:

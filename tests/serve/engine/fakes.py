@@ -16,6 +16,7 @@ from cnna.serve.engine.request import Batch, Request
 from cnna.serve.models.repository import Compiled, Repository, Version, open_repository
 from cnna.serve.models.settings import Settings
 from cnna.serve.models.signature import Signature, Tensor
+from cnna.spec.errors import DataError
 
 SIGNATURE = Signature("m", (Tensor("x", "float32", (2,)),), (Tensor("y", "float32", (2,)),), False, cast(Any, None))
 
@@ -24,6 +25,8 @@ class Open(Signature):
     """A signature that takes any x of two columns."""
 
     def request(self, given: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
+        if set(given) != {"x"} or given["x"].ndim != 2 or given["x"].shape[1] != 2:
+            raise DataError("the model has one input, x, with two columns")
         return len(given["x"]), dict(given)
 
 

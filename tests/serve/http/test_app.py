@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cnna.serve.http.app import Front
+from cnna.serve.http.app import App
 from cnna.serve.http.body import LENGTH
 
 from ..engine.fakes import FakeBoard, core_of, wanted
@@ -25,7 +25,7 @@ class Served:
 
     def __init__(self, folder: Path, token: str | None = None, most_bytes: int = 1 << 20, **settings: Any) -> None:
         self.core, (self.board,) = core_of(folder, "a", **settings)
-        self.app = Front(self.core, "9.9", token, most_bytes).app()
+        self.app = App(self.core, "9.9", token, most_bytes).asgi()
 
     async def call(self, method: str, path: str, body: Any = b"", **headers: str) -> Answer:
         answer = asyncio.ensure_future(call(self.app, method, path, body, **headers))
@@ -194,7 +194,7 @@ def test_a_deadline_is_a_504(tmp_path: Path, within: Within) -> None:
         core, (board,) = core_of(tmp_path, "a")
         board.state = "resting"
         body = {"inputs": [TEN], "parameters": {"timeout": 1}}
-        answer = await call(Front(core, "9.9").app(), "POST", INFER, body)
+        answer = await call(App(core, "9.9").asgi(), "POST", INFER, body)
         assert answer.code == 504
 
     within(run())

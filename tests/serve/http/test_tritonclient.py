@@ -28,12 +28,12 @@ def test_tritonclient(
 ) -> None:
     """Clients that exist would not work with the server, whatever our own tests say."""
     np.savez(tmp_path / "samples.npz", x=images, y=answers, input="image", output="logits")
-    line = [sys.executable, "-m", "cnna", "serve", published, "--http", "127.0.0.1:0"]
+    line = [sys.executable, "-m", "cnna", "serve", published, "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None
-            address = server.stdout.readline().strip().removeprefix("serving on http://")
-            call = [client_python, SCRIPT, address, "digits", tmp_path / "samples.npz"]
+            addresses = [word.partition("://")[2] for word in server.stdout.readline().split() if "://" in word]
+            call = [client_python, SCRIPT, *addresses, "digits", tmp_path / "samples.npz"]
             done = subprocess.run(call, capture_output=True, text=True, timeout=SECONDS, check=False)
         finally:
             server.terminate()
