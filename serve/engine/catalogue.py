@@ -34,6 +34,7 @@ class Served:
     open: int = 0  # requests that have been admitted and not answered
     faults: list[str] = field(default_factory=list)  # the boards of the faults in a row
     stats: Stats = field(default_factory=Stats)
+    freeing: "asyncio.Task[None] | None" = None
 
     @property
     def loaded(self) -> bool:
@@ -51,6 +52,7 @@ class Model:
     reason: str = ""
     default: Served | None = None
     before: Served | None = None  # the default before the last switch
+    unloaded: bool = False  # by an operator
     drawn: random.Random = field(default_factory=random.Random)
 
     def named(self, version: str) -> Served:
@@ -92,7 +94,6 @@ class Catalogue:
         self.models: dict[str, Model] = {}
         self._changed = changed
         self._loading = asyncio.Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
 
     def served(self) -> Iterator[Served]:
         """All versions of all models."""
@@ -127,19 +128,21 @@ class Catalogue:
             wanted = settings.chosen(there)
             for version in wanted:
                 old = model.versions.get(version)
+                if old is not None and old.freeing is not None:
+                    await asyncio.wait([old.freeing])
                 if old is None or old.state == UNAVAILABLE:
                     await self._load(model, version)
             model.reason = (
                 "" if wanted else f"model.yaml asks for versions that are not there; there are {', '.join(there) or 'none'}"
             )
-            model.settings = settings
+            model.settings, model.unloaded = settings, False
             self._switch(model, wanted)
             return [model.versions[one] for one in wanted if model.versions[one].state == UNAVAILABLE]
 
     async def unload(self, name: str) -> None:
         """Takes no more requests for a model; frees it once those that it has are answered."""
         model = self.model(name)
-        model.default = model.before = None
+        model.default, model.before, model.unloaded = None, None, True
         for one in model.versions.values():
             self._retire(one, "unloaded by an operator")
 
@@ -198,9 +201,7 @@ class Catalogue:
         if served.state != READY:
             return
         served.state, served.reason = UNLOADING, reason
-        task = asyncio.create_task(self._free(served))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        served.freeing = asyncio.create_task(self._free(served))
 
     async def _free(self, served: Served) -> None:
         while served.open:  # each ends by its deadline

@@ -83,9 +83,13 @@ class Core:
 
     @property
     def ready(self) -> bool:
-        """Whether every model has a version that is ready, some board is not out, and it is not ending."""
+        """Whether every model has a version that is ready, or was unloaded; some board is not out; it neither starts nor ends."""
         models = self.catalogue.models.values()
-        return not (self.draining or self.starting) and self._alive() and all(model.default is not None for model in models)
+        return (
+            not (self.draining or self.starting)
+            and self._alive()
+            and all(model.default is not None or model.unloaded for model in models)
+        )
 
     def board(self, name: str) -> Board | None:
         """The board of that name."""

@@ -58,6 +58,10 @@ class Engine:
         """Reads a model's folder again: loads new versions and switches to them. A version that is refused keeps its reason."""
         self._done(self.core.catalogue.load(model))
 
+    def unload(self, model: str) -> None:
+        """Takes no more requests for a model; it answers those that it has."""
+        self._done(self.core.catalogue.unload(model))
+
     def close(self) -> None:
         """Ends what is open, and the workers."""
         if self._loop.is_running():

@@ -107,6 +107,18 @@ def test_versions_switch_and_one_bad_one_changes_nothing(
         assert engine.infer("digits", {"image": images[:1]}).version == "1"
 
 
+def test_a_model_that_was_unloaded_can_be_loaded_at_once(published: Path, images: Images, answers: Images) -> None:
+    """The load would be forgotten while the unload still drains; the server must not be unready for an operator's wish."""
+    with Engine(published, limits=PATIENT) as engine:
+        requests = asked(engine, images, 6)
+        engine.unload("digits")
+        assert engine.core.ready
+        with pytest.raises(BusyError, match="unloaded by an operator"):
+            engine.infer("digits", {"image": images[:1]})
+        engine.load("digits")
+        check([*requests, *asked(engine, images, 2)], answers)
+
+
 @pytest.fixture
 def edited() -> Callable[[Path], None]:
     """Changes one golden answer in its lowest bit."""
