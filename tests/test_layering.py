@@ -82,7 +82,7 @@ ROOMS = {
     "serve.boards": ("worker processes and shared memory", ("host.model", "serve.models")),
     "serve.engine": ("admission, batches, boards, versions", ("serve.models", "serve.boards")),
     "serve": ("the door: `Engine`", ("serve.engine",)),
-    "serve.protocol": ("the Open Inference Protocol, without a transport", ("serve.engine", "serve.models")),
+    "serve.protocol": ("the Open Inference Protocol, without a transport", ("host.model", "serve.engine", "serve.models")),
     "serve.http": ("the protocol over HTTP, and metrics", ("serve.engine", "serve.protocol")),
     "serve.grpc": ("the protocol over gRPC", ("serve.engine", "serve.protocol")),
     "cli": (

@@ -14,6 +14,7 @@ from cnna.serve.engine.core import Core
 from cnna.serve.grpc import messages
 from cnna.serve.grpc import open_inference_pb2 as pb
 from cnna.serve.protocol import described
+from cnna.serve.protocol.photographs import decoded
 from cnna.spec.errors import BusyError, CnnaError, DataError, LateError, RunError, UnknownError, UserError
 
 SERVICE = "inference.GRPCInferenceService"
@@ -117,8 +118,9 @@ class Service:
         if left is not None:
             own = max(1, int(left * 1e6))
             more["timeout_us"] = min(own, more["timeout_us"] or own)
-        inputs = messages.inputs_of(request)
-        open_one = self.core.admit(request.model_name, inputs, request.model_version or None, **more)
+        model, version = request.model_name, request.model_version or None
+        inputs = await decoded(self.core, model, version, messages.inputs_of(request))
+        open_one = self.core.admit(model, inputs, version, **more)
         return messages.answer_of(request, await open_one.future)
 
     async def _stream(self, requests: AsyncIterator[Any], context: Context) -> AsyncIterator[pb.ModelStreamInferResponse]:

@@ -17,6 +17,7 @@ from cnna.serve.engine.core import Core
 from cnna.serve.http import body
 from cnna.serve.http.metrics import metrics
 from cnna.serve.protocol import described
+from cnna.serve.protocol.photographs import decoded
 from cnna.spec.errors import BusyError, CnnaError, DataError, LateError, RunError, UnknownError, UserError
 
 MOST_BYTES = 64 << 20  # of a body
@@ -127,8 +128,9 @@ class App:
             raise DataError(f"content-encoding {encoding[:30]!r}: bodies must be sent as they are")
         asked = body.read(await self._body(request, self.most_bytes), request.headers.get(body.LENGTH))
         names = [one.name for one in asked.outputs or ()]
+        inputs = await decoded(self.core, model, version, asked.inputs)
         more = {"request_id": asked.request_id or "", "outputs": names, **asked.more}
-        data, length = body.write(asked, await self.core.admit(model, asked.inputs, version, **more).future)
+        data, length = body.write(asked, await self.core.admit(model, inputs, version, **more).future)
         if length is None:
             return Response(data, media_type="application/json")
         return Response(data, headers={body.LENGTH: str(length)}, media_type="application/octet-stream")
