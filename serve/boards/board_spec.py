@@ -15,8 +15,8 @@ from cnna.spec.errors import UserError
 
 KINDS = ("emulator", "paced")
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
-WHOLE = {"kill": 1_000_000_000, "hang": 1_000_000_000, "wrong": 1_000_000_000, "mhz": 10_000}  # option: the greatest value
-MOST_SLOW = 1000.0
+WHOLE = {"kill": 1_000_000_000, "hang": 1_000_000_000, "wrong": 1_000_000_000}  # option: the greatest value
+NUMBERS = {"mhz": (0.001, 10_000.0), "slow": (1.0, 1000.0)}  # option: the least and the greatest value
 OPTIONS = ("config", "mhz", "kill", "hang", "wrong", "slow")
 
 
@@ -27,7 +27,7 @@ class BoardSpec:
     name: str
     kind: str = "emulator"
     config: str | None = None
-    mhz: int = 0
+    mhz: float = 0.0
     kill: int = 0
     hang: int = 0
     wrong: int = 0
@@ -78,13 +78,14 @@ def _value(text: str, key: str, value: str) -> Any:
         if not value:
             raise UserError(f"--board {text}: config needs a name, such as config=tiny")
         return value
-    if key == "slow":
+    if key in NUMBERS:
+        least, most = NUMBERS[key]
         try:
             number = float(value)
         except ValueError:
             number = 0.0
-        if not 1 <= number <= MOST_SLOW:
-            raise UserError(f"--board {text}: slow={value} must be a number within 1..{MOST_SLOW:g}")
+        if not least <= number <= most:
+            raise UserError(f"--board {text}: {key}={value} must be a number within {least:g}..{most:g}")
         return number
     if not value.isdecimal() or not 1 <= int(value[:12]) <= WHOLE[key]:
         raise UserError(f"--board {text}: {key}={value} must be an integer within 1..{WHOLE[key]}")

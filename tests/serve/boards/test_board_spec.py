@@ -23,7 +23,7 @@ def test_options_are_read() -> None:
         ("a=gpu", "there is no kind 'gpu'; there are emulator, paced"),
         ("a=paced,speed=3", "'speed=3' is no option"),
         ("a=paced,kill=1,kill=2", "each once"),
-        ("a=paced,mhz=0", "mhz=0 must be an integer within 1..10000"),
+        ("a=paced,mhz=0", "mhz=0 must be a number within 0.001..10000"),
         ("a=paced,slow=nan", "slow=nan must be a number"),
         ("a=paced,config=", "config needs a name"),
         ("a=emulator,mhz=100", "mhz is for boards of the kind paced"),
