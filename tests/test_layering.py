@@ -78,7 +78,7 @@ ROOMS = {
         "`check`, and `testbench` for users",
         ("host.device", "host.model", "sim.emulator", "sim.rtl"),
     ),
-    "serve.models": ("what is served: repositories, settings, signatures, golden answers", ("host.model",)),
+    "serve.models": ("repositories, settings, golden answers", ("host.model",)),
     "serve.boards": ("worker processes and shared memory", ("host.model", "serve.models")),
     "serve.engine": ("admission, batches, boards, versions", ("serve.models", "serve.boards")),
     "serve": ("the door: `Engine`", ("serve.engine",)),

@@ -56,11 +56,11 @@ def run(args: argparse.Namespace) -> Outcome:
     signature = signature_of(args.model, artifacts[0].manifest)
     inputs = _samples(args, signature)
     with Progress("computing golden answers"):
-        outputs = _answers(artifacts[0], "reference", signature, inputs)
+        outputs = answers_of(artifacts[0], "reference", signature, inputs)
     for artifact in artifacts:
         name = f"{artifact.config.name}-b{artifact.manifest['batch']}"
         with Progress(f"comparing {name} with them"):
-            wrong = golden.difference(signature.outputs, _answers(artifact, "emulator", signature, inputs), outputs)
+            wrong = golden.difference(signature.outputs, answers_of(artifact, "emulator", signature, inputs), outputs)
         if wrong:
             raise CheckError(f"{args.onnx}: compiled as {name}, it does not give its golden answers: {wrong}")
     folder = publish(args.repo, args.model, version, artifacts, inputs, outputs)
@@ -102,7 +102,7 @@ def _samples(args: argparse.Namespace, signature: Signature) -> Arrays:
     return {name: array[: args.limit] for name, array in found.items()}
 
 
-def _answers(artifact: Artifact, device: str, signature: Signature, inputs: Arrays) -> Arrays:
+def answers_of(artifact: Artifact, device: str, signature: Signature, inputs: Arrays) -> Arrays:
     """A device's answers, with the samples on axis 0."""
     outputs, samples = outputs_of(artifact.manifest), len(next(iter(inputs.values())))
     with InferenceSession(artifact, device) as session:

@@ -54,6 +54,11 @@ class WorkerProcess:
         self._reading: asyncio.Task[None] | None = None
         self.slots = [Slot(os.memfd_create(f"cnna-{spec.name}", os.MFD_CLOEXEC)) for _ in range(SLOTS + OWN)]
 
+    @property
+    def pid(self) -> int | None:
+        """Of the process; None before it was started."""
+        return None if self._process is None else self._process.pid
+
     async def start(self) -> None:
         """Starts the process and waits until it takes commands. LostError: it ends before."""
         ours, theirs = socket.socketpair()

@@ -67,6 +67,11 @@ class Board:
         """Whether it has no batch."""
         return self._process is not None and len(self._free) == len(self._process.slots) - OWN
 
+    @property
+    def pid(self) -> int | None:
+        """Of its worker; None while it has none."""
+        return None if self._process is None else self._process.pid
+
     def fits(self, version: Version) -> tuple[Compiled, ...]:
         """The artifacts of a version that it runs. RunError: it runs none; the line says why."""
         there = version.compiled

@@ -1,6 +1,6 @@
 """The engine in one asyncio loop: admits requests, sends batches to the board that will be free first, tries again elsewhere.
 
-`_pump` is called whenever something has changed: a request has come, a batch has been answered, a board or a version is ready, a
+`pump` is called whenever something has changed: a request has come, a batch has been answered, a board or a version is ready, a
 sample has waited long enough. It sends what can be sent, and returns. Nothing here waits for a single request.
 """
 
@@ -36,12 +36,12 @@ class Core:
     def __init__(self, repository: Repository, specs: Sequence[BoardSpec], limits: Limits | None = None, log: Log = silent) -> None:
         self.repository, self.specs, self.limits, self.log = repository, specs, limits or Limits(), log
         self.boards: list[Board] = []
-        self.catalogue = Catalogue(repository, self.boards, self._pump, log)
+        self.catalogue = Catalogue(repository, self.boards, self.pump, log)
         self.draining = False
         self.starting = False
         self._numbers = itertools.count()
         self._again: list[Batch] = []  # batches whose board has failed
-        self._open: set[Request] = set()
+        self.open_requests: set[Request] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._empty = asyncio.Event()
         self._closed = False
@@ -51,7 +51,7 @@ class Core:
     async def start(self) -> None:
         """Starts the boards and loads all models. What cannot be loaded says why in `catalogue`; it keeps nothing else back."""
         self.starting = True
-        self.boards += [Board(spec, self.limits, self.catalogue.wanted, self._pump, self.log) for spec in self.specs]
+        self.boards += [Board(spec, self.limits, self.catalogue.wanted, self.pump, self.log) for spec in self.specs]
         for board in self.boards:
             await board.settled.wait()
         for name in self.repository.models():
@@ -65,7 +65,7 @@ class Core:
         """Takes no more requests, and waits until those that are open have ended. Whether they all did in time."""
         self.draining = True
         self._empty.clear()
-        if self._open:
+        if self.open_requests:
             try:
                 await asyncio.wait_for(self._empty.wait(), seconds)
             except asyncio.TimeoutError:
@@ -75,7 +75,7 @@ class Core:
     async def close(self) -> None:
         """Ends all requests and all workers."""
         self.draining = self._closed = True
-        for request in list(self._open):
+        for request in list(self.open_requests):
             self._end(request, BusyError("the server is closed"), "closed")
         await asyncio.gather(*(board.close() for board in self.boards))
         if self._timer is not None:
@@ -144,10 +144,10 @@ class Core:
         request = Request(model, served.name, arrays, samples, order, now, deadline, future, request_id)
         served.pending.add(request)
         served.open += 1
-        self._open.add(request)
+        self.open_requests.add(request)
         timer = loop.call_at(deadline, self._late, request)
         future.add_done_callback(lambda _: self._ended(served, request, timer))
-        self._pump()
+        self.pump()
         return request
 
     def _alive(self) -> bool:
@@ -163,7 +163,7 @@ class Core:
 
     # --- the dispatcher ---
 
-    def _pump(self) -> None:
+    def pump(self) -> None:
         """Sends batches until no board can take one, or none is due."""
         while any(board.free for board in self.boards) and (self._send_again() or self._send_next()):
             pass
@@ -222,7 +222,7 @@ class Core:
             if served.pending.head and any(board.free and board.idle for board in self._able(served))
         ]
         if due:
-            self._timer = loop.call_at(max(min(due), loop.time()), self._pump)
+            self._timer = loop.call_at(max(min(due), loop.time()), self.pump)
 
     def _able(self, served: Served) -> list[Board]:
         """Boards that run a version, free or not."""
@@ -261,7 +261,7 @@ class Core:
             self._end(batch.pieces[0].request, error, "data")
         else:
             self._failed(board, served, batch, error)
-        self._pump()
+        self.pump()
 
     def _answered(self, board: Board, served: Served, batch: Batch, compiled: Compiled, answer: Answer) -> None:
         board.answered(compiled, answer.seconds)
@@ -311,7 +311,7 @@ class Core:
         doing = "waited for a board" if request.begun is None else "ran"
         error = LateError(f"model {request.model}: no answer within its deadline of {seconds:g} s; it {doing}")
         self._end(request, error, "deadline")
-        self._pump()
+        self.pump()
 
     def _end(self, request: Request, error: CnnaError, cause: str) -> None:
         """Fails a request as a whole; what other batches answer of it is dropped."""
@@ -328,8 +328,8 @@ class Core:
     def _ended(self, served: Served, request: Request, timer: asyncio.TimerHandle) -> None:
         timer.cancel()
         served.open -= 1
-        self._open.discard(request)
-        if not self._open:
+        self.open_requests.discard(request)
+        if not self.open_requests:
             self._empty.set()
 
 

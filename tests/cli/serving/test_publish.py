@@ -48,13 +48,13 @@ def test_nothing_is_left_of_a_failure(
 ) -> None:
     """A server would load half a version, or one whose artifacts answer wrongly."""
     line = ["publish", str(quantised), "--repo", str(tmp_path / "r"), "--model", "digits", "--config", "tiny", "--batches", "1"]
-    whole = command._answers
+    whole = command.answers_of
 
     def wrong(artifact: Artifact, device: str, *rest: object) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.float32]]]:
         found = whole(artifact, device, *rest)  # type: ignore[arg-type]
         return {name: y + (device == "emulator") for name, y in found.items()}
 
-    monkeypatch.setattr(command, "_answers", wrong)
+    monkeypatch.setattr(command, "answers_of", wrong)
     assert main([*line]) == 1
     assert "compiled as tiny-b1, it does not give its golden answers: output logits, element [0, 0]" in capsys.readouterr().err
     monkeypatch.undo()

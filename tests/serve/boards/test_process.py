@@ -53,10 +53,10 @@ def test_a_worker_answers_fails_and_dies(
         assert np.array_equal(
             (await worker.run("k", worker.slots[0], {"image": [images[:1]]}, BYTES)).outputs["logits"], answers[:1]
         )
-        assert worker._process is not None
-        os.kill(worker._process.pid, signal.SIGSTOP)  # it has the commands, and does not answer
+        assert worker.pid is not None
+        os.kill(worker.pid, signal.SIGSTOP)  # it has the commands, and does not answer
         running = [worker.run("k", slot, {"image": [images[:1]]}, BYTES) for slot in worker.slots[:2]]
-        os.kill(worker._process.pid, signal.SIGKILL)
+        os.kill(worker.pid, signal.SIGKILL)
         lost = await asyncio.gather(*running, return_exceptions=True)
         assert [(type(error), error.first) for error in lost if isinstance(error, LostError)] == [
             (LostError, True),

@@ -46,7 +46,7 @@ def test_requests_of_other_shapes_do_not_share_a_batch(tmp_path: Path, within: W
         board.state = "resting"
         one, two = core.admit("m", {"x": np.ones((2, 2), np.uint8)}), ask(core, 2)
         board.state = "ready"
-        core._pump()
+        core.pump()
         assert [batch.samples for batch, _ in board.had] == [2]
         await board.answer()
         await board.answer()
@@ -105,7 +105,7 @@ def test_retries_have_an_end(tmp_path: Path, within: Within) -> None:
             request.future.result()
         assert core.catalogue.models["m"].versions["1"].stats.failed == {"board": 1}
         await asyncio.sleep(0)
-        assert not core._open
+        assert not core.open_requests
 
     within(run())
 
@@ -156,7 +156,7 @@ def test_priority_goes_first_and_others_in_order(tmp_path: Path, within: Within)
         for first, priority in ((10, 0), (20, 2), (30, 0), (40, 1)):
             ask(core, 1, first, priority=priority)
         board.state = "ready"
-        core._pump()
+        core.pump()
         while board.running:
             await board.answer()
         assert [int(batch.inputs()["x"][0][0, 0]) for batch, _ in board.had] == [40, 20, 10, 30]

@@ -74,12 +74,7 @@ class Load:
 
 def workers(engine: Engine) -> list[int]:
     """The processes of the boards that have one."""
-    found = []
-    for board in engine.core.boards:
-        process = board._process and board._process._process
-        if board.state == "ready" and process is not None:
-            found.append(process.pid)
-    return found
+    return [board.pid for board in engine.core.boards if board.state == "ready" and board.pid is not None]
 
 
 @pytest.mark.parametrize("seconds", [30, 300])

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,7 @@ def request_of(first: float, model: str = "m", shape: Sequence[int] = (1, 2), **
     return request
 
 
+@pytest.mark.skipif(not version("grpcio-tools").startswith("1.64."), reason="other versions of protoc write other text")
 def test_the_compiled_protocol_is_current() -> None:
     """Somebody has changed the interface without `make pages`."""
     for name, text in protocol.compiled().items():
