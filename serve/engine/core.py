@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.boards.process import Answer, LostError
 from cnna.serve.engine.board import Board, Limits, Log
+from cnna.serve.engine.budget import Budget
 from cnna.serve.engine.catalogue import Catalogue, Served
 from cnna.serve.engine.cover import choose, seconds_of
 from cnna.serve.engine.request import Batch, Piece, Request, Result
@@ -37,6 +38,7 @@ class Core:
         self.repository, self.specs, self.limits, self.log = repository, specs, limits or Limits(), log
         self.boards: list[Board] = []
         self.catalogue = Catalogue(repository, self.boards, self.pump, log)
+        self.budget = Budget()
         self.draining = False
         self.starting = False
         self._numbers = itertools.count()

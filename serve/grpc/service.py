@@ -62,7 +62,9 @@ class Service:
             try:
                 if not free:
                     self._check_token(context)
-                return await call(_decoded(kind, data), context)
+                with self.core.budget.request() as take:
+                    take(len(data))
+                    return await call(_decoded(kind, data), context)
             except CnnaError as error:
                 await context.abort(code_of(error), " ".join(str(error).split()))
 
@@ -145,8 +147,10 @@ class Service:
         request = pb.ModelInferRequest()
         try:
             self._check_token(context)
-            request = _decoded(pb.ModelInferRequest, data)
-            return pb.ModelStreamInferResponse(infer_response=await self._infer(request, context))
+            with self.core.budget.request() as take:
+                take(len(data))
+                request = _decoded(pb.ModelInferRequest, data)
+                return pb.ModelStreamInferResponse(infer_response=await self._infer(request, context))
         except CnnaError as error:
             named = pb.ModelInferResponse(model_name=request.model_name, id=request.id)
             return pb.ModelStreamInferResponse(error_message=" ".join(str(error).split()), infer_response=named)

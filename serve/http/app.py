@@ -122,11 +122,15 @@ class App:
     # --- inference ---
 
     async def _infer(self, request: Request) -> Response:
-        model, version = _names(request)
         encoding = request.headers.get("content-encoding", "identity")
         if encoding != "identity":
             raise DataError(f"content-encoding {encoding[:30]!r}: bodies must be sent as they are")
-        asked = body.read(await self._body(request, self.most_bytes), request.headers.get(body.LENGTH))
+        with self.core.budget.request() as take:
+            data = await self._body(request, self.most_bytes, take)
+            return await self._answered(request, body.read(data, request.headers.get(body.LENGTH)))
+
+    async def _answered(self, request: Request, asked: body.Asked) -> Response:
+        model, version = _names(request)
         names = [one.name for one in asked.outputs or ()]
         inputs = await decoded(self.core, model, version, asked.inputs)
         more = {"request_id": asked.request_id or "", "outputs": names, **asked.more}
@@ -135,14 +139,15 @@ class App:
             return Response(data, media_type="application/json")
         return Response(data, headers={body.LENGTH: str(length)}, media_type="application/octet-stream")
 
-    async def _body(self, request: Request, most: int) -> bytes:
-        """The whole body. TooLargeError: it has more bytes than `most`; no more of it is read then."""
+    async def _body(self, request: Request, most: int, take: Callable[[int], None] = lambda count: None) -> bytes:
+        """The whole body. TooLargeError: it has more bytes than `most`; no more of it is read then. take: called for each part."""
         parts, size = [], 0
         async for part in request.stream():
             parts.append(part)
             size += len(part)
             if size > most:
                 raise TooLargeError(f"a body has at most {most:,} bytes; send fewer samples in a request")
+            take(len(part))
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     # --- repository and boards ---

@@ -155,6 +155,10 @@ def test_mistakes_have_their_codes(tmp_path: Path, within: Within) -> None:
             late.parameters["timeout"].int64_param = 1
             found, _ = await client.refusal("ModelInfer", late, pb.ModelInferResponse)
             assert found == grpc.StatusCode.DEADLINE_EXCEEDED
+            client.board.core.budget.most = 3
+            found, _ = await client.refusal("ModelInfer", request_of(1), pb.ModelInferResponse)
+            assert found == grpc.StatusCode.RESOURCE_EXHAUSTED
+            client.board.core.budget.most = 1000
             client.board.state = "out"
             found, _ = await client.refusal("ModelInfer", request_of(1), pb.ModelInferResponse)
             assert found == grpc.StatusCode.UNAVAILABLE

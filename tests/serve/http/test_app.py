@@ -200,6 +200,22 @@ def test_a_deadline_is_a_504(tmp_path: Path, within: Within) -> None:
     within(run())
 
 
+def test_open_requests_have_so_many_bytes_at_most(tmp_path: Path, within: Within) -> None:
+    """Many clients with large bodies would take all memory, however short the queue is."""
+
+    async def run() -> None:
+        served = Served(tmp_path)
+        served.core.budget.most = 250
+        assert (await served.call("POST", INFER, {"inputs": [TEN]})).code == 200
+        assert served.core.budget.used == 0
+        served.core.budget.used = 200
+        answer = await served.call("POST", INFER, {"inputs": [TEN]})
+        assert (answer.code, "requests of 200 bytes are open" in answer.json["error"]) == (503, True)
+        assert served.core.budget.used == 200
+
+    within(run())
+
+
 def test_a_token_is_needed_for_all_but_health(tmp_path: Path, within: Within) -> None:
     """Whoever reaches the port could unload models."""
 
