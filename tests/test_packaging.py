@@ -128,6 +128,8 @@ def test_a_model_runs(bare: Path) -> None:
         ("board info --help", 0, "--overlay"),
         ("board info --overlay none.bit", 2, "none.bit: no such file"),
         ("models", 2, "pip install 'cnna[tools]'"),
+        ("serve m.cnna", 2, "pip install 'cnna[serve]'"),
+        ("publish q.onnx --repo r --model m --config tiny", 2, "pip install 'cnna[tools]'"),
         ("quantize m.onnx --calib x.npz -o q.onnx", 2, "pip install 'cnna[tools]'"),
     ],
 )
