@@ -29,7 +29,7 @@ lint: $(READY)  ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p cnna
-	$(BIN)/mypy --python-version 3.10 -p cnna.host
+	$(BIN)/mypy --python-version 3.10 -p cnna.host -p cnna.serve
 	$(BIN)/mypy tools examples
 
 docs: pages $(SITE_READY)  ## builds the documentation site into build/site (two minutes)
@@ -40,6 +40,7 @@ pages: $(READY)  ## writes what in docs/ is generated, and the C header of the r
 	$(BIN)/python tools/registers.py
 	$(BIN)/python tools/picture.py
 	$(BIN)/python tools/rooms.py
+	$(BIN)/python tools/protocol.py
 
 bench: $(READY)  ## measures networks on the RTL into docs/performance.md; ROWS='resnet50/b1 vgg19/*' chooses
 	$(BIN)/python tools/bench.py --rows $(ROWS)

@@ -133,7 +133,7 @@ def _serve(args: argparse.Namespace, config: Config) -> Outcome:
 
 def _check_address(address: str, insecure: bool) -> None:
     """UserError: other machines can reach the address and `--insecure` is missing. With it, a warning is printed."""
-    if _is_loopback(address):
+    if is_loopback(address):
         return
     why = "PYNQ.remote has neither passwords nor encryption: whoever reaches it can use the board, and fill its memory"
     if not insecure:
@@ -141,7 +141,7 @@ def _check_address(address: str, insecure: bool) -> None:
     print(f"cnna: warning: --address {address}: {why}", file=sys.stderr, flush=True)
 
 
-def _is_loopback(address: str) -> bool:
+def is_loopback(address: str) -> bool:
     """Whether only this machine can reach the address; a name is looked up."""
     try:
         found = {entry[4][0] for entry in socket.getaddrinfo(address, None)} if address else set()

@@ -27,7 +27,8 @@ from cnna.cli.progress import clear_line
 from cnna.spec.errors import CnnaError, ToolError, UserError
 from cnna.spec.files import check_outputs, write_text
 
-COMMANDS = {  # name: one line; `cnna.cli.NAME` has configure(parser), run(args) -> Outcome, OUTPUTS if it writes files
+# Name: one line; `cnna.cli.NAME`, or one in FOLDERS, has configure(parser), run(args) -> Outcome, OUTPUTS if it writes files.
+COMMANDS = {
     "quantize": "turn a float ONNX model into an int8 one (QDQ)",
     "explain": "say what will happen to each node of a model, and how quick it will be",
     "compile": "turn a quantised ONNX model into a .cnna",
@@ -39,8 +40,11 @@ COMMANDS = {  # name: one line; `cnna.cli.NAME` has configure(parser), run(args)
     "models": "list models to try, or write one to a file",
     "explore": "compare configurations of the accelerator for a model",
     "board": "write a PYNQ image, or serve a virtual ZCU102",
+    "serve": "answer requests for models over HTTP and gRPC, from one board or several",
+    "publish": "compile a model for a server, and add it to its repository as a new version",
     "doctor": "say what is installed, and what is missing",
 }
+FOLDERS = {"serve": "serving", "publish": "serving"}  # command: the folder of its module, where that is not `cli` itself
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 STANDARD_OUTPUT = Path("-")  # of --json: the figures alone, and everything else to standard error
 JSON_HELP = "write the figures as JSON; - is standard output, and everything else then goes to standard error"
@@ -133,7 +137,7 @@ def parser_for(arguments: Sequence[str]) -> argparse.ArgumentParser:
     for name, line in COMMANDS.items():
         command = commands.add_parser(name, help=line, description=line[0].upper() + line[1:] + ".")
         if name == chosen:
-            module = importlib.import_module(f"cnna.cli.{name}")
+            module = importlib.import_module(".".join(filter(None, ("cnna.cli", FOLDERS.get(name), name))))
             module.configure(command)
             command.add_argument("--json", type=Path, metavar="FILE", help=JSON_HELP)
             command.add_argument("--debug", action="store_true", help="show the traceback of an error")

@@ -30,10 +30,20 @@ PACKAGES = {  # name: what uses it, and the profiles that cannot do without
     "vl-convert-python": ("report --html", (TOOLS,)),
     "pillow": ("folders of pictures", (TOOLS,)),
     "argcomplete": ("Tab in a shell", ()),
+    "grpcio": ("serve: gRPC", ()),
+    "starlette": ("serve", ()),
+    "uvicorn": ("serve", ()),
+    "prometheus-client": ("serve: /metrics", ()),
+    "pyyaml": ("serve: model.yaml", ()),
     "cocotbext-axi": ("the project's own tests", ()),
     "pynq": ("board serve, run --device pynq", (BOARD,)),
 }
-REMEDIES = {"numpy": "pip install numpy", "pynq": "pip install 'cnna[board]' (Python 3.12 or earlier; part of a board's image)"}
+SERVE = "pip install 'cnna[serve]'"
+REMEDIES = {
+    "numpy": "pip install numpy",
+    "pynq": "pip install 'cnna[board]' (Python 3.12 or earlier; part of a board's image)",
+    **dict.fromkeys(("grpcio", "starlette", "uvicorn", "prometheus-client", "pyyaml"), SERVE),
+}
 PROGRAMS = {  # name: (Debian's package, what needs it)
     "make": ("make", "run --device rtl"),
     "g++": ("g++", "run --device rtl"),

@@ -5,11 +5,14 @@ CnnaError
 │   ├── ModelError       an ONNX model: unreadable, unsound, or with an operator or size that does not run
 │   ├── ArtifactError    a .cnna file: truncated, altered, foreign, of another version
 │   ├── DataError        an array, a calibration set, a labels file
-│   └── ToolError        a program or package that is missing; says what to install
+│   ├── ToolError        a program or package that is missing; says what to install
+│   └── UnknownError     a model, version or board that a server does not have
 └── RunError             exit 1: the accelerator stopped, or the simulator failed
     ├── CheckError       exit 1: two executions differ; names layer, tensor and element
     ├── TimedOutError    exit 1: the accelerator stands still; says where
-    └── TurnLostError    exit 1: another process has the accelerator, though this one had not given it back
+    ├── TurnLostError    exit 1: another process has the accelerator, though this one had not given it back
+    ├── BusyError        exit 1: a server's queue is full, or nothing is ready to answer; the request may be sent again
+    └── LateError        exit 1: a request's deadline has passed
 """
 
 from collections.abc import Iterator
@@ -46,6 +49,10 @@ class ToolError(UserError):
     """Something that must be installed is missing."""
 
 
+class UnknownError(UserError):
+    """A server has no model, version or board of that name."""
+
+
 class RunError(CnnaError):
     """The accelerator stopped with an error or did not answer."""
 
@@ -70,6 +77,18 @@ class TimedOutError(RunError):
 
 class TurnLostError(RunError):
     """Another process has taken the accelerator meanwhile."""
+
+
+class BusyError(RunError):
+    """Nothing takes a request now. seconds: after which it is worth another attempt; full: because a queue is full."""
+
+    def __init__(self, message: str, seconds: float = 1.0, full: bool = False) -> None:
+        super().__init__(message)
+        self.seconds, self.full = seconds, full
+
+
+class LateError(RunError):
+    """A request's deadline has passed before its answer was there."""
 
 
 def reason_of(error: Exception) -> str:

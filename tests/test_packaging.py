@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import tomllib
 
-CODE = ("api", "spec", "cli", "host", "hw", "compiler", "sim")
+CODE = ("api", "spec", "cli", "host", "hw", "compiler", "serve", "sim")
 SHIPPED = (
     *(*CODE, "docs", "examples", "bitstreams", ".ci", ".github"),
     *("pyproject.toml", "setup.py", "MANIFEST.in", "constraints.txt", "Makefile"),
@@ -128,6 +128,8 @@ def test_a_model_runs(bare: Path) -> None:
         ("board info --help", 0, "--overlay"),
         ("board info --overlay none.bit", 2, "none.bit: no such file"),
         ("models", 2, "pip install 'cnna[tools]'"),
+        ("serve m.cnna", 2, "pip install 'cnna[serve]'"),
+        ("publish q.onnx --repo r --model m --config tiny", 2, "pip install 'cnna[tools]'"),
         ("quantize m.onnx --calib x.npz -o q.onnx", 2, "pip install 'cnna[tools]'"),
     ],
 )

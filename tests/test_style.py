@@ -8,7 +8,8 @@ import pytest
 
 from .conftest import LONG_FILES
 
-BOARD_PYTHON = "mypy --python-version 3.10 -p cnna.host"  # the version of a PYNQ image: nothing newer may be imported or called
+# The version of a PYNQ image: nothing newer may be imported or called.
+BOARD_PYTHON = "mypy --python-version 3.10 -p cnna.host -p cnna.serve"
 COMMANDS = ("ruff check .", "ruff format --check .", "mypy -p cnna", BOARD_PYTHON, "mypy tools examples")
 
 

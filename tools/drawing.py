@@ -8,6 +8,7 @@ FILL = {
     "hw": "#efe3f3",
     "compiler": "#dbe9f6",
     "host": "#e3f1df",
+    "serve": "#e0eef0",
     "sim": "#fdebd3",
     "cli": "#f2f2f2",
     "api": "#f2f2f2",

@@ -6,7 +6,7 @@ For the notebooks, `cnna quantize` and `cnna run`. Pillow, which a PYNQ image ha
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +36,9 @@ def find(where: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> li
     return files
 
 
-def read(files: Iterable[Path], shape: Sequence[int | None], how: Preprocess = USUAL) -> NDArray[np.uint8]:
+def read(files: Iterable[Path | BinaryIO], shape: Sequence[int | None], how: Preprocess = USUAL) -> NDArray[np.uint8]:
     """Pictures for a model's input shape, uint8 [N, H, W, C]; grey if C is 1. shape: [C, H, W], or in the layout that `how` names.
+    Files may be open.
 
     They are scaled and cut as `how` says. Without a size there, the shorter side is scaled, with a margin around the middle that is
     cut out. DataError: a file is no picture, C is neither 1 nor 3, or the cut has another size than the input. ToolError: no

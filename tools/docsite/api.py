@@ -36,6 +36,9 @@ PARTS = (
     Part("Devices and boards", "cnna.spec.device", ("Device",)),
     Part("", "cnna.host.board.pynq_driver", ("open_board",)),
     Part("", "cnna.host.board.power", ("board",)),
+    Part("Serving", "cnna.serve.engine.engine", ("Engine",)),
+    Part("", "cnna.serve.engine.request", ("Result",)),
+    Part("", "cnna.serve.engine.board", ("Limits",)),
     Part("Tests of your own", "cnna.sim.testbench", ("Testbench", "run_tests")),
 )
 HEAD = """\

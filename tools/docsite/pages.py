@@ -26,7 +26,9 @@ class Section(NamedTuple):
 NAVIGATION = (
     Section("Tutorials", ("tutorials/first-run", "tutorials/your-model", "tutorials/explore", "board")),
     Section("Notebooks", tuple(f"notebooks/{name}" for name in NOTEBOOKS)),
-    Section("How to", ("howto/bare-metal", "pynq-image", "vivado", "preprocess", "quantise", "report", "explore", "models")),
+    Section(
+        "How to", ("howto/bare-metal", "pynq-image", "vivado", "preprocess", "quantise", "report", "explore", "models", "serving")
+    ),
     Section("Reference", ("commands/index", "python", "api", "artifact", "registers", "operators")),
     Section("Rules", ("numerics", "engines", "glossary")),
     Section("Figures", ("performance", "resources", "accuracy", "simulation")),

@@ -1,0 +1,110 @@
+"""`cnna publish`: compiles a quantised model for the batches that a server wants, and adds it to a repository as a new version."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from cnna.cli.arrays import Arrays, read_arrays
+from cnna.cli.main import Outcome
+from cnna.cli.options import CONFIG_HELP, add_shape_option, configuration, given_shapes
+from cnna.cli.progress import Progress
+from cnna.host.model.answers import WHOLE, named, outputs_of
+from cnna.host.model.session import InferenceSession
+from cnna.serve.models import golden
+from cnna.serve.models.publication import next_version, publish
+from cnna.serve.models.signature import Signature, rows_of, signature_of
+from cnna.spec.artifact import Artifact
+from cnna.spec.config import Config
+from cnna.spec.errors import CheckError, UserError, about_model
+
+BATCHES = "1,4,8"
+SAMPLES = 4
+MOST_BATCH = 4096
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's options."""
+    parser.add_argument("onnx", type=Path, metavar="Q.onnx", help="quantised by cnna quantize, or any model in QDQ or QLinear form")
+    parser.add_argument("--repo", type=Path, required=True, metavar="R", help="the repository; it is made if it does not exist")
+    parser.add_argument("--model", required=True, metavar="M", help="the model's name there")
+    parser.add_argument("--version", metavar="V", help="the version (default: one more than the highest)")
+    parser.add_argument("--config", action="append", required=True, metavar="C", help=f"{CONFIG_HELP}; may be repeated")
+    parser.add_argument("--batches", default=BATCHES, metavar="N,...", help=f"the batches to compile (default: {BATCHES})")
+    parser.add_argument("--input", type=Path, metavar="X", help="samples for golden answers, .npz or .npy (default: noise)")
+    parser.add_argument("--limit", type=int, default=SAMPLES, metavar="N", help=f"use N samples (default: {SAMPLES})")
+    add_shape_option(parser)
+
+
+def run(args: argparse.Namespace) -> Outcome:
+    """Compiles all, computes golden answers by the reference, compares every artifact's with them, and publishes."""
+    from cnna.compiler.compile import compile_model
+    from cnna.compiler.frontend.onnx_import import load_model
+
+    batches, configs = _batches(args.batches), [configuration(text) for text in args.config]
+    if args.limit < 1:
+        raise UserError(f"--limit {args.limit}: must be at least 1")
+    version = next_version(args.repo, args.model, args.version)
+    artifacts = []
+    with about_model(args.onnx):
+        model = load_model(args.onnx, shapes=given_shapes(args))
+        for config in _different(configs):
+            for batch in batches:
+                with Progress(f"compiling for {config.name}, batch {batch}"):
+                    artifacts.append(compile_model(model, config, batch))
+    signature = signature_of(args.model, artifacts[0].manifest)
+    inputs = _samples(args, signature)
+    with Progress("computing golden answers"):
+        outputs = answers_of(artifacts[0], "reference", signature, inputs)
+    for artifact in artifacts:
+        name = f"{artifact.config.name}-b{artifact.manifest['batch']}"
+        with Progress(f"comparing {name} with them"):
+            wrong = golden.difference(signature.outputs, answers_of(artifact, "emulator", signature, inputs), outputs)
+        if wrong:
+            raise CheckError(f"{args.onnx}: compiled as {name}, it does not give its golden answers: {wrong}")
+    folder = publish(args.repo, args.model, version, artifacts, inputs, outputs)
+    samples = len(next(iter(inputs.values())))
+    print(f"{folder}: {len(artifacts)} artifacts, golden answers to {samples} sample{'s' * (samples != 1)}")
+    return Outcome({"folder": str(folder), "model": args.model, "version": version, "artifacts": len(artifacts)})
+
+
+def _batches(text: str) -> list[int]:
+    """UserError: the text is no list of batches."""
+    words = text.split(",")
+    if not all(word.isdecimal() and 1 <= int(word[:8]) <= MOST_BATCH for word in words):
+        raise UserError(f"--batches {text}: must be numbers within 1..{MOST_BATCH}, such as {BATCHES}")
+    return sorted(set(map(int, words)))
+
+
+def _different(configs: Sequence[Config]) -> list[Config]:
+    """UserError: two have the same name, which names their files."""
+    names = [config.name for config in configs]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise UserError(f"--config {twice}: is given twice")
+    return list(configs)
+
+
+def _samples(args: argparse.Namespace, signature: Signature) -> Arrays:
+    """Those of a file, or noise that is the same on every computer."""
+    if args.input is None:
+        rng = np.random.default_rng(1)
+        noise: Arrays = {}
+        for tensor in signature.inputs:
+            shape = [args.limit, *(size or 1 for size in tensor.shape)]
+            noise[tensor.name] = (
+                np.zeros(shape, tensor.dtype) if tensor.dtype in WHOLE else rng.normal(size=shape).astype(np.float32)
+            )
+        return noise
+    shapes = {tensor.name: tensor.shape for tensor in signature.inputs}
+    types = {tensor.name: tensor.dtype for tensor in signature.inputs if tensor.dtype in WHOLE}
+    found = read_arrays(args.input, shapes, types=types)
+    return {name: array[: args.limit] for name, array in found.items()}
+
+
+def answers_of(artifact: Artifact, device: str, signature: Signature, inputs: Arrays) -> Arrays:
+    """A device's answers, with the samples on axis 0."""
+    outputs, samples = outputs_of(artifact.manifest), len(next(iter(inputs.values())))
+    with InferenceSession(artifact, device) as session:
+        answers = named(outputs, session.run(None, inputs))
+    return rows_of(signature.outputs, {output.name: output.apart(answers, samples) for output in outputs})

@@ -1,0 +1,99 @@
+"""`cnna serve`: answers the Open Inference Protocol for a repository of models, or for one .cnna."""
+
+import argparse
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from cnna.cli.board import is_loopback
+from cnna.cli.main import Outcome, installed_version
+from cnna.spec.errors import ToolError, UserError
+from cnna.spec.files import read_bytes
+
+HTTP, GRPC, NONE = "127.0.0.1:8000", "127.0.0.1:8001", "none"
+BOARD = "emulator=emulator"
+LEAST_TOKEN = 16  # letters
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's options."""
+    parser.add_argument("repository", type=Path, metavar="REPO", help="a folder of models, or one compiled model (M.cnna)")
+    parser.add_argument("--http", default=HTTP, metavar="ADDRESS:PORT", help=f"where to listen (default: {HTTP}; port 0 takes any)")
+    parser.add_argument(
+        "--grpc", default=GRPC, metavar="ADDRESS:PORT", help=f"the same for gRPC (default: {GRPC}; none: not at all)"
+    )
+    parser.add_argument(
+        "--board",
+        action="append",
+        metavar="NAME=KIND[,OPTION=VALUE...]",
+        help=f"a board, emulator or paced; may be repeated (default: {BOARD}; docs/serving.md has the options)",
+    )
+    parser.add_argument("--token-file", type=Path, metavar="FILE", help="a token that all requests but those for health must have")
+    parser.add_argument("--tls-certificate", type=Path, metavar="PEM", help="serve HTTPS with this certificate")
+    parser.add_argument("--tls-key", type=Path, metavar="PEM", help="and this key")
+    parser.add_argument(
+        "--insecure", action="store_true", help="allow an address that other machines can reach without a token and TLS"
+    )
+
+
+def run(args: argparse.Namespace) -> Outcome:
+    """Serves until SIGINT or SIGTERM, then ends in order, with code 0."""
+    try:
+        from cnna.serve.grpc.front import GrpcFront
+        from cnna.serve.http.front import HttpFront
+    except ModuleNotFoundError as missing:
+        raise ToolError(f"cnna serve needs the package {missing.name}: pip install 'cnna[serve]'") from None
+    from cnna.serve.boards.board_spec import board_specs
+    from cnna.serve.engine.core import Core
+    from cnna.serve.engine.json_log import json_log
+    from cnna.serve.engine.listening import Listening
+    from cnna.serve.engine.service import Front, serve
+    from cnna.serve.models.repository import open_repository
+
+    places = {"--http": _address("--http", args.http)}
+    if args.grpc != NONE:
+        places["--grpc"] = _address("--grpc", args.grpc)
+    if (args.tls_certificate is None) != (args.tls_key is None):
+        raise UserError("--tls-certificate and --tls-key belong together: give both, or neither")
+    token = None if args.token_file is None else _token(args.token_file)
+    for option, (address, port) in places.items():
+        if not is_loopback(address) and not args.insecure and (token is None or args.tls_key is None):
+            what = "whoever reaches it can use and change what is served"
+            raise UserError(f"{option} {address}:{port}: {what}; give --token-file, --tls-certificate and --tls-key, or --insecure")
+    files = [None if path is None else _readable(path) for path in (args.tls_certificate, args.tls_key)]
+    repository, specs = open_repository(args.repository), board_specs(args.board or [BOARD])
+    kinds: dict[str, Callable[[Core, Listening, str], Front]] = {"--http": HttpFront, "--grpc": GrpcFront}
+
+    async def run_all() -> None:
+        core = Core(repository, specs, log=json_log())
+        fronts = [kinds[option](core, Listening(*place, token, *files), installed_version()) for option, place in places.items()]
+        await serve(core, fronts, say)
+
+    def say(line: str) -> None:
+        print(line, flush=True)
+
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC would print lines of its own if a port is taken
+    asyncio.run(run_all())
+    return Outcome()
+
+
+def _address(option: str, text: str) -> tuple[str, int]:
+    """UserError: it is not ADDRESS:PORT."""
+    address, colon, port = text.rpartition(":")
+    if not colon or not address or not port.isdecimal() or not int(port[:6]) < 1 << 16:
+        raise UserError(f"{option} {text}: must be ADDRESS:PORT, such as {HTTP}")
+    return address.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _token(path: Path) -> str:
+    """UserError: the file has no token, or one that is quickly guessed."""
+    token = read_bytes(path).decode("ascii", "replace").strip()
+    if len(token) < LEAST_TOKEN or not token.isprintable() or " " in token or "\ufffd" in token:
+        raise UserError(f"{path}: must hold a token of at least {LEAST_TOKEN} ASCII letters or digits, in one line")
+    return token
+
+
+def _readable(path: Path) -> str:
+    read_bytes(path)
+    return str(path)

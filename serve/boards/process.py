@@ -1,0 +1,155 @@
+"""The front's side of a worker: starts the process, sends commands, receives answers, and notices that it has died.
+
+All methods belong to one asyncio loop. A command's future ends in its answer, in the error that the worker reports, or in
+`LostError` if the worker dies or is killed first.
+"""
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from cnna.serve.boards.board_spec import BoardSpec
+from cnna.serve.boards.slot import Slot, aligned
+from cnna.spec.errors import DataError, RunError
+
+SLOTS = 2  # batches at once: one runs, the next one is there already
+OWN = 1  # slots of the front itself, for golden answers
+
+
+class LostError(RunError):
+    """The worker is gone, and its commands with it. first: whether this was the command that it was busy with."""
+
+    def __init__(self, message: str, first: bool = False) -> None:
+        super().__init__(message)
+        self.first = first
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the worker said. outputs: views of the slot, until it is used again."""
+
+    seconds: float
+    outputs: dict[str, NDArray[Any]]
+
+
+class WorkerProcess:
+    """One worker. `gone` is set when it has ended, for whatever reason; `cause` then says why."""
+
+    def __init__(self, spec: BoardSpec) -> None:
+        self.spec = spec
+        self.gone = asyncio.Event()
+        self.cause = ""
+        self._jobs: dict[int, tuple[asyncio.Future[Answer], Slot | None]] = {}
+        self._number = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self.slots = [Slot(os.memfd_create(f"cnna-{spec.name}", os.MFD_CLOEXEC)) for _ in range(SLOTS + OWN)]
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process; None before it was started."""
+        return None if self._process is None else self._process.pid
+
+    async def start(self) -> None:
+        """Starts the process and waits until it takes commands. LostError: it ends before."""
+        ours, theirs = socket.socketpair()
+        files = [slot.file for slot in self.slots]
+        given = {"control": theirs.fileno(), "slots": files, "board": self.spec.options()}
+        with theirs:
+            line = [sys.executable, "-m", "cnna.serve.boards.worker", json.dumps(given)]
+            self._process = subprocess.Popen(line, pass_fds=[theirs.fileno(), *files], stdin=subprocess.DEVNULL)
+        reader, self._writer = await asyncio.open_connection(sock=ours, limit=1 << 20)
+        ready: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._jobs[0] = ready, None
+        self._reading = asyncio.create_task(self._read(reader))
+        await ready
+
+    def load(self, key: str, path: str, golden: str | None) -> "asyncio.Future[Answer]":
+        """Opens an artifact under this key."""
+        return self._send({"do": "load", "key": key, "path": path, "golden": golden})
+
+    def unload(self, key: str) -> "asyncio.Future[Answer]":
+        """Closes it."""
+        return self._send({"do": "unload", "key": key})
+
+    def run(
+        self, key: str, slot: Slot, inputs: Mapping[str, Sequence[NDArray[Any]]], output_bytes: Sequence[int]
+    ) -> "asyncio.Future[Answer]":
+        """Copies a batch into a slot, each input in parts along axis 0, and runs it."""
+        outputs_at = sum(aligned(sum(part.nbytes for part in parts)) for parts in inputs.values())
+        size = outputs_at + sum(map(aligned, output_bytes))
+        slot.fit(size)
+        entries, number = slot.write(inputs), self.slots.index(slot)
+        command = {"do": "run", "key": key, "slot": number, "bytes": size, "inputs": entries, "outputs_at": outputs_at}
+        return self._send(command, slot)
+
+    def kill(self, cause: str) -> None:
+        """Ends the process at once. Its commands end in a LostError with this cause."""
+        if not self.gone.is_set():
+            self._end(cause)
+
+    async def close(self) -> None:
+        """Ends the process and frees its memory."""
+        self.kill("the board was closed")
+        if self._reading is not None:
+            await asyncio.wait([self._reading])
+
+    def _send(self, command: dict[str, Any], slot: Slot | None = None) -> "asyncio.Future[Answer]":
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        if self.gone.is_set() or self._writer is None:
+            future.set_exception(LostError(f"board {self.spec.name}: {self.cause}"))
+            return future
+        self._number += 1
+        self._jobs[self._number] = future, slot
+        self._writer.write(json.dumps({"job": self._number, **command}).encode() + b"\n")
+        return future
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        try:
+            while line := await reader.readline():
+                self._received(json.loads(line))
+        except OSError:  # it died while it had something to read
+            pass
+        except ValueError as error:
+            self.kill(f"its worker's answers cannot be read: {error}")
+        if not self.gone.is_set():
+            self._end("its worker died")
+
+    def _received(self, answer: dict[str, Any]) -> None:
+        future, slot = self._jobs.pop(answer["job"])
+        if future.done():
+            return
+        if "error" in answer:
+            kind = DataError if answer["user"] else RunError
+            future.set_exception(kind(answer["error"]))
+        else:
+            outputs = slot.read(answer["outputs"]) if slot is not None else {}
+            future.set_result(Answer(answer["seconds"], outputs))
+
+    def _end(self, cause: str) -> None:
+        """Makes sure that the process is gone, and says so to all who wait."""
+        self.gone.set()
+        if self._process is not None:
+            self._process.kill()
+            code = self._process.wait()  # at once: it has been killed
+            if cause == "its worker died":
+                cause = f"its worker died (signal {-code})" if code < 0 else f"its worker ended (code {code})"
+        self.cause = cause
+        if self._writer is not None:
+            self._writer.close()
+        jobs, self._jobs = self._jobs, {}
+        for number, (future, _) in enumerate(jobs.values()):
+            if not future.done():
+                future.set_exception(LostError(f"board {self.spec.name}: {cause}", number == 0))
+                future.exception()  # whoever waits sees it; nobody is told off for not waiting
+        for slot in self.slots:
+            slot.close()

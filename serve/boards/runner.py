@@ -1,0 +1,166 @@
+"""What a worker runs batches with: the emulator, as quickly as it goes or at the pace of the accelerator that it stands for.
+
+A paced board computes the answers to golden samples when it loads a version, and those to others when they come first. It gives
+every answer after the predicted clocks, so that a figure of the engine is the same on any computer that is quick enough.
+"""
+
+import hashlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.host.model.answers import Output, outputs_of
+from cnna.host.model.session import InferenceSession
+from cnna.serve.boards.board_spec import BoardSpec
+from cnna.serve.models.signature import Arrays, Signature, rows_of, signature_of
+from cnna.spec.errors import RunError
+
+REMEMBERED = 4096  # answers of a paced board, of each version
+
+
+class Emulator:
+    """Runs artifacts, by key, on the emulator."""
+
+    def __init__(self, spec: BoardSpec) -> None:
+        self.spec = spec
+        self._sessions: dict[str, InferenceSession] = {}
+        self._signatures: dict[str, tuple[Signature, list[Output]]] = {}
+
+    def load(self, key: str, path: str, known: Arrays) -> None:
+        """Opens an artifact. `known`: samples that it will be asked for."""
+        session = InferenceSession(path, "emulator")
+        self._sessions[key] = session
+        self._signatures[key] = signature_of(path, session.manifest), outputs_of(session.manifest)
+
+    def unload(self, key: str) -> None:
+        """Closes an artifact, if it is open."""
+        self._signatures.pop(key, None)
+        if (session := self._sessions.pop(key, None)) is not None:
+            session.close()
+
+    def run(self, key: str, inputs: Arrays, received: float) -> Arrays:
+        """The answers to a batch that was received at that time (of `time.monotonic`), with the samples on axis 0."""
+        return self.computed(key, inputs)
+
+    def computed(self, key: str, inputs: Arrays) -> Arrays:
+        """The answers, by the emulator."""
+        if key not in self._sessions:
+            raise RunError(f"{key} is not loaded")
+        session, (signature, outputs) = self._sessions[key], self._signatures[key]
+        answers = dict(zip((output.name for output in outputs), session.run(None, inputs), strict=True))
+        samples = len(next(iter(inputs.values())))
+        return rows_of(signature.outputs, {output.name: output.apart(answers, samples) for output in outputs})
+
+
+class Paced(Emulator):
+    """Exact answers, each batch given after the predicted clocks. Two batches follow each other without a pause."""
+
+    def __init__(
+        self, spec: BoardSpec, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], object] = time.sleep
+    ) -> None:
+        super().__init__(spec)
+        self._clock, self._sleep = clock, sleep
+        self._free = 0.0  # when the device has answered all that it was given
+        self._seconds: dict[str, float] = {}
+        self._known: dict[str, dict[bytes, Arrays]] = {}
+
+    def load(self, key: str, path: str, known: Arrays) -> None:
+        super().load(key, path, known)
+        session = self._sessions[key]
+        mhz = self.spec.mhz or session.config.clock_mhz
+        cpu = sum(piece["seconds"] for piece in session.manifest["pieces"] if piece["kind"] == "cpu") * session.manifest["batch"]
+        self._seconds[key] = session.artifact.predicted_clocks() / (mhz * 1e6) + cpu
+        if known:
+            self._looked_up(key, known)
+
+    def unload(self, key: str) -> None:
+        super().unload(key)
+        self._seconds.pop(key, None)
+        if _version(key) not in map(_version, self._seconds):
+            self._known.pop(_version(key), None)
+
+    def run(self, key: str, inputs: Arrays, received: float) -> Arrays:
+        if key not in self._seconds:
+            raise RunError(f"{key} is not loaded")
+        self._free = max(self._free, received) + self._seconds[key]
+        answers = self._looked_up(key, inputs)
+        if (left := self._free - self._clock()) > 0:
+            self._sleep(left)
+        else:
+            self._free = self._clock()  # this computer is too slow to keep the pace; time that is lost is not made up
+        return answers
+
+    def _looked_up(self, key: str, inputs: Arrays) -> Arrays:
+        """The answers to samples: those that are not known are computed and remembered, the oldest forgotten."""
+        known, samples = self._known.setdefault(_version(key), {}), len(next(iter(inputs.values())))
+        digests = [_digest(inputs, number) for number in range(samples)]
+        missing = [number for number, digest in enumerate(digests) if digest not in known]
+        fresh: dict[bytes, Arrays] = {}
+        if missing:
+            answers = self.computed(key, {name: array[missing] for name, array in inputs.items()})
+            for place, number in enumerate(missing):
+                fresh[digests[number]] = {name: np.split(y, len(missing))[place] for name, y in answers.items()}
+        rows = [fresh.get(digest) or known[digest] for digest in digests]
+        known.update(fresh)
+        while len(known) > REMEMBERED:
+            known.pop(next(iter(known)))
+        return {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
+
+
+class Faults:
+    """A runner that fails as the board's options say: every Nth batch, counted from the worker's start."""
+
+    def __init__(self, runner: Emulator) -> None:
+        self._runner, self._spec, self._batches = runner, runner.spec, 0
+        self.load, self.unload = runner.load, runner.unload
+
+    def run(self, key: str, inputs: Arrays, received: float) -> Arrays:
+        """As the runner, but for the faults."""
+        self._batches += 1
+        if self._now(self._spec.kill):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self._now(self._spec.hang):
+            threading.Event().wait()
+        started = time.monotonic()
+        answers = self._runner.run(key, inputs, received)
+        if self._spec.slow > 1:
+            time.sleep((self._spec.slow - 1) * (time.monotonic() - started))
+        if self._now(self._spec.wrong):
+            name = next(iter(answers))
+            answers[name] = _altered(answers[name])
+        return answers
+
+    def _now(self, every: int) -> bool:
+        return every > 0 and self._batches % every == 0
+
+
+def runner_for(spec: BoardSpec) -> Faults:
+    """What runs the batches of a board."""
+    return Faults(Paced(spec) if spec.kind == "paced" else Emulator(spec))
+
+
+def _version(key: str) -> str:
+    """The part of a key that names model and version."""
+    return key.rpartition("/")[0]
+
+
+def _digest(inputs: Arrays, number: int) -> bytes:
+    digest = hashlib.blake2b(digest_size=16)
+    for name, array in sorted(inputs.items()):
+        row = np.ascontiguousarray(array[number])
+        digest.update(f"{name} {row.dtype.str} {row.shape} ".encode())
+        digest.update(row.data)
+    return digest.digest()
+
+
+def _altered(y: NDArray[Any]) -> NDArray[Any]:
+    """An answer with its first byte changed."""
+    other = y.copy()
+    other.reshape(-1).view(np.uint8)[0] ^= 1
+    return other

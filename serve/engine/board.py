@@ -1,0 +1,277 @@
+"""A board's life: its worker is started, loads versions, is tested with golden answers, answers batches; when it fails, again.
+
+starting → ready → resting (its worker died, hung or answered wrongly) → starting → ... → out, after five failures, until an
+operator resets it. The pause grows from 1 to 60 s. Failures are forgotten once it has answered FORGIVEN batches.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from cnna.serve.boards.board_spec import BoardSpec
+from cnna.serve.boards.process import OWN, Answer, LostError, WorkerProcess
+from cnna.serve.boards.slot import Slot
+from cnna.serve.engine.request import Batch
+from cnna.serve.models import golden
+from cnna.serve.models.repository import Compiled, Version
+from cnna.spec.errors import CheckError, CnnaError, RunError
+
+FORGIVEN = 20
+Log = Callable[..., None]  # level, event, and what else is known: model, version, board, cause
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How patient the engine is with boards. hang: at least so long, and at least so many times the warm-up."""
+
+    hang_seconds: float = 0.25
+    hang_times: float = 20.0
+    load_seconds: float = 120.0
+    pause_seconds: tuple[float, float] = (1.0, 60.0)
+    failures: int = 5
+
+
+class Board:
+    """One board. `changed` is called when it can take something that it could not take before."""
+
+    def __init__(self, spec: BoardSpec, limits: Limits, wanted: Callable[[], list[Version]], changed: Callable[[], None], log: Log):
+        self.spec, self.limits, self.log = spec, limits, log
+        self.state, self.cause = "starting", ""
+        self.failures = 0  # in a row
+        self.batches = self.resets = 0
+        self.ratio = 1.0  # of measured to predicted seconds
+        self.seconds = 0.0  # predicted, of the batches that it has
+        self.warm: dict[str, float] = {}  # what is loaded and tested: seconds of a batch, by key
+        self.settled = asyncio.Event()  # it has become ready, or failed, for the first time
+        self._wanted, self._changed = wanted, changed
+        self._process: WorkerProcess | None = None
+        self._free: list[Slot] = []
+        self._loading = asyncio.Lock()
+        self._outstanding: deque[tuple[asyncio.Future[Answer], float]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._operator = asyncio.Event()
+        self._life = asyncio.create_task(self._live())
+
+    # --- what the dispatcher asks ---
+
+    @property
+    def free(self) -> bool:
+        """Whether it can take a batch."""
+        return self.state == "ready" and bool(self._free)
+
+    @property
+    def idle(self) -> bool:
+        """Whether it has no batch."""
+        return self._process is not None and len(self._free) == len(self._process.slots) - OWN
+
+    @property
+    def pid(self) -> int | None:
+        """Of its worker; None while it has none."""
+        return None if self._process is None else self._process.pid
+
+    def fits(self, version: Version) -> tuple[Compiled, ...]:
+        """The artifacts of a version that it runs. RunError: it runs none; the line says why."""
+        there = version.compiled
+        if self.spec.config is None and len(there) == 1:
+            return next(iter(there.values()))
+        if self.spec.config is None:
+            raise RunError(f"board {self.spec.name}: there are {', '.join(there)}: say --board {self.spec.name}=...,config=")
+        if self.spec.config not in there:
+            raise RunError(f"board {self.spec.name}: has {self.spec.config}, but the version was compiled for {', '.join(there)}")
+        return there[self.spec.config]
+
+    def runs(self, version: Version) -> tuple[Compiled, ...]:
+        """The artifacts of a version that are loaded here."""
+        try:
+            return tuple(one for one in self.fits(version) if key_of(version, one) in self.warm)
+        except RunError:
+            return ()
+
+    def run(self, batch: Batch, version: Version, compiled: Compiled) -> "asyncio.Future[Answer]":
+        """Sends a batch; the caller gives the slot back with `done`."""
+        assert self._process is not None
+        slot, key = self._free.pop(), key_of(version, compiled)
+        limit = max(self.limits.hang_seconds, self.limits.hang_times * self.warm[key])
+        self.seconds += compiled.seconds
+        process, sizes = self._process, [tensor.sample_bytes * batch.samples for tensor in version.signature.outputs]
+        future = self._timed(process.run(key, slot, batch.inputs(), sizes), limit)
+        future.add_done_callback(lambda _: self._back(process, slot, compiled.seconds))
+        return future
+
+    def answered(self, compiled: Compiled, seconds: float) -> None:
+        """Counts a batch that went well."""
+        self.batches += 1
+        if self.batches % FORGIVEN == 0:
+            self.failures = 0
+        if compiled.seconds > 0:
+            self.ratio += 0.1 * (seconds / compiled.seconds - self.ratio)
+
+    def fail(self, cause: str) -> None:
+        """Ends the worker: the board will be reset and tested."""
+        if self._process is not None:
+            self._process.kill(cause)
+
+    # --- versions ---
+
+    async def load(self, version: Version) -> None:
+        """Loads the artifacts of a version and compares their golden answers. CheckError: they differ. RunError: a board's."""
+        async with self._loading:
+            for compiled in self.fits(version):
+                await self._load(version, compiled)
+
+    async def unload(self, version: Version) -> None:
+        """Frees what a version keeps here."""
+        async with self._loading:
+            for one in self.runs(version):
+                del self.warm[key_of(version, one)]
+                if self._process is not None:
+                    await asyncio.wait([self._timed(self._process.unload(key_of(version, one)), self.limits.load_seconds)])
+
+    async def _load(self, version: Version, compiled: Compiled) -> None:
+        process, key = self._process, key_of(version, compiled)
+        if process is None:
+            raise LostError(f"board {self.spec.name} is {self.state}: {self.cause}")
+        if key in self.warm:
+            return
+        tested = version.golden
+        path = None if tested is None else str(compiled.path.parent / golden.FILE)
+        await self._timed(process.load(key, str(compiled.path), path), self.limits.load_seconds)
+        inputs = version.signature.blank() if tested is None else tested.inputs
+        samples, seconds = len(next(iter(inputs.values()))), 0.0
+        for start in range(0, samples, compiled.batch):
+            part = slice(start, min(samples, start + compiled.batch))
+            sizes = [tensor.sample_bytes * compiled.batch for tensor in version.signature.outputs]
+            parts = {name: [array[part]] for name, array in inputs.items()}
+            answer = await self._timed(process.run(key, process.slots[-1], parts, sizes), self.limits.load_seconds)
+            seconds = max(seconds, answer.seconds)
+            if tested is not None and (wrong := _wrong(version, answer.outputs, part)):
+                raise CheckError(f"{key} on board {self.spec.name}: golden answers differ: {wrong}")
+        if process is self._process:
+            self.warm[key] = seconds
+            if compiled.seconds > 0:
+                self.ratio = seconds / compiled.seconds
+
+    # --- its life ---
+
+    async def _live(self) -> None:
+        while True:
+            self.state = "starting"
+            process = WorkerProcess(self.spec)
+            try:
+                self._process = process
+                await asyncio.wait_for(process.start(), self.limits.load_seconds)
+                for version in self._wanted():
+                    if self._can(version):
+                        await self.load(version)
+                self._free = process.slots[: len(process.slots) - OWN]
+                self.state, self.cause = "ready", ""
+                self.log("info", "board ready", board=self.spec.name)
+                self.settled.set()
+                self._changed()
+                await process.gone.wait()
+                self.cause = process.cause
+            except (CnnaError, OSError, asyncio.TimeoutError) as error:
+                self.cause = str(error) or "its worker did not start in time"
+            finally:
+                self._ended(process)
+                await process.close()
+            self.failures += 1
+            await self._rest()
+
+    def _ended(self, process: WorkerProcess) -> None:
+        """Nothing is loaded, and nothing can be taken."""
+        process.kill(self.cause or "the board was closed")
+        self._process, self._free, self.state = None, [], "resting"
+        self.warm.clear()
+
+    async def _rest(self) -> None:
+        """Waits for the end of the pause, or for an operator."""
+        out = self.failures >= self.limits.failures
+        self.state = "out" if out else "resting"
+        shortest, longest = self.limits.pause_seconds
+        pause = min(longest, shortest * 2.0 ** (self.failures - 1))
+        self.log("error", "board out" if out else "board failed", board=self.spec.name, cause=self.cause, pause_seconds=pause)
+        self._operator.clear()
+        self.settled.set()
+        self._changed()
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._operator.wait(), None if out else pause)
+        self.resets += 1
+
+    def reset(self) -> None:
+        """An operator's: the board starts again at once, whatever its state, with no failure counted."""
+        self.failures = 0
+        self.fail("an operator reset the board")
+        self._operator.set()
+
+    async def close(self) -> None:
+        """Ends the worker."""
+        self._life.cancel()
+        await asyncio.wait([self._life])
+        self.state = "closed"
+
+    def _can(self, version: Version) -> bool:
+        try:
+            return bool(self.fits(version))
+        except RunError:
+            return False
+
+    def _back(self, process: WorkerProcess, slot: Slot, seconds: float) -> None:
+        self.seconds = max(0.0, self.seconds - seconds)
+        if process is self._process:
+            self._free.append(slot)
+
+    # --- hangs: the worker runs commands in order, so the first outstanding one is timed ---
+
+    def _timed(self, future: "asyncio.Future[Answer]", limit: float) -> "asyncio.Future[Answer]":
+        entry = (future, limit)
+        self._outstanding.append(entry)
+        if len(self._outstanding) == 1:
+            self._arm()
+        future.add_done_callback(lambda _: self._landed(entry))
+        return future
+
+    def _landed(self, entry: "tuple[asyncio.Future[Answer], float]") -> None:
+        self._outstanding.remove(entry)
+        self._arm()
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+        if self._outstanding:
+            limit = self._outstanding[0][1]
+            cause = f"it hangs: no answer in {limit:.2f} s"
+            self._timer = asyncio.get_running_loop().call_later(limit, self.fail, cause)
+
+    def described(self) -> Mapping[str, Any]:
+        """For operators."""
+        return {
+            "name": self.spec.name,
+            "kind": self.spec.kind,
+            "state": self.state,
+            "cause": self.cause,
+            "failures": self.failures,
+            "resets": self.resets,
+            "batches": self.batches,
+            "outstanding_seconds": round(self.seconds * self.ratio, 6),
+            "loaded": sorted(self.warm),
+        }
+
+
+def key_of(version: Version, compiled: Compiled) -> str:
+    """What a worker calls an artifact."""
+    return f"{version.model}/{version.name}/{compiled.config}-b{compiled.batch}"
+
+
+def _wrong(version: Version, outputs: Mapping[str, Any], part: slice) -> str | None:
+    """How answers to a part of the golden samples differ."""
+    assert version.golden is not None
+    wanted = {
+        tensor.name: version.golden.outputs[tensor.name][part.start * tensor.rows : part.stop * tensor.rows]
+        for tensor in version.signature.outputs
+    }
+    return golden.difference(version.signature.outputs, outputs, wanted)

@@ -1,0 +1,91 @@
+"""`Engine`: the same batcher and dispatcher for programs without an asyncio loop, such as notebooks.
+
+with Engine("models/", boards=["left=emulator", "right=emulator"]) as engine:
+    answer = engine.infer("digits", {"image": images})
+print(answer.version, answer.outputs["logits"].argmax(1))
+"""
+
+import asyncio
+import os
+import threading
+from collections.abc import Coroutine, Mapping, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from numpy.typing import NDArray
+
+from cnna.serve.boards.board_spec import board_specs
+from cnna.serve.engine.board import Limits, Log
+from cnna.serve.engine.core import Core, silent
+from cnna.serve.engine.request import Result
+from cnna.serve.models.repository import open_repository
+
+BOARDS = ("emulator=emulator",)
+T = TypeVar("T")
+
+
+class Engine:
+    """Serves a repository, or one .cnna, inside this process. Any thread may use it; its loop has a thread of its own.
+
+    boards: as `--board` of `cnna serve`. UserError: the path or a board is none. A model that cannot be served says why when it is
+    asked for.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], boards: Sequence[str] = BOARDS, limits: Limits | None = None, log: Log = silent
+    ) -> None:
+        repository, specs = open_repository(Path(path)), board_specs(list(boards))
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="cnna-engine", daemon=True)
+        self._thread.start()
+        try:
+            self.core = self._done(self._opened(lambda: Core(repository, specs, limits, log)))
+        except BaseException:
+            self._stop()
+            raise
+
+    def submit(self, model: str, inputs: Mapping[str, NDArray[Any]], version: str | None = None, **more: Any) -> "Future[Result]":
+        """Begins a request; `more` is as of `Core.admit`. The future's errors are those of `admit`, BusyError and LateError."""
+        return asyncio.run_coroutine_threadsafe(self._answer(model, inputs, version, more), self._loop)
+
+    def infer(self, model: str, inputs: Mapping[str, NDArray[Any]], version: str | None = None, **more: Any) -> Result:
+        """The answer to a request."""
+        return self.submit(model, inputs, version, **more).result()
+
+    def load(self, model: str) -> None:
+        """Reads a model's folder again: loads new versions and switches to them. A version that is refused keeps its reason."""
+        self._done(self.core.catalogue.load(model))
+
+    def unload(self, model: str) -> None:
+        """Takes no more requests for a model; it answers those that it has."""
+        self._done(self.core.catalogue.unload(model))
+
+    def close(self) -> None:
+        """Ends what is open, and the workers."""
+        if self._loop.is_running():
+            self._done(self.core.close())
+            self._stop()
+
+    def __enter__(self) -> "Engine":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    async def _opened(self, make: Any) -> Core:
+        core: Core = make()
+        await core.start()
+        return core
+
+    async def _answer(self, model: str, inputs: Mapping[str, Any], version: str | None, more: Mapping[str, Any]) -> Result:
+        return await self.core.admit(model, inputs, version, **more).future
+
+    def _done(self, work: "Coroutine[Any, Any, T]") -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def _stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()

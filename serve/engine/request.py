@@ -1,0 +1,120 @@
+"""A request on its way, the pieces into which it is cut, and the batches that pieces of several requests make."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.serve.models.repository import Compiled
+from cnna.serve.models.signature import Arrays, Form, Tensor, form_of
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """The answer to a request. seconds: how long it waited, and how long its batches ran."""
+
+    model: str
+    version: str
+    outputs: Arrays
+    wait_seconds: float
+    run_seconds: float
+
+
+@dataclass(eq=False)
+class Request:
+    """One request. Times are those of the loop. order: (priority, number); of two requests the smaller goes first."""
+
+    model: str
+    version: str
+    inputs: Arrays
+    samples: int
+    order: tuple[int, int]
+    admitted: float
+    deadline: float
+    future: "asyncio.Future[Result]"
+    request_id: str = ""
+    taken: int = 0  # samples that are in batches
+    answered: int = 0
+    begun: float | None = None  # when its first batch was sent
+    run_seconds: float = 0.0
+    form: Form = ()
+    outputs: Arrays = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.form = form_of(self.inputs)
+
+    @property
+    def left(self) -> int:
+        """Samples that wait for a batch."""
+        return 0 if self.future.done() else self.samples - self.taken
+
+    def take(self, most: int) -> "Piece":
+        """The next samples, `most` at most, as a piece of a batch."""
+        piece = Piece(self, self.taken, min(most, self.left))
+        self.taken += piece.count
+        return piece
+
+    def answer(self, piece: "Piece", outputs: Sequence[Tensor], batch: Mapping[str, NDArray[Any]], first: int) -> bool:
+        """Keeps the answers to a piece, which begins with sample `first` of its batch. Whether all are there now."""
+        for tensor in outputs:
+            rows = tensor.rows
+            if tensor.name not in self.outputs:
+                y = batch[tensor.name]
+                self.outputs[tensor.name] = np.empty((self.samples * rows, *y.shape[1:]), y.dtype)
+            own = self.outputs[tensor.name][piece.start * rows : (piece.start + piece.count) * rows]
+            own[...] = batch[tensor.name][first * rows : (first + piece.count) * rows]
+        self.answered += piece.count
+        return self.answered == self.samples
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """`count` samples of a request, from sample `start` on."""
+
+    request: Request
+    start: int
+    count: int
+
+    def inputs(self) -> Arrays:
+        """Its samples."""
+        return {name: array[self.start : self.start + self.count] for name, array in self.request.inputs.items()}
+
+
+@dataclass(eq=False)
+class Batch:
+    """Pieces that run together, all for one version. boards: the names of those that have failed with it."""
+
+    model: str
+    version: str
+    pieces: list[Piece]
+    boards: list[str] = field(default_factory=list)
+
+    @property
+    def samples(self) -> int:
+        """How many it has."""
+        return sum(piece.count for piece in self.pieces)
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Which of two goes first: that with the first request."""
+        return min(piece.request.order for piece in self.pieces)
+
+    def inputs(self) -> dict[str, list[NDArray[Any]]]:
+        """Each input in parts."""
+        parts = [piece.inputs() for piece in self.pieces]
+        return {name: [part[name] for part in parts] for name in parts[0]}
+
+    def drop_ended(self) -> None:
+        """Leaves out pieces of requests that have been answered, refused or given up."""
+        self.pieces = [piece for piece in self.pieces if not piece.request.future.done()]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What to run next: an artifact, and how many of the waiting samples."""
+
+    compiled: Compiled
+    samples: int

@@ -1,0 +1,65 @@
+"""An engine and its fronts until a signal, and an end in order: unready, drained for at most DRAIN_SECONDS, closed.
+
+A second signal ends it at once.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from cnna.serve.engine.core import Core
+
+DRAIN_SECONDS = 30.0
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Front(Protocol):
+    """What listens to clients."""
+
+    async def start(self) -> str:
+        """Listens, and returns the address."""
+
+    async def stop(self) -> None:
+        """Ends."""
+
+
+async def serve(core: Core, fronts: Sequence[Front], say: Callable[[str], Any] = print) -> None:
+    """Serves until SIGINT or SIGTERM. Fronts listen before models are loaded, so that health can be asked for.
+
+    UserError: an address cannot be listened at.
+    """
+    stopping, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in SIGNALS:
+        loop.add_signal_handler(number, _asked_to_end, stopping)
+    started: list[Front] = []
+    try:
+        addresses = []
+        core.starting = True
+        for front in fronts:
+            addresses.append(await front.start())
+            started.append(front)
+        starting, ending = asyncio.create_task(core.start()), asyncio.create_task(stopping.wait())
+        await asyncio.wait([starting, ending], return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            starting.result()
+            say(f"serving on {' and '.join(addresses)}")
+            core.log("info", "serving", addresses=addresses)
+            await ending
+        core.log("info", "draining")
+        drained = await core.drain(DRAIN_SECONDS)
+        starting.cancel()
+        core.log("info", "ended", drained=drained)
+    finally:
+        for front in started:
+            await front.stop()
+        await core.close()
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+
+
+def _asked_to_end(stopping: asyncio.Event) -> None:
+    if stopping.is_set():
+        os._exit(128 + signal.SIGTERM)  # a second signal; workers end with their sockets
+    stopping.set()

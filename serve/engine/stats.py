@@ -1,0 +1,32 @@
+"""What has been counted of a version since it was loaded. The fronts show it as /stats and /metrics."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Stats:
+    """Requests by outcome, and seconds that add up over requests or batches. batch_sizes: batches by their samples."""
+
+    succeeded: int = 0
+    failed: Counter[str] = field(default_factory=Counter)  # by cause
+    samples: int = 0  # that were answered
+    batches: int = 0
+    retries: int = 0
+    wait_seconds: float = 0.0
+    run_seconds: float = 0.0  # of requests: those in a batch of eight count it eight times
+    total_seconds: float = 0.0
+    failed_seconds: float = 0.0
+    batch_seconds: float = 0.0  # of batches
+    clocks: int = 0  # predicted
+    last: float = 0.0  # when a request was answered last, in seconds since 1970
+    batch_sizes: Counter[int] = field(default_factory=Counter)
+    batch_size_seconds: Counter[int] = field(default_factory=Counter)
+
+    def ran(self, samples: int, seconds: float, clocks: int) -> None:
+        """Counts a batch."""
+        self.batches += 1
+        self.batch_sizes[samples] += 1
+        self.batch_size_seconds[samples] += seconds  # type: ignore[assignment] # a Counter of floats counts too
+        self.batch_seconds += seconds
+        self.clocks += clocks

@@ -1,0 +1,49 @@
+"""Listens for gRPC."""
+
+import grpc
+import grpc.aio
+
+from cnna.serve.engine.core import Core
+from cnna.serve.engine.listening import Listening
+from cnna.serve.grpc.service import Service
+from cnna.spec.errors import UserError
+
+MOST_BYTES = 64 << 20  # of a message
+GRACE_SECONDS = 5.0
+
+
+class GrpcFront:
+    """A server of one engine."""
+
+    def __init__(self, core: Core, listening: Listening, version: str) -> None:
+        self._listening, self._service = listening, Service(core, version, listening.token)
+        options = [
+            ("grpc.max_receive_message_length", MOST_BYTES),
+            ("grpc.max_send_message_length", MOST_BYTES),
+            ("grpc.so_reuseport", 0),
+        ]
+        self._server = grpc.aio.server(options=options)
+        self._server.add_generic_rpc_handlers((self._service.handler(),))
+
+    async def start(self) -> str:
+        """Listens, and returns the address. UserError: it cannot."""
+        place = self._listening.place
+        try:
+            if self._listening.certificate and self._listening.key:
+                pair = (_read(self._listening.key), _read(self._listening.certificate))
+                port = self._server.add_secure_port(place, grpc.ssl_server_credentials([pair]))
+            else:
+                port = self._server.add_insecure_port(place)
+        except RuntimeError as error:
+            raise UserError(f"--grpc {place}: cannot listen: {' '.join(str(error).split())}") from None
+        await self._server.start()
+        return f"grpc{'s' if self._listening.certificate else ''}://{self._listening.host}:{port}"
+
+    async def stop(self) -> None:
+        """Ends calls that are open, after GRACE_SECONDS at most."""
+        await self._server.stop(GRACE_SECONDS)
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()

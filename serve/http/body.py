@@ -1,0 +1,142 @@
+"""Bodies of inference requests and answers: JSON, and behind it the raw bytes of tensors that say `binary_data_size`."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from numpy.typing import NDArray
+
+from cnna.serve.engine.request import Result
+from cnna.serve.protocol import parameters, tensors
+from cnna.spec.errors import DataError
+
+LENGTH = "inference-header-content-length"
+MOST_TENSORS = 256
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """An output that a client asks for. classes: so many of the classification extension, in place of the values."""
+
+    name: str
+    binary: bool
+    classes: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A request as a client sent it. outputs: None for all, in JSON or binary as `binary` says."""
+
+    inputs: dict[str, NDArray[Any]]
+    outputs: list[Wanted] | None
+    binary: bool
+    request_id: str | None
+    more: dict[str, Any] = field(default_factory=dict)  # arguments of `Core.admit`
+
+
+def read(body: bytes, length: str | None) -> Asked:
+    """Reads a request. length: the header LENGTH. DataError: it is malformed; the line says where and what is right."""
+    size = len(body) if length is None else _header(length, len(body))
+    try:
+        found = json.loads(body[:size])
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"the body is not JSON: {error}; binary tensors need the header {LENGTH}") from None
+    if not isinstance(found, dict) or not isinstance(found.get("inputs"), list) or not found["inputs"]:
+        raise DataError('the body must be an object with a list "inputs"')
+    if len(found["inputs"]) > MOST_TENSORS:
+        raise DataError(f"more than {MOST_TENSORS} inputs")
+    raw, inputs = memoryview(body)[size:], dict[str, NDArray[Any]]()
+    for entry in found["inputs"]:
+        name = _name(entry, "inputs")
+        if name in inputs:
+            raise DataError(f"input {name} is there twice")
+        inputs[name], raw = _input(name, entry, raw)
+    if len(raw):
+        raise DataError(f"{len(raw)} bytes behind the JSON belong to no input: give each binary_data_size")
+    given = _parameters(found, "the request")
+    binary = _flag(given, "binary_data_output")
+    return Asked(inputs, _outputs(found.get("outputs"), binary), binary, _text(found, "id"), parameters.of_request(given))
+
+
+def write(asked: Asked, result: Result) -> tuple[bytes, int | None]:
+    """The body of an answer, and the length of its JSON if tensors follow it."""
+    wanted = asked.outputs if asked.outputs is not None else [Wanted(name, asked.binary) for name in result.outputs]
+    entries, raw = [], list[bytes]()
+    for one in wanted:
+        array = result.outputs[one.name]
+        array = tensors.classes(array, one.classes) if one.classes else array
+        entry: dict[str, Any] = {"name": one.name, "datatype": tensors.name_of(array.dtype), "shape": list(array.shape)}
+        if one.binary:
+            raw.append(tensors.to_raw(array))
+            entry["parameters"] = {"binary_data_size": len(raw[-1])}
+        else:
+            entry["data"] = tensors.to_list(array)
+        entries.append(entry)
+    head: dict[str, Any] = {"model_name": result.model, "model_version": result.version, "outputs": entries}
+    if asked.request_id is not None:
+        head["id"] = asked.request_id
+    text = json.dumps(head, separators=(",", ":")).encode()
+    return (b"".join([text, *raw]), len(text)) if raw else (text, None)
+
+
+def _header(length: str, most: int) -> int:
+    if not length.isdecimal() or not length.isascii() or len(length) > 18 or int(length) > most:
+        raise DataError(f"{LENGTH}: {length[:30]!r} must be the number of bytes of the JSON, {most} at most")
+    return int(length)
+
+
+def _input(name: str, entry: Mapping[str, Any], raw: memoryview) -> tuple[NDArray[Any], memoryview]:
+    """A tensor, and the bytes that are left."""
+    datatype, shape = tensors.checked(name, entry.get("datatype"), entry.get("shape"))
+    size = _parameters(entry, f"input {name}").get("binary_data_size")
+    if size is None:
+        if "data" not in entry:
+            raise DataError(f'input {name}: has neither "data" nor the parameter binary_data_size')
+        return tensors.from_list(name, datatype, shape, entry["data"]), raw
+    if type(size) is not int or not 0 <= size <= len(raw):
+        raise DataError(f"input {name}: binary_data_size is {size!r}, but {len(raw)} bytes are left behind the JSON")
+    return tensors.from_raw(name, datatype, shape, raw[:size]), raw[size:]
+
+
+def _outputs(entries: Any, binary: bool) -> list[Wanted] | None:
+    if entries is None or entries == []:
+        return None
+    if not isinstance(entries, list) or len(entries) > MOST_TENSORS:
+        raise DataError(f'"outputs" must be a list of at most {MOST_TENSORS} objects')
+    found: list[Wanted] = []
+    for entry in entries:
+        name = _name(entry, "outputs")
+        given = _parameters(entry, f"output {name}")
+        if any(name == other.name for other in found):
+            raise DataError(f"output {name} is there twice")
+        found.append(Wanted(name, _flag(given, "binary_data", binary), parameters.classes(name, given)))
+    return found
+
+
+def _name(entry: Any, where: str) -> str:
+    name = entry.get("name") if isinstance(entry, dict) else None
+    if not isinstance(name, str) or not name:
+        raise DataError(f'each of "{where}" must be an object with a "name"')
+    return name
+
+
+def _parameters(entry: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    found = entry.get("parameters")
+    if found is not None and not isinstance(found, dict):
+        raise DataError(f'{where}: "parameters" must be an object')
+    return found or {}
+
+
+def _flag(given: Mapping[str, Any], name: str, default: bool = False) -> bool:
+    value = given.get(name, default)
+    if type(value) is not bool:
+        raise DataError(f"parameter {name}: {value!r} must be true or false")
+    return value
+
+
+def _text(found: Mapping[str, Any], name: str) -> str | None:
+    value = found.get(name)
+    if value is not None and (not isinstance(value, str) or len(value) > 1000):
+        raise DataError(f'"{name}" must be a text of at most 1000 letters')
+    return value

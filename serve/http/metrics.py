@@ -1,0 +1,74 @@
+"""`/metrics`, as Prometheus reads it: what the engine has counted, collected when it is asked for."""
+
+from collections.abc import Iterable, Iterator
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from cnna.serve.engine.catalogue import READY, Served
+from cnna.serve.engine.core import Core
+
+LABELS = ("model", "version")
+
+
+class Collector:
+    """Reads an engine's counts."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+
+    def collect(self) -> Iterable[Metric]:
+        """All metrics."""
+        yield from self._versions(list(self.core.catalogue.served()))
+        yield from self._boards()
+
+    def _versions(self, served: list[Served]) -> Iterator[Metric]:
+        counted = {
+            "cnna_requests_succeeded": ("requests that were answered", lambda one: one.stats.succeeded),
+            "cnna_samples": ("samples of these", lambda one: one.stats.samples),
+            "cnna_batches": ("batches that boards have run", lambda one: one.stats.batches),
+            "cnna_retries": ("batches that went to another board", lambda one: one.stats.retries),
+            "cnna_wait_seconds": ("from admission to the first batch, over requests", lambda one: one.stats.wait_seconds),
+            "cnna_request_seconds": ("from admission to the answer, over requests", lambda one: one.stats.total_seconds),
+            "cnna_run_seconds": ("that boards worked, over batches", lambda one: one.stats.batch_seconds),
+            "cnna_clocks": ("predicted clocks of these batches", lambda one: one.stats.clocks),
+        }
+        for name, (text, value) in counted.items():
+            counter = CounterMetricFamily(name, text, labels=LABELS)
+            for one in served:
+                counter.add_metric([one.model, one.name], value(one))
+            yield counter
+        failed = CounterMetricFamily("cnna_requests_failed", "requests that failed, by cause", labels=(*LABELS, "cause"))
+        sizes = CounterMetricFamily("cnna_batch_samples", "batches by the samples in them", labels=(*LABELS, "samples"))
+        queue = GaugeMetricFamily("cnna_queue_samples", "samples that wait", labels=LABELS)
+        ready = GaugeMetricFamily("cnna_version_ready", "1: the version takes requests", labels=LABELS)
+        for one in served:
+            names = [one.model, one.name]
+            for cause, count in one.stats.failed.items():
+                failed.add_metric([*names, cause], count)
+            for size, count in one.stats.batch_sizes.items():
+                sizes.add_metric([*names, str(size)], count)
+            queue.add_metric(names, one.pending.samples)
+            ready.add_metric(names, float(one.state == READY))
+        yield from (failed, sizes, queue, ready)
+
+    def _boards(self) -> Iterator[Metric]:
+        ready = GaugeMetricFamily("cnna_board_ready", "1: the board takes batches", labels=("board",))
+        outstanding = GaugeMetricFamily("cnna_board_outstanding_seconds", "that its batches will take", labels=("board",))
+        batches = CounterMetricFamily("cnna_board_batches", "batches that it has answered", labels=("board",))
+        resets = CounterMetricFamily("cnna_board_resets", "how often it was started again", labels=("board",))
+        for board in self.core.boards:
+            names = [board.spec.name]
+            ready.add_metric(names, float(board.state == "ready"))
+            outstanding.add_metric(names, board.seconds * board.ratio)
+            batches.add_metric(names, board.batches)
+            resets.add_metric(names, board.resets)
+        yield from (ready, outstanding, batches, resets)
+
+
+def metrics(core: Core) -> tuple[bytes, str]:
+    """The text, and its media type."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Collector(core))
+    return generate_latest(registry), CONTENT_TYPE_LATEST

@@ -1,0 +1,138 @@
+"""A repository: a folder with a folder for each model, and in that one for each version.
+
+R/digits/model.yaml              settings; may be missing
+R/digits/3/tiny-b1.cnna          version 3, compiled for the configuration `tiny` and batch 1
+R/digits/3/tiny-b4.cnna          the same for batch 4
+R/digits/3/golden.npz            answers that it must give
+
+A single `M.cnna` is a repository of one model with one version. Nothing outside the folder is ever read.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from cnna.serve.models.golden import FILE as GOLDEN
+from cnna.serve.models.golden import Golden, read
+from cnna.serve.models.settings import FILE as SETTINGS
+from cnna.serve.models.settings import Settings, settings_of, version_name
+from cnna.serve.models.signature import Signature, signature_of
+from cnna.spec.artifact import Artifact, load
+from cnna.spec.errors import ArtifactError, UnknownError, UserError
+
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")  # of a model: no separator, no leading dot
+ARTIFACT = re.compile(r"(?P<config>[\w,=.-]+)-b(?P<batch>[1-9]\d{0,5})\.cnna")
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """One artifact of a version: the file, and what it costs. seconds: predicted for a whole batch, pieces on the CPU included."""
+
+    path: Path
+    config: str
+    batch: int
+    clocks: int
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Version:
+    """A version whose files are sound. compiled: by configuration, in ascending order of the batch."""
+
+    model: str
+    name: str
+    signature: Signature
+    compiled: dict[str, tuple[Compiled, ...]]
+    golden: Golden | None
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A folder of models, or one file. `single`: the name of the only model, where it is a file."""
+
+    root: Path
+    single: str | None = None
+
+    def models(self) -> list[str]:
+        """The names of the models that are there now."""
+        if self.single is not None:
+            return [self.single]
+        try:
+            return sorted(entry.name for entry in self.root.iterdir() if NAME.fullmatch(entry.name) and entry.is_dir())
+        except OSError as error:
+            raise UserError(f"{self.root}: {error.strerror or error}") from None
+
+    def settings(self, model: str) -> Settings:
+        """How it is served. UserError: model.yaml is wrong."""
+        path = self._folder(model) / SETTINGS
+        return settings_of(path) if self.single is None and path.is_file() else Settings()
+
+    def versions(self, model: str) -> list[str]:
+        """The names of its versions that are there now, in ascending order."""
+        if self.single is not None:
+            return ["1"]
+        names = [entry.name for entry in self._folder(model).iterdir() if entry.is_dir() and version_name(entry.name)]
+        return sorted(names, key=int)
+
+    def version(self, model: str, name: str) -> Version:
+        """Reads a version and checks all of its files. UserError: one of them is not sound; the line names it."""
+        if self.single is not None:
+            return _version(model, name, [self.root], None)
+        if version_name(name) is None:
+            raise UnknownError(f"{name!r} is no version: versions are integers")
+        folder = self._folder(model) / name
+        if not folder.is_dir():
+            raise UnknownError(f"{folder}: no such version; there are {', '.join(self.versions(model)) or 'none'}")
+        files = sorted(folder.glob("*.cnna"))
+        if not files:
+            raise ArtifactError(f"{folder}: holds no .cnna; cnna publish makes versions")
+        golden = folder / GOLDEN
+        return _version(model, name, files, golden if golden.is_file() else None)
+
+    def _folder(self, model: str) -> Path:
+        """UnknownError: there is no such model. The name cannot lead out of the repository."""
+        if self.single is not None and model == self.single:
+            return self.root
+        if self.single is not None or not NAME.fullmatch(model) or not (self.root / model).is_dir():
+            raise UnknownError(f"there is no model {model!r}; there are {', '.join(self.models()) or 'none'}")
+        return self.root / model
+
+
+def open_repository(path: Path) -> Repository:
+    """The repository in a folder, or of one .cnna. UserError: the path is neither."""
+    path = Path(path)
+    if path.is_dir():
+        return Repository(path)
+    if path.is_file():
+        name = path.stem
+        if not NAME.fullmatch(name):
+            raise UserError(f"{path}: a model's name has letters, digits, `_`, `.` and `-` alone; rename the file")
+        return Repository(path, name)
+    raise UserError(f"{path}: no such folder or file; give a repository or a .cnna")
+
+
+def _version(model: str, name: str, files: list[Path], golden: Path | None) -> Version:
+    found: dict[str, dict[int, Compiled]] = {}
+    signature: Signature | None = None
+    for path in files:
+        artifact = load(path)
+        own = signature_of(str(path), artifact.manifest)
+        if signature is not None and own != signature:
+            raise ArtifactError(f"{path}: takes or gives other tensors than {files[0].name}; publish the version again")
+        signature = signature or own
+        compiled = _compiled(path, artifact)
+        named = ARTIFACT.fullmatch(path.name)
+        if len(files) > 1 and (named is None or int(named["batch"]) != compiled.batch or named["config"] != compiled.config):
+            raise ArtifactError(f"{path}: must be called {compiled.config}-b{compiled.batch}.cnna after what it was compiled for")
+        found.setdefault(compiled.config, {})[compiled.batch] = compiled
+    assert signature is not None
+    by_config = {config: tuple(batches[batch] for batch in sorted(batches)) for config, batches in found.items()}
+    return Version(model, name, signature, by_config, None if golden is None else read(golden, signature))
+
+
+def _compiled(path: Path, artifact: Artifact) -> Compiled:
+    """Seconds on the CPU count too: the accelerator waits for them."""
+    manifest, clocks = artifact.manifest, artifact.predicted_clocks()
+    cpu = sum(piece["seconds"] for piece in manifest["pieces"] if piece["kind"] == "cpu") * manifest["batch"]
+    seconds = clocks / (artifact.config.clock_mhz * 1e6) + cpu
+    return Compiled(path, artifact.config.name, manifest["batch"], clocks, seconds)

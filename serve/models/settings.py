@@ -1,0 +1,132 @@
+"""`model.yaml`: how one model of a repository is served. A key that is not known here is an error, not a wish.
+
+runtime: cnna           # what runs it; there is no other yet
+versions: latest 1      # or `all`, or a list such as [1, 3]
+max_delay_us: 1000      # how long a sample may wait for others to share a batch
+queue: 256              # samples that may wait; more are refused
+deadline_ms: 10000      # of a request, from its admission to its answer
+retries: 2              # how often a batch is tried again after a board has failed
+max_request_samples: 64 # in one request
+canary: {version: 3, share: 0.1}  # this part of the requests that name no version go to version 3
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from cnna.spec.checks.json_kinds import is_number, is_whole
+from cnna.spec.errors import ToolError, UserError
+from cnna.spec.files import read_bytes
+
+FILE = "model.yaml"
+RUNTIMES = ("cnna",)
+NOT_YET = {"fallback": "no other runtime can stand in yet"}  # keys that are planned
+
+
+@dataclass(frozen=True)
+class Canary:
+    """A version that gets a share of the requests, from 0 to 1, before it gets all."""
+
+    version: str
+    share: float
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a model is served. versions: the number of the latest ones, None for all, or their names."""
+
+    runtime: str = "cnna"
+    versions: int | tuple[str, ...] | None = 1
+    max_delay_us: int = 1000
+    queue: int = 256
+    deadline_ms: int = 10_000
+    retries: int = 2
+    canary: Canary | None = None
+    max_request_samples: int = 64
+
+    def chosen(self, there: Collection[str]) -> list[str]:
+        """The versions to serve of those that are there, in ascending order; the canary's is one of them."""
+        ordered = sorted(there, key=int)
+        if isinstance(self.versions, tuple):
+            wanted = set(self.versions)
+        else:
+            wanted = set(ordered if self.versions is None else ordered[-self.versions :])
+            if self.canary and isinstance(self.versions, int) and self.canary.version in wanted:
+                wanted |= set([name for name in ordered if name != self.canary.version][-self.versions :])
+        return [name for name in ordered if name in wanted or (self.canary is not None and name == self.canary.version)]
+
+
+def settings_of(path: Path) -> Settings:
+    """Reads model.yaml. UserError: it is no YAML, or has an unknown key or a value out of range; one line names file and remedy."""
+    try:
+        import yaml
+    except ModuleNotFoundError:
+        raise ToolError(f"{path}: needs PyYAML: pip install 'cnna[serve]', or remove the file to serve with the defaults") from None
+    try:
+        found = yaml.safe_load(read_bytes(path).decode())
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise UserError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+    found = {} if found is None else found
+    if not isinstance(found, dict):
+        raise UserError(f"{path}: must be a list of `key: value` lines")
+    known = [field.name for field in fields(Settings)]
+    for key in found:
+        if key in NOT_YET:
+            raise UserError(f"{path}: {key}: not built yet ({NOT_YET[key]}); remove the line")
+        if key not in known:
+            raise UserError(f"{path}: unknown key {key!r}; there are {', '.join(known)}")
+    return Settings(**{key: _READ[key](path, key, value) for key, value in found.items()})
+
+
+def version_name(value: Any) -> str | None:
+    """The name of a version, which is a positive integer without leading zeros; None: it is no such name."""
+    text = str(value) if type(value) in (int, str) else ""
+    return text if text.isdecimal() and text.isascii() and text == str(int(text)) and text != "0" and len(text) < 19 else None
+
+
+def _whole(low: int, high: int) -> Callable[[Path, str, Any], int]:
+    def read(path: Path, key: str, value: Any) -> int:
+        if not is_whole(value, low, high + 1):
+            raise UserError(f"{path}: {key}: {value!r} is not an integer within {low}..{high}")
+        return int(value)
+
+    return read
+
+
+def _runtime(path: Path, key: str, value: Any) -> str:
+    if value not in RUNTIMES:
+        raise UserError(f"{path}: {key}: there is no runtime {value!r}; there is {', '.join(RUNTIMES)}")
+    return str(value)
+
+
+def _versions(path: Path, key: str, value: Any) -> int | tuple[str, ...] | None:
+    words = value.split() if isinstance(value, str) else []
+    if words == ["all"]:
+        return None
+    if len(words) == 2 and words[0] == "latest" and version_name(words[1]):
+        return int(words[1])
+    names = [version_name(each) for each in value] if isinstance(value, list) else []
+    if names and all(names):
+        return tuple(str(name) for name in names)
+    raise UserError(f"{path}: {key}: {value!r} is none of `latest N`, `all` and a list of versions such as [1, 3]")
+
+
+def _canary(path: Path, key: str, value: Any) -> Canary:
+    share = value.get("share") if isinstance(value, Mapping) else None
+    name = version_name(value.get("version")) if isinstance(value, Mapping) and set(value) == {"version", "share"} else None
+    if name is None or not is_number(share) or not 0 <= float(share or 0) <= 1:
+        raise UserError(f"{path}: {key}: {value!r} is not like {{version: 3, share: 0.1}}, the share within 0..1")
+    return Canary(name, float(share or 0))
+
+
+_READ: dict[str, Callable[[Path, str, Any], Any]] = {
+    "runtime": _runtime,
+    "versions": _versions,
+    "max_delay_us": _whole(0, 10_000_000),
+    "queue": _whole(1, 1_000_000),
+    "deadline_ms": _whole(1, 3_600_000),
+    "retries": _whole(0, 100),
+    "canary": _canary,
+    "max_request_samples": _whole(1, 100_000),
+}

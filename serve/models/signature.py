@@ -1,0 +1,134 @@
+"""What a version takes and gives, as clients see it: names, types and shapes that begin with -1, whatever its batches are.
+
+Requests are checked and cut into samples with it, and answers are put together: every input and output has the samples on axis 0.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.host.model.answers import WHOLE, outputs_of
+from cnna.host.model.inputs import Inputs
+from cnna.spec.errors import ArtifactError, DataError
+from cnna.spec.manifest import ACCELERATOR, Manifest
+
+Arrays = dict[str, NDArray[Any]]
+MOVES = ("Concat", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze")
+Form = tuple[tuple[str, str, tuple[int, ...]], ...]  # name, dtype and shape of a sample, of each input: equal ones share a batch
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An input or output. shape: of the answer to, or the input of, one sample, without the samples' axis; None: not fixed.
+
+    rows: of the output for each sample, on axis 0. exact: it is the same on every computer, so golden answers are equal to the bit.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int | None, ...]
+    rows: int = 1
+    exact: bool = True
+
+    @property
+    def sample_bytes(self) -> int:
+        """Bytes of the answer to one sample. For outputs only, whose shape is fixed."""
+        return self.rows * int(np.prod([size or 0 for size in self.shape])) * np.dtype(self.dtype).itemsize
+
+    @property
+    def served_shape(self) -> list[int]:
+        """As metadata shows it: -1 stands for the samples, and for a size that is not fixed."""
+        return [-1, *(-1 if size is None else size for size in self.shape)]
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Inputs and outputs of a version. pictures: whether it takes uint8 pictures, because it stores their preprocessing."""
+
+    model: str
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    pictures: bool
+    manifest: Manifest
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Signature):
+            return NotImplemented
+        return (self.inputs, self.outputs, self.pictures) == (other.inputs, other.outputs, other.pictures)
+
+    def __hash__(self) -> int:
+        return hash((self.inputs, self.outputs, self.pictures))
+
+    def blank(self) -> Arrays:
+        """One sample of zeros, where no better one is known."""
+        return {x.name: np.zeros([1, *(size or 1 for size in x.shape)], x.dtype) for x in self.inputs}
+
+    def request(self, given: Mapping[str, NDArray[Any]]) -> tuple[int, Arrays]:
+        """The number of samples, and the arrays as a batch takes them. DataError: names, shapes, types or values do not fit."""
+        for name, array in given.items():
+            if array.ndim == 0:
+                raise DataError(f"input {name} has no axis for the samples")
+        Inputs(self.manifest).rows(given)  # checks names, shapes and types; converts nothing
+        ready: Arrays = {}
+        for tensor in self.inputs:
+            array = given[tensor.name]
+            if array.ndim != len(tensor.shape) + 1:
+                raise DataError(f"input {tensor.name} has shape {list(array.shape)}, but the model wants {tensor.served_shape}")
+            if tensor.dtype in WHOLE:
+                array = array.astype(tensor.dtype, copy=False)
+            elif array.dtype != np.uint8:
+                with np.errstate(over="ignore"):  # float64 beyond float32 is infinity, which saturates
+                    array = array.astype(np.float32, copy=False)
+                if np.isnan(array).any():
+                    raise DataError(f"input {tensor.name} has NaN, which has no int8 value")
+            ready[tensor.name] = array
+        return len(next(iter(ready.values()))), ready
+
+
+def signature_of(model: str, manifest: Manifest) -> Signature:
+    """The signature of an artifact. ArtifactError: an output's size depends on the data, which no batch can hold."""
+    exact, outputs = _exact(manifest), []
+    for output in outputs_of(manifest):
+        if not output.fixed or output.shape is None:
+            raise ArtifactError(f"{model}: the size of output {output.name} depends on the data; such models are not served yet")
+        kind = output.dtype if output.dtype in WHOLE else "float32"
+        joined = output.batch_axis == 0 and len(output.shape) > 0
+        rows, shape = (output.shape[0] or 1, output.shape[1:]) if joined else (1, output.shape)
+        outputs.append(Tensor(output.name, kind, tuple(shape), rows, output.name in exact))
+    inputs = [
+        Tensor(entry["name"], entry["dtype"] if entry["dtype"] in WHOLE else "float32", tuple(entry["shape"]))
+        for entry in manifest["model_inputs"]
+    ]
+    return Signature(model, tuple(inputs), tuple(outputs), manifest["preprocess"] is not None, manifest)
+
+
+def _exact(manifest: Manifest) -> set[str]:
+    """The tensors that are the same on every computer: no float was computed on the way to them."""
+    exact = {entry["name"] for entry in manifest["model_inputs"]}
+    for piece in manifest["pieces"]:
+        if piece["kind"] == ACCELERATOR:
+            if all(port["name"] in exact for port in piece["inputs"]):
+                exact |= {port["name"] for port in piece["outputs"]}
+            continue
+        for operator in piece["operators"]:
+            read = [name for name in operator["inputs"] if name and name not in operator["constants"]]
+            if operator["op"] in MOVES and all(name in exact for name in read):
+                exact |= set(operator["outputs"])
+    return exact
+
+
+def form_of(arrays: Mapping[str, NDArray[Any]]) -> Form:
+    """What must be equal for samples to share a batch."""
+    return tuple((name, str(array.dtype), array.shape[1:]) for name, array in sorted(arrays.items()))
+
+
+def rows_of(outputs: Sequence[Tensor], answers: Mapping[str, Sequence[NDArray[Any]]]) -> Arrays:
+    """The outputs with the samples on axis 0, from the answer to each sample."""
+    found = {}
+    for output in outputs:
+        shape = [output.rows, *(size or 0 for size in output.shape)]
+        found[output.name] = np.concatenate([np.asarray(answer).reshape(shape) for answer in answers[output.name]])
+    return found

@@ -1,0 +1,29 @@
+"""Parameters of requests and outputs that the engine knows: Triton's priority, timeout, sequence_id and classification."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cnna.spec.errors import DataError
+
+
+def of_request(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments for `Core.admit`. DataError: a value is of another kind or out of range."""
+    more: dict[str, Any] = {}
+    for key, name, most in (("priority", "priority", 1 << 32), ("timeout", "timeout_us", 1 << 53)):
+        value = parameters.get(key, 0)
+        if type(value) is not int or not 0 <= value < most:
+            raise DataError(f"parameter {key}: {value!r} must be an integer from 0 up")
+        more[name] = value
+    sequence = parameters.get("sequence_id", 0)
+    if type(sequence) not in (int, str):
+        raise DataError(f"parameter sequence_id: {sequence!r} must be an integer or a text")
+    more["sequence_id"] = str(sequence) if sequence else ""
+    return more
+
+
+def classes(name: str, parameters: Mapping[str, Any]) -> int:
+    """How many classes of an output are wanted; 0 stands for the values. DataError: it is no such number."""
+    count = parameters.get("classification", 0)
+    if type(count) is not int or not 0 <= count <= 1 << 20:
+        raise DataError(f"output {name}: classification: {count!r} must be a number of classes")
+    return count

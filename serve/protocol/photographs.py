@@ -1,0 +1,68 @@
+"""Pictures as clients have them: JPEG and PNG files, sent as BYTES [n] to an input whose preprocessing the model stores.
+
+Their size is read from their head, and limited, before anything is decoded; decoding happens in a thread.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.host.model import pictures
+from cnna.serve.engine.core import Core
+from cnna.serve.models.signature import Signature
+from cnna.serve.protocol.described import signature_of
+from cnna.spec.errors import DataError
+from cnna.spec.preprocess import from_entry
+
+FORMATS = ("JPEG", "PNG")
+MOST_PIXELS = 25_000_000  # of one picture, and of all of a request together
+
+
+async def decoded(core: Core, model: str, version: str | None, inputs: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+    """The inputs, with pictures in the place of files. DataError: one is no picture or too large, or the model takes none."""
+    files = {name: array for name, array in inputs.items() if array.dtype.kind == "O"}
+    if not files:
+        return inputs
+    signature, most = signature_of(core, model, version), core.catalogue.model(model).settings.max_request_samples
+    made: dict[str, NDArray[Any]] = {}
+    for name, array in files.items():
+        if array.ndim != 1 or not 0 < len(array) <= most:
+            raise DataError(f"input {name}: pictures have the shape [n], n within 1..{most}")
+        made[name] = await asyncio.get_running_loop().run_in_executor(None, _pictures, signature, name, list(array))
+    return {**inputs, **made}
+
+
+def _pictures(signature: Signature, name: str, files: Sequence[bytes]) -> NDArray[np.uint8]:
+    """uint8 [n, ...] in the layout of the model's input."""
+    entry = signature.manifest["preprocess"]
+    tensor = next((one for one in signature.inputs if one.name == name), None)
+    if entry is None or tensor is None:
+        raise DataError(f"input {name}: the model takes no pictures; it stores no preprocessing, or has no such input")
+    how = from_entry(entry, signature.model, strict=False)
+    pixels = 0
+    for number, file in enumerate(files):
+        pixels += _pixels(f"input {name}, picture {number}", file)
+        if pixels > MOST_PIXELS:
+            raise DataError(f"input {name}: its pictures have more than {MOST_PIXELS:,} pixels; send fewer or smaller ones")
+    found = []
+    for number, file in enumerate(files):
+        try:
+            found.append(pictures.read([BytesIO(file)], tensor.shape, how))
+        except DataError as error:
+            raise DataError(f"input {name}, picture {number}: {str(error).partition('>: ')[2] or error}") from None
+    return pictures.as_input(np.concatenate(found), how)
+
+
+def _pixels(where: str, file: bytes) -> int:
+    """As the file's head says. DataError: it is neither JPEG nor PNG."""
+    from PIL import Image
+
+    try:
+        with Image.open(BytesIO(file), formats=FORMATS) as opened:
+            return int(opened.width) * int(opened.height)
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
+        raise DataError(f"{where}: neither JPEG nor PNG") from None

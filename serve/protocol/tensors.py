@@ -1,0 +1,129 @@
+"""Tensors of the protocol: names of types, and their raw bytes, which are little endian and in C order.
+
+An element of BYTES is its length in four bytes, and then so many bytes.
+"""
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.spec.errors import DataError
+
+BYTES = "BYTES"
+TYPES = {
+    "BOOL": "bool",
+    **{f"{sign}INT{bits}": f"{sign.lower()}int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)},
+    **{f"FP{bits}": f"float{bits}" for bits in (16, 32, 64)},
+}
+NAMES = {dtype: name for name, dtype in TYPES.items()}
+MOST_ELEMENTS = 1 << 31
+
+
+def name_of(dtype: Any) -> str:
+    """The protocol's name of a numpy type; objects are BYTES."""
+    return NAMES.get(np.dtype(dtype).name, BYTES)
+
+
+def checked(name: str, datatype: Any, shape: Any) -> tuple[str, tuple[int, ...]]:
+    """Type and shape as a client gives them. DataError: they are none."""
+    if datatype not in TYPES and datatype != BYTES:
+        raise DataError(f"input {name}: there is no datatype {datatype!r}; there are {', '.join(TYPES)} and {BYTES}")
+    good = isinstance(shape, Sequence) and not isinstance(shape, str) and 0 < len(shape) <= 16
+    if not good or not all(type(size) is int and 0 <= size < MOST_ELEMENTS for size in shape) or elements(shape) >= MOST_ELEMENTS:
+        raise DataError(f"input {name}: {shape!r} is no shape; one is like [1, 3, 224, 224]")
+    return str(datatype), tuple(shape)
+
+
+def elements(shape: Sequence[int]) -> int:
+    """Their product, without overflow."""
+    product = 1
+    for size in shape:
+        product *= size
+    return product
+
+
+def from_raw(name: str, datatype: str, shape: tuple[int, ...], data: bytes | memoryview) -> NDArray[Any]:
+    """A tensor from its raw bytes; numbers are a view of them. DataError: they are too many or too few."""
+    if datatype == BYTES:
+        return _strings(name, shape, data)
+    dtype = np.dtype(TYPES[datatype]).newbyteorder("<")
+    wanted = elements(shape) * dtype.itemsize
+    if len(data) != wanted:
+        raise DataError(f"input {name}: {datatype} {list(shape)} has {wanted} bytes, but {len(data)} came")
+    return np.frombuffer(data, dtype).reshape(shape)
+
+
+def from_list(name: str, datatype: str, shape: tuple[int, ...], data: Any) -> NDArray[Any]:
+    """A tensor from the numbers or texts of JSON, nested or flat. DataError: they are of other kinds, or too many or too few."""
+    if not isinstance(data, list):
+        raise DataError(f"input {name}: data must be a list")
+    many = f"{elements(shape)} values of the datatype {datatype}"
+    wrong = DataError(f"input {name}: data must be {many}, nested as {list(shape)} or flat")
+    if datatype == BYTES:
+        texts = data
+        while texts and isinstance(texts[0], list):
+            if not all(isinstance(part, list) for part in texts):
+                raise wrong
+            texts = [text for part in texts for text in part]
+        if len(texts) != elements(shape) or not all(isinstance(text, str) for text in texts):
+            raise wrong
+        found = np.empty(len(texts), object)
+        found[:] = [text.encode("utf-8", "surrogatepass") for text in texts]
+        return found.reshape(shape)
+    try:
+        array = np.array(data)
+    except (ValueError, OverflowError, RecursionError):
+        raise wrong from None
+    dtype = np.dtype(TYPES[datatype])
+    kinds = {"b": "b", "i": "biu", "u": "biu", "f": "biuf"}[dtype.kind]
+    if array.size != elements(shape) or (array.size and array.dtype.kind not in kinds):
+        raise wrong
+    with np.errstate(over="ignore"):
+        made = array.astype(dtype)
+    if dtype.kind in "iu" and not np.array_equal(made, array):
+        raise DataError(f"input {name}: data has values that {datatype} does not hold")
+    return made.reshape(shape)
+
+
+def to_raw(array: NDArray[Any]) -> bytes:
+    """A tensor's raw bytes."""
+    if array.dtype.kind == "O":
+        return b"".join(struct.pack("<I", len(item)) + item for item in array.reshape(-1))
+    return np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
+
+
+def to_list(array: NDArray[Any]) -> list[Any]:
+    """A tensor as JSON has it, flat."""
+    if array.dtype.kind == "O":
+        return [item.decode("utf-8", "replace") for item in array.reshape(-1)]
+    found: list[Any] = array.reshape(-1).tolist()
+    return found
+
+
+def classes(array: NDArray[Any], count: int) -> NDArray[Any]:
+    """The classification extension: of each sample the `count` greatest values, as texts `value:index`, [N, count]."""
+    flat = array.reshape(len(array), -1)
+    order = np.argsort(-flat.astype(np.float64), axis=1, kind="stable")[:, :count]
+    texts = np.empty(order.shape, object)
+    for sample, row in enumerate(order):
+        texts[sample] = [f"{float(flat[sample, index]):f}:{index}".encode() for index in row]
+    return texts
+
+
+def _strings(name: str, shape: tuple[int, ...], data: bytes | memoryview) -> NDArray[Any]:
+    found, offset, count = list[bytes](), 0, elements(shape)
+    while offset + 4 <= len(data) and len(found) < count:
+        (length,) = struct.unpack_from("<I", data, offset)
+        if offset + 4 + length > len(data):
+            break
+        found.append(bytes(data[offset + 4 : offset + 4 + length]))
+        offset += 4 + length
+    if len(found) != count or offset != len(data):
+        what = f"{count} elements of BYTES, each with its length in 4 bytes before it"
+        raise DataError(f"input {name}: its {len(data)} bytes are not {what}")
+    array = np.empty(count, object)
+    array[:] = found
+    return array.reshape(shape)

@@ -1,0 +1,87 @@
+"""`cnna publish`: what it writes is what a server loads, whole or not at all."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cnna.cli.main import main
+from cnna.cli.serving import publish as command
+from cnna.compiler.quantise.quantise import quantise
+from cnna.compiler.zoo.digits import data
+from cnna.serve.models.repository import open_repository
+from cnna.spec.artifact import Artifact
+
+
+@pytest.fixture(scope="module")
+def quantised(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The digits network, quantised."""
+    import onnx
+
+    path = tmp_path_factory.mktemp("model") / "q.onnx"
+    model, _ = quantise(onnx.load(data.NETWORK), {"image": data.load().calibration.images})
+    onnx.save(model, path)
+    return path
+
+
+def test_versions_follow_each_other_and_load(quantised: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A version that a server refuses, or that takes the place of another one, would be no publication."""
+    np.savez(tmp_path / "x.npz", image=data.load().test.images[:5])
+    line = ["publish", str(quantised), "--repo", str(tmp_path / "r"), "--model", "digits", "--config", "tiny"]
+    assert main([*line, "--batches", "1,3", "--input", str(tmp_path / "x.npz"), "--limit", "2"]) == 0
+    assert "1: 2 artifacts, golden answers to 2 samples" in capsys.readouterr().out
+    assert main([*line, "--batches", "2", "--limit", "1"]) == 0
+    repository = open_repository(tmp_path / "r")
+    assert repository.versions("digits") == ["1", "2"]
+    first, second = (repository.version("digits", name) for name in ("1", "2"))
+    assert [one.batch for one in first.compiled["tiny"]] == [1, 3]
+    assert [one.batch for one in second.compiled["tiny"]] == [2]
+    assert first.golden is not None
+    assert np.array_equal(first.golden.inputs["image"], data.load().test.images[:2])
+    assert main([*line, "--version", "2"]) == 2
+    assert "versions never change" in capsys.readouterr().err
+
+
+def test_nothing_is_left_of_a_failure(
+    quantised: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server would load half a version, or one whose artifacts answer wrongly."""
+    line = ["publish", str(quantised), "--repo", str(tmp_path / "r"), "--model", "digits", "--config", "tiny", "--batches", "1"]
+    whole = command.answers_of
+
+    def wrong(artifact: Artifact, device: str, *rest: object) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.float32]]]:
+        found = whole(artifact, device, *rest)  # type: ignore[arg-type]
+        return {name: y + (device == "emulator") for name, y in found.items()}
+
+    monkeypatch.setattr(command, "answers_of", wrong)
+    assert main([*line]) == 1
+    assert "compiled as tiny-b1, it does not give its golden answers: output logits, element [0, 0]" in capsys.readouterr().err
+    monkeypatch.undo()
+    monkeypatch.setattr(Path, "rename", lambda self, to: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    assert main([*line]) == 2
+    assert "No space left on device" in capsys.readouterr().err
+    assert list((tmp_path / "r" / "digits").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--batches", "1,x"], "--batches 1,x: must be numbers"),
+        (["--batches", "0"], "--batches 0"),
+        (["--model", "../m"], "a model's name has letters"),
+        (["--version", "01"], "versions are positive integers"),
+        (["--config", "tiny"], "--config tiny: is given twice"),
+        (["--limit", "0"], "--limit 0: must be at least 1"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    quantised: Path, tmp_path: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It would be found after minutes of compiling, or not at all."""
+    line = ["publish", str(quantised), "--repo", str(tmp_path / "r"), "--model", "m", "--config", "tiny", *arguments]
+    assert main(line) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert len(error.splitlines()) == 1
+    shutil.rmtree(tmp_path / "r", ignore_errors=True)

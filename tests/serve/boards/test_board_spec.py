@@ -1,0 +1,42 @@
+"""`--board`: what it may say."""
+
+import pytest
+
+from cnna.serve.boards.board_spec import BoardSpec, board_spec, board_specs
+from cnna.spec.errors import UserError
+
+
+def test_options_are_read() -> None:
+    """A configuration's name has commas too; they must not end it."""
+    assert board_spec("a=emulator") == BoardSpec("a")
+    assert board_spec("b=paced,config=zcu102,pix=4,mhz=250,kill=9,slow=1.5") == BoardSpec(
+        "b", "paced", config="zcu102,pix=4", mhz=250, kill=9, slow=1.5
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("emulator", "must be NAME=KIND"),
+        ("=emulator", "must be NAME=KIND"),
+        ("a b=emulator", "must be NAME=KIND"),
+        ("a=gpu", "there is no kind 'gpu'; there are emulator, paced"),
+        ("a=paced,speed=3", "'speed=3' is no option"),
+        ("a=paced,kill=1,kill=2", "each once"),
+        ("a=paced,mhz=0", "mhz=0 must be a number within 0.001..10000"),
+        ("a=paced,slow=nan", "slow=nan must be a number"),
+        ("a=paced,config=", "config needs a name"),
+        ("a=emulator,mhz=100", "mhz is for boards of the kind paced"),
+    ],
+)
+def test_a_mistake_is_one_line(text: str, said: str) -> None:
+    """A fault that is not injected, because its name was misspelt, would make a test pass."""
+    with pytest.raises(UserError) as caught:
+        board_spec(text)
+    assert said in str(caught.value)
+
+
+def test_names_are_unique() -> None:
+    """An operator could not say which of two boards to reset."""
+    with pytest.raises(UserError, match="two boards have this name"):
+        board_specs(["a=emulator", "a=paced"])

@@ -1,0 +1,71 @@
+"""A worker process: payloads arrive whole, errors are answers, and its death is noticed."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from cnna.serve.boards.board_spec import BoardSpec
+from cnna.serve.boards.process import LostError, WorkerProcess
+from cnna.serve.boards.slot import Slot
+from cnna.spec.errors import DataError
+
+Within = Callable[[Coroutine[Any, Any, None]], None]
+BYTES = [4 * 40]
+
+
+def test_a_slot_holds_arrays_in_parts() -> None:
+    """Samples of several requests would be mixed up, or written over the outputs."""
+    slot = Slot(os.memfd_create("test"))
+    slot.fit(100_000)
+    parts = {"a": [np.arange(6.0).reshape(2, 3), np.arange(3.0).reshape(1, 3)], "b": [np.array([[True], [False]])]}
+    found = slot.read(json.loads(json.dumps(slot.write(parts, 64))))
+    assert np.array_equal(found["a"], np.concatenate(parts["a"]))
+    assert np.array_equal(found["b"], parts["b"][0])
+    before = found["a"].copy()
+    slot.fit(10_000_000)
+    assert np.array_equal(found["a"], before)
+    slot.close()
+
+
+def test_a_worker_answers_fails_and_dies(
+    published: Path, images: NDArray[np.float32], answers: NDArray[np.float32], within: Within
+) -> None:
+    """An answer of another batch, an error that ends the process, or a death that nobody hears of would lose requests."""
+
+    async def life() -> None:
+        worker = WorkerProcess(BoardSpec("a"))
+        await worker.start()
+        await worker.load("k", str(published / "digits" / "1" / "tiny-b4.cnna"), None)
+        one = worker.run("k", worker.slots[0], {"image": [images[:1], images[1:4]]}, BYTES)
+        two = worker.run("k", worker.slots[1], {"image": [images[4:6]]}, BYTES)
+        assert np.array_equal((await one).outputs["logits"], answers[:4])
+        assert np.array_equal((await two).outputs["logits"], answers[4:6])
+        with pytest.raises(DataError):
+            await worker.run("k", worker.slots[0], {"image": [images[:1, :, :5]]}, BYTES)
+        assert np.array_equal(
+            (await worker.run("k", worker.slots[0], {"image": [images[:1]]}, BYTES)).outputs["logits"], answers[:1]
+        )
+        assert worker.pid is not None
+        os.kill(worker.pid, signal.SIGSTOP)  # it has the commands, and does not answer
+        running = [worker.run("k", slot, {"image": [images[:1]]}, BYTES) for slot in worker.slots[:2]]
+        os.kill(worker.pid, signal.SIGKILL)
+        lost = await asyncio.gather(*running, return_exceptions=True)
+        assert [(type(error), error.first) for error in lost if isinstance(error, LostError)] == [
+            (LostError, True),
+            (LostError, False),
+        ]
+        assert worker.gone.is_set()
+        assert worker.cause == "its worker died (signal 9)"
+        with pytest.raises(LostError, match="board a: its worker died"):
+            await worker.unload("k")
+        await worker.close()
+
+    within(life())

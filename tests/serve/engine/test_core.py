@@ -1,0 +1,292 @@
+"""The engine's decisions, on boards that answer when the test says so: no process, no time."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cnna.serve.boards.process import LostError
+from cnna.serve.engine.catalogue import READY, UNLOADING
+from cnna.serve.models.settings import Canary
+from cnna.spec.errors import BusyError, DataError, LateError, RunError, UnknownError
+
+from .fakes import ask, core_of, version_of, wanted
+
+Within = Callable[[Coroutine[Any, Any, None]], None]
+
+
+def test_requests_share_batches_and_get_their_own_answers(tmp_path: Path, within: Within) -> None:
+    """Somebody would get the answer to another request."""
+
+    async def run() -> None:
+        core, (board,) = core_of(tmp_path, "a", max_delay_us=10_000_000)
+        requests = [ask(core, 1, 10), ask(core, 2, 20), ask(core, 4, 30), ask(core, 2, 40)]
+        assert [(batch.samples, one.batch) for batch, one in board.had] == [(1, 1), (4, 4)]
+        assert len(board.had[1][0].pieces) == 2
+        while board.running:
+            await board.answer()
+        assert [(batch.samples, one.batch) for batch, one in board.had] == [(1, 1), (4, 4), (4, 4)]
+        for request, first in zip(requests, (10, 20, 30, 40), strict=True):
+            result = request.future.result()
+            assert np.array_equal(result.outputs["y"], wanted(request.samples, first, 1))
+            assert result.version == "1"
+        assert core.catalogue.models["m"].versions["1"].stats.batch_sizes == {1: 1, 4: 2}
+
+    within(run())
+
+
+def test_requests_of_other_shapes_do_not_share_a_batch(tmp_path: Path, within: Within) -> None:
+    """Arrays of other types would be joined to one, and changed by that."""
+
+    async def run() -> None:
+        core, (board,) = core_of(tmp_path, "a")
+        board.state = "resting"
+        one, two = core.admit("m", {"x": np.ones((2, 2), np.uint8)}), ask(core, 2)
+        board.state = "ready"
+        core.pump()
+        assert [batch.samples for batch, _ in board.had] == [2]
+        await board.answer()
+        await board.answer()
+        assert one.future.done()
+        assert two.future.done()
+
+    within(run())
+
+
+def test_the_board_with_the_least_outstanding_seconds_is_next(tmp_path: Path, within: Within) -> None:
+    """A quick board would wait while a slow one has a queue."""
+
+    async def run() -> None:
+        core, (slow, quick) = core_of(tmp_path, "slow", "quick")
+        slow.ratio = 10.0
+        requests = [ask(core, 4, number) for number in range(3)]
+        assert (len(slow.had), len(quick.had)) == (1, 2)
+        for board in (quick, quick, slow):
+            await board.answer()
+        assert all(request.future.done() for request in requests)
+
+    within(run())
+
+
+def test_a_batch_of_a_dead_board_goes_elsewhere(tmp_path: Path, within: Within) -> None:
+    """A request would be lost with its board. The batch that only waited there has not failed."""
+
+    async def run() -> None:
+        core, (a, b) = core_of(tmp_path, "a", "b", retries=1)
+        b.state = "resting"
+        first, second = ask(core, 4, 0), ask(core, 4, 50)
+        assert len(a.had) == 2
+        b.state, a.state = "ready", "resting"
+        a.die()
+        await asyncio.sleep(0)
+        assert [batch.boards for batch, _ in b.had] == [["a"], []]
+        await b.answer()
+        await b.answer()
+        assert np.array_equal(first.future.result().outputs["y"], wanted(4, 0, 1))
+        assert np.array_equal(second.future.result().outputs["y"], wanted(4, 50, 1))
+
+    within(run())
+
+
+def test_retries_have_an_end(tmp_path: Path, within: Within) -> None:
+    """A batch that kills boards would go round for ever. All of the request fails, and the line says why."""
+
+    async def run() -> None:
+        core, (a, b) = core_of(tmp_path, "a", "b", retries=1)
+        request = ask(core, 5)
+        await next(board for board in (a, b) if board.had[0][1].batch == 4).answer(LostError("board a: its worker died", True))
+        for board in (a, b):
+            while board.running:
+                await board.answer(LostError("board b: it hangs", True))
+        with pytest.raises(BusyError, match="failed 2 times, last: board b: it hangs"):
+            request.future.result()
+        assert core.catalogue.models["m"].versions["1"].stats.failed == {"board": 1}
+        await asyncio.sleep(0)
+        assert not core.open_requests
+
+    within(run())
+
+
+def test_bad_data_fails_its_own_request_alone(tmp_path: Path, within: Within) -> None:
+    """One client could fail the requests of all others that share a batch with it."""
+
+    async def run() -> None:
+        core, (board,) = core_of(tmp_path, "a", max_delay_us=10_000_000)
+        good, bad = ask(core, 2, 0), ask(core, 2, 50)
+        await board.answer(DataError("an index is out of range"))
+        await board.answer()
+        await board.answer(DataError("an index is out of range"))
+        assert np.array_equal(good.future.result().outputs["y"], wanted(2, 0, 1))
+        with pytest.raises(DataError, match="out of range"):
+            bad.future.result()
+
+    within(run())
+
+
+def test_a_full_queue_refuses(tmp_path: Path, within: Within) -> None:
+    """Memory would grow with the load, and every answer would come too late."""
+
+    async def run() -> None:
+        core, (board,) = core_of(tmp_path, "a", queue=6, max_request_samples=20)
+        kept = [ask(core, 4) for _ in range(3)]
+        with pytest.raises(BusyError, match="its queue of 6 samples is full") as caught:
+            ask(core, 3)
+        assert caught.value.seconds >= 1
+        while board.running:
+            await board.answer()
+        large = ask(core, 20)  # a request may be larger than the queue, if nothing else waits
+        while board.running:
+            await board.answer()
+        assert all(request.future.done() for request in (*kept, large))
+        with pytest.raises(DataError, match="21 samples: a request has at most 20"):
+            ask(core, 21)
+
+    within(run())
+
+
+def test_priority_goes_first_and_others_in_order(tmp_path: Path, within: Within) -> None:
+    """Triton's clients set it: 1 is the highest, and those that set none come after all of these."""
+
+    async def run() -> None:
+        core, (board,) = core_of(tmp_path, "a", versions={"1": version_of("1", {1: 1.0})})
+        board.state = "resting"
+        for first, priority in ((10, 0), (20, 2), (30, 0), (40, 1)):
+            ask(core, 1, first, priority=priority)
+        board.state = "ready"
+        core.pump()
+        while board.running:
+            await board.answer()
+        assert [int(batch.inputs()["x"][0][0, 0]) for batch, _ in board.had] == [40, 20, 10, 30]
+
+    within(run())
+
+
+def test_a_deadline_ends_a_request_wherever_it_is(tmp_path: Path, within: Within) -> None:
+    """A client would wait for an answer that is of no use any more, and boards would work for it."""
+
+    async def run() -> None:
+        core, (board,) = core_of(tmp_path, "a", versions={"1": version_of("1", {1: 1.0})})
+        running, other, waiting = (ask(core, 1, timeout_us=1), ask(core, 1), ask(core, 1, timeout_us=1))
+        with pytest.raises(LateError, match="it ran"):
+            await running.future
+        with pytest.raises(LateError, match="it waited for a board"):
+            await waiting.future
+        await board.answer()
+        await board.answer()
+        assert other.future.done()
+        assert len(board.had) == 2
+        assert core.catalogue.models["m"].versions["1"].stats.failed == {"deadline": 2}
+
+    within(run())
+
+
+def test_nothing_is_admitted_that_nobody_can_answer(tmp_path: Path, within: Within) -> None:
+    """It would wait for its deadline in vain."""
+
+    async def run() -> None:
+        core, (board,) = core_of(tmp_path, "a")
+        with pytest.raises(UnknownError, match="there is no model 'n'; there are m"):
+            core.admit("n", {})
+        with pytest.raises(UnknownError, match="has no version '2'; there are 1"):
+            ask(core, 1, version="2")
+        assert core.ready
+        board.state, board.cause = "out", "it hangs"
+        assert not core.ready
+        with pytest.raises(BusyError, match="all boards are out: a: it hangs"):
+            ask(core, 1)
+        board.state = "ready"
+        assert await core.drain(0)
+        assert not core.ready
+        with pytest.raises(BusyError, match="the server is ending"):
+            ask(core, 1)
+
+    within(run())
+
+
+def test_a_drain_waits_for_what_is_open(tmp_path: Path, within: Within) -> None:
+    """A server that ends would lose what it had admitted."""
+
+    async def run() -> None:
+        core, (board,) = core_of(tmp_path, "a")
+        request = ask(core, 1)
+        assert not await core.drain(0)
+        drained = asyncio.ensure_future(core.drain(60))
+        await asyncio.sleep(0)
+        assert not drained.done()
+        await board.answer()
+        assert await drained
+        assert request.future.done()
+
+    within(run())
+
+
+def test_a_canary_gets_its_share_and_the_same_sequence_the_same_version(tmp_path: Path, within: Within) -> None:
+    """A stream of pictures would jump between versions; an explicit version is no matter of chance."""
+
+    async def run() -> None:
+        core, (board,) = core_of(tmp_path, "a", versions={"1": version_of("1"), "2": version_of("2")}, queue=10_000)
+        model = core.catalogue.models["m"]
+        model.settings = type(model.settings)(canary=Canary("2", 0.25), queue=10_000)
+        model.default = model.versions["1"]
+        board.state = "resting"
+        drawn = [ask(core, 1, sequence_id=f"s{number}").version for number in range(400)]
+        assert drawn == [ask(core, 1, sequence_id=f"s{number}", request_id="r").version for number in range(400)]
+        assert 60 < drawn.count("2") < 140
+        assert {ask(core, 1, version="1").version for _ in range(30)} == {"1"}
+        model.versions["2"].state = UNLOADING
+        assert {ask(core, 1, sequence_id=f"s{number}").version for number in range(30)} == {"1"}
+
+    within(run())
+
+
+def test_faults_on_several_boards_take_a_version_back(tmp_path: Path, within: Within) -> None:
+    """A version that hangs every board would take the whole server down; one bad board must not take a good version back."""
+
+    async def run() -> None:
+        core, (a, b) = core_of(tmp_path, "a", "b", versions={"1": version_of("1"), "2": version_of("2")}, retries=100)
+        model = core.catalogue.models["m"]
+        one, two = model.versions["1"], model.versions["2"]
+        for _ in range(5):
+            core.catalogue.fault(two, "a")
+        assert (two.state, model.default) == (READY, two)
+        core.catalogue.went_well(two)
+        request = ask(core, 1)
+        core.catalogue.fault(two, "a")
+        core.catalogue.fault(two, "b")
+        assert two.state == READY
+        core.catalogue.fault(two, "b")
+        assert two.state == UNLOADING
+        assert two.reason == "rolled back: 3 device faults in a row, on boards a, b"
+        assert model.default is one
+        later = ask(core, 1, 7)
+        while a.running or b.running:
+            await (a if a.running else b).answer()
+        assert request.future.result().version == "2"  # it was bound to this one
+        assert np.array_equal(later.future.result().outputs["y"], wanted(1, 7, 1))
+        core.catalogue.fault(one, "a")
+        core.catalogue.fault(one, "b")
+        core.catalogue.fault(one, "b")
+        assert one.state == READY, "there is nothing to go back to"
+
+    within(run())
+
+
+def test_an_error_of_the_accelerator_is_its_boards(tmp_path: Path, within: Within) -> None:
+    """A board that has stopped with an error must be reset before it gets more."""
+
+    async def run() -> None:
+        core, (a, b) = core_of(tmp_path, "a", "b")
+        request = ask(core, 4)
+        died: list[str] = []
+        board = a if a.running else b
+        board.fail = lambda cause: died.append(cause)  # type: ignore[method-assign]
+        await board.answer(RunError("the accelerator stopped: AXI_READ"))
+        assert died == ["the accelerator stopped: AXI_READ"]
+        other = b if board is a else a
+        await other.answer()
+        assert request.future.done()
+
+    within(run())

@@ -1,0 +1,132 @@
+"""The engine with real workers: answers equal the reference, and killed, hung and wrong boards lose nothing."""
+
+import shutil
+from collections.abc import Callable
+from concurrent.futures import wait
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from cnna.host.selftest.selftest_network import ANSWERS, path_of, pictures
+from cnna.serve import Engine
+from cnna.serve.engine.board import Limits
+from cnna.spec.errors import BusyError, UnknownError
+
+PATIENT = Limits(hang_seconds=60.0, pause_seconds=(0.0, 0.0), failures=1000)
+HASTY = Limits(hang_seconds=0.5, pause_seconds=(0.0, 0.0), failures=1000)
+Images = NDArray[np.float32]
+
+
+def asked(engine: Engine, images: Images, count: int) -> list[Any]:
+    """`count` requests of one to three samples, all open at once."""
+    parts = [images[number % 20 : number % 20 + number % 3 + 1] for number in range(count)]
+    return [(engine.submit("digits", {"image": part}), number % 20, len(part)) for number, part in enumerate(parts)]
+
+
+def check(requests: list[Any], answers: Images) -> None:
+    wait([future for future, _, _ in requests])
+    for future, first, count in requests:
+        assert np.array_equal(future.result().outputs["logits"], answers[first : first + count])
+
+
+def test_one_file_answers_pictures() -> None:
+    """The first answer needs no repository; pictures go through the preprocessing that the model stores."""
+    with Engine(path_of("tiny")) as engine:
+        result = engine.infer("tiny", {"picture": pictures()})
+        with pytest.raises(UnknownError, match="there is no model 'digits'; there are tiny"):
+            engine.infer("digits", {})
+    with np.load(ANSWERS) as wanted:
+        assert np.array_equal(result.outputs["conv11"], wanted["y"])
+    assert result.version == "1"
+
+
+def test_killed_and_slow_boards_lose_no_request(published: Path, images: Images, answers: Images) -> None:
+    """A request would be lost with a worker, or get another one's answer."""
+    said: list[str] = []
+    limits, boards = PATIENT, ["a=paced,kill=9,mhz=100", "b=paced,slow=2"]
+    with Engine(published, boards, limits, log=lambda level, event, **more: said.append(event)) as engine:
+        requests = asked(engine, images, 60)
+        check(requests, answers)
+        board = engine.core.board("a")
+        assert board is not None
+        assert board.spec.kill == 9
+    assert "board failed" in said
+    assert "batch again" in said
+
+
+def test_a_board_that_hangs_is_noticed_and_comes_back(published: Path, images: Images, answers: Images) -> None:
+    """Its requests would wait for ever. With one board, they wait for its return."""
+    said: list[str] = []
+    boards = ["a=paced,hang=10"]
+    with Engine(published, boards, HASTY, log=lambda level, event, **more: said.append(str(more.get("cause")))) as engine:
+        check(asked(engine, images, 8), answers)
+    assert any("it hangs: no answer in" in line for line in said)
+
+
+def test_a_board_with_wrong_answers_never_serves(repository: Path, images: Images, answers: Images) -> None:
+    """Golden answers are there for this. Where another board agrees with them, the version is not at fault."""
+    limits = Limits(hang_seconds=60.0, pause_seconds=(60.0, 60.0))
+    with Engine(repository, ["good=emulator", "bad=emulator,wrong=1"], limits) as engine:
+        check(asked(engine, images, 6), answers)
+        served = engine.core.catalogue.model("digits").default
+        assert served is not None
+        assert served.state == "READY"
+        bad = engine.core.board("bad")
+        assert bad is not None
+        assert bad.batches == 0
+    differ = pytest.raises(BusyError, match="golden answers differ: output logits, element")
+    with Engine(repository, ["bad=emulator,wrong=1"], limits) as engine, differ:
+        engine.infer("digits", {"image": images[:1]})
+
+
+def test_versions_switch_and_one_bad_one_changes_nothing(
+    repository: Path, images: Images, answers: Images, edited: Callable[[Path], None]
+) -> None:
+    """A bad version would take a good one down, or answers would come from a version that they do not name."""
+    model = repository / "digits"
+    with Engine(repository, limits=PATIENT) as engine:
+        shutil.copytree(model / "1", model / "2")
+        edited(model / "2" / "golden.npz")
+        engine.load("digits")
+        versions = engine.core.catalogue.model("digits").versions
+        assert versions["2"].state == "UNAVAILABLE"
+        assert "golden answers differ" in versions["2"].reason
+        assert engine.infer("digits", {"image": images[:1]}).version == "1"
+        shutil.copytree(model / "1", model / "3")
+        requests = asked(engine, images, 12)
+        engine.load("digits")
+        requests += asked(engine, images, 6)
+        check(requests, answers)
+        assert [future.result().version for future, _, _ in requests] == ["1"] * 12 + ["3"] * 6
+        assert engine.infer("digits", {"image": images[:1]}, "1").version == "1"  # it stays, for a rollback
+        (model / "model.yaml").write_text("versions: [1]\n")
+        engine.load("digits")
+        assert engine.infer("digits", {"image": images[:1]}).version == "1"
+
+
+def test_a_model_that_was_unloaded_can_be_loaded_at_once(published: Path, images: Images, answers: Images) -> None:
+    """The load would be forgotten while the unload still drains; the server must not be unready for an operator's wish."""
+    with Engine(published, limits=PATIENT) as engine:
+        requests = asked(engine, images, 6)
+        engine.unload("digits")
+        assert engine.core.ready
+        with pytest.raises(BusyError, match="unloaded by an operator"):
+            engine.infer("digits", {"image": images[:1]})
+        engine.load("digits")
+        check([*requests, *asked(engine, images, 2)], answers)
+
+
+@pytest.fixture
+def edited() -> Callable[[Path], None]:
+    """Changes one golden answer in its lowest bit."""
+
+    def edit(path: Path) -> None:
+        with np.load(path) as file:
+            members = {name: np.asarray(file[name]) for name in file.files}
+        members["output.logits"].view(np.int32)[0, 0] ^= 1
+        np.savez(path, **members)
+
+    return edit

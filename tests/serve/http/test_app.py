@@ -1,0 +1,260 @@
+"""The HTTP front without a network: what clients get for good requests, and one line with a 4xx for bad ones."""
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cnna.serve.http.app import App
+from cnna.serve.http.body import LENGTH
+
+from ..engine.fakes import FakeBoard, core_of, wanted
+from .asgi import Answer, call
+
+Within = Callable[[Coroutine[Any, Any, None]], None]
+TEN = {"name": "x", "datatype": "FP32", "shape": [2, 2], "data": [10, 10, 11, 11]}
+INFER = "/v2/models/m/infer"
+
+
+class Served:
+    """An application with one fake board, which answers as soon as it has something."""
+
+    def __init__(self, folder: Path, token: str | None = None, most_bytes: int = 1 << 20, **settings: Any) -> None:
+        self.core, (self.board,) = core_of(folder, "a", **settings)
+        self.app = App(self.core, "9.9", token, most_bytes).asgi()
+
+    async def call(self, method: str, path: str, body: Any = b"", **headers: str) -> Answer:
+        answer = asyncio.ensure_future(call(self.app, method, path, body, **headers))
+        while not answer.done():
+            await asyncio.sleep(0)
+            board: FakeBoard = self.board
+            if board.running:
+                await board.answer()
+        return answer.result()
+
+
+def test_json_and_binary_give_the_same(tmp_path: Path, within: Within) -> None:
+    """tritonclient sends binary tensors, curl JSON."""
+
+    async def run() -> None:
+        served = Served(tmp_path)
+        answer = await served.call("POST", INFER, {"id": "7", "inputs": [TEN]})
+        y = wanted(2, 10, 1)
+        assert (answer.code, answer.headers["content-type"]) == (200, "application/json")
+        assert answer.json == {
+            "model_name": "m",
+            "model_version": "1",
+            "id": "7",
+            "outputs": [{"name": "y", "datatype": "FP32", "shape": [2, 2], "data": y.reshape(-1).tolist()}],
+        }
+        x = np.array(TEN["data"], np.float32).tobytes()
+        entry = {**{key: TEN[key] for key in ("name", "datatype", "shape")}, "parameters": {"binary_data_size": len(x)}}
+        head = json.dumps({"inputs": [entry], "parameters": {"binary_data_output": True}}).encode()
+        answer = await served.call("POST", "/v2/models/m/versions/1/infer", head + x, **{LENGTH: str(len(head))})
+        assert answer.headers["content-type"] == "application/octet-stream"
+        size = int(answer.headers[LENGTH])
+        assert json.loads(answer.body[:size])["outputs"][0]["parameters"] == {"binary_data_size": y.nbytes}
+        assert answer.body[size:] == y.astype(np.float32).tobytes()
+
+    within(run())
+
+
+def test_classes_and_chosen_outputs(tmp_path: Path, within: Within) -> None:
+    """A client that wants the class does not want a thousand scores."""
+
+    async def run() -> None:
+        served = Served(tmp_path)
+        outputs = [{"name": "y", "parameters": {"classification": 1}}]
+        answer = await served.call("POST", INFER, {"inputs": [TEN], "outputs": outputs})
+        assert answer.json["outputs"] == [
+            {"name": "y", "datatype": "BYTES", "shape": [2, 1], "data": ["101.000000:0", "111.000000:0"]}
+        ]
+
+    within(run())
+
+
+def test_what_the_server_says_of_itself(tmp_path: Path, within: Within) -> None:
+    """perf_analyzer and orchestrators read these before they send anything."""
+
+    async def run() -> None:
+        served = Served(tmp_path)
+        await served.call("POST", INFER, {"inputs": [TEN]})
+        get = {
+            path: await served.call("GET", f"/v2{path}")
+            for path in ("", "/health/live", "/health/ready", "/models/m", "/models/m/config")
+        }
+        assert {answer.code for answer in get.values()} == {200}
+        assert get[""].json["version"] == "9.9"
+        assert get["/models/m"].json["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1, 2]}]
+        assert get["/models/m/config"].json["input"] == [{"name": "x", "data_type": "TYPE_FP32", "dims": [2]}]
+        stats = (await served.call("GET", "/v2/models/m/stats")).json["model_stats"]
+        assert (stats[0]["inference_count"], stats[0]["execution_count"]) == (2, 1)
+        assert stats[0]["batch_stats"][0]["batch_size"] == 2
+        assert (await served.call("POST", "/v2/repository/index")).json == [
+            {"name": "m", "version": "1", "state": "READY", "reason": ""}
+        ]
+        text = (await served.call("GET", "/metrics")).body.decode()
+        assert 'cnna_requests_succeeded_total{model="m",version="1"} 1.0' in text
+        assert 'cnna_board_ready{board="a"} 1.0' in text
+
+    within(run())
+
+
+def test_readiness_has_a_cause(tmp_path: Path, within: Within) -> None:
+    """An operator would see that a model is not ready, but not why."""
+
+    async def run() -> None:
+        served = Served(tmp_path)
+        one = served.core.catalogue.models["m"].versions["1"]
+        one.state, one.reason = "UNAVAILABLE", "golden answers differ"
+        answer = await served.call("GET", "/v2/models/m/versions/1/ready")
+        assert (answer.code, answer.json["ready"]) == (503, False)
+        assert "golden answers differ" in answer.json["error"]
+        answer = await served.call("POST", INFER, {"inputs": [TEN]})
+        assert (answer.code, answer.headers["retry-after"]) == (503, "1")
+        await served.core.drain(0)
+        assert (await served.call("GET", "/v2/health/ready")).code == 503
+        assert (await served.call("GET", "/v2/health/live")).code == 200
+
+    within(run())
+
+
+BAD: list[tuple[Any, str]] = [
+    (b"", "not JSON"),
+    (b"\xff\xfe", "not JSON"),
+    (b"[" * 100_000, "not JSON"),
+    ([], 'a list "inputs"'),
+    ({"inputs": []}, 'a list "inputs"'),
+    ({"inputs": [1]}, 'with a "name"'),
+    ({"inputs": [{"name": "x"}]}, "there is no datatype None"),
+    ({"inputs": [{**TEN, "shape": None}]}, "None is no shape"),
+    ({"inputs": [{**TEN, "shape": [2, 3]}]}, "6 values of the datatype FP32"),
+    ({"inputs": [{**TEN, "parameters": 3}]}, '"parameters" must be an object'),
+    ({"inputs": [{**TEN, "parameters": {"binary_data_size": 9}}]}, "binary_data_size is 9, but 0 bytes are left"),
+    ({"inputs": [TEN, TEN]}, "input x is there twice"),
+    ({"inputs": [TEN] * 300}, "more than 256 inputs"),
+    ({"inputs": [TEN], "id": 3}, '"id" must be a text'),
+    ({"inputs": [TEN], "outputs": [{"name": "z"}]}, "has no output 'z'; there are y"),
+    ({"inputs": [TEN], "outputs": 3}, '"outputs" must be a list'),
+    ({"inputs": [TEN], "parameters": {"priority": -1}}, "parameter priority"),
+    ({"inputs": [TEN], "parameters": {"timeout": "soon"}}, "parameter timeout"),
+    ({"inputs": [TEN], "parameters": {"sequence_id": []}}, "parameter sequence_id"),
+    ({"inputs": [TEN], "parameters": {"binary_data_output": 1}}, "must be true or false"),
+]
+
+
+@pytest.mark.parametrize(("body", "said"), BAD)
+def test_malformed_requests_get_one_line(tmp_path: Path, within: Within, body: Any, said: str) -> None:
+    """A client would not learn what to change, or would take the server down."""
+
+    async def run() -> None:
+        answer = await Served(tmp_path).call("POST", INFER, body)
+        assert answer.code == 400, answer.body
+        assert said in answer.json["error"]
+        assert "\n" not in answer.json["error"]
+
+    within(run())
+
+
+def test_other_mistakes_have_their_codes(tmp_path: Path, within: Within) -> None:
+    """A 500 would look like a fault of the server."""
+
+    async def run() -> None:
+        served = Served(tmp_path, most_bytes=2000)
+        cases = [
+            (404, "POST", "/v2/models/n/infer", {"inputs": [TEN]}, {}),
+            (404, "POST", "/v2/models/m/versions/9/infer", {"inputs": [TEN]}, {}),
+            (404, "GET", "/v2/models/..%2f/config", b"", {}),
+            (404, "GET", "/v3", b"", {}),
+            (405, "GET", INFER, b"", {}),
+            (404, "POST", "/v2/repository/models/n/load", b"", {}),
+            (400, "POST", "/v2/repository/index", b"[]", {}),
+            (404, "POST", "/v2/boards/b/reset", b"", {}),
+            (413, "POST", INFER, b" " * 2001, {}),
+            (400, "POST", INFER, b"{}", {LENGTH: "99"}),
+            (400, "POST", INFER, b"{}", {LENGTH: "-1"}),
+            (400, "POST", INFER, b"{}", {"content_encoding": "gzip"}),
+        ]
+        for code, method, path, body, headers in cases:
+            answer = await served.call(method, path, body, **headers)
+            assert (answer.code, path) == (code, path), answer.body
+            assert answer.json["error"]
+
+    within(run())
+
+
+def test_a_deadline_is_a_504(tmp_path: Path, within: Within) -> None:
+    """A client tells "too late" from "too busy" by it."""
+
+    async def run() -> None:
+        core, (board,) = core_of(tmp_path, "a")
+        board.state = "resting"
+        body = {"inputs": [TEN], "parameters": {"timeout": 1}}
+        answer = await call(App(core, "9.9").asgi(), "POST", INFER, body)
+        assert answer.code == 504
+
+    within(run())
+
+
+def test_open_requests_have_so_many_bytes_at_most(tmp_path: Path, within: Within) -> None:
+    """Many clients with large bodies would take all memory, however short the queue is."""
+
+    async def run() -> None:
+        served = Served(tmp_path)
+        served.core.budget.most = 250
+        assert (await served.call("POST", INFER, {"inputs": [TEN]})).code == 200
+        assert served.core.budget.used == 0
+        served.core.budget.used = 200
+        answer = await served.call("POST", INFER, {"inputs": [TEN]})
+        assert (answer.code, "requests of 200 bytes are open" in answer.json["error"]) == (503, True)
+        assert served.core.budget.used == 200
+
+    within(run())
+
+
+def test_a_token_is_needed_for_all_but_health(tmp_path: Path, within: Within) -> None:
+    """Whoever reaches the port could unload models."""
+
+    async def run() -> None:
+        served = Served(tmp_path, token="a" * 20)
+        for path in ("/v2/health/live", "/v2/health/ready", "/v2/models/m/ready"):
+            assert (await served.call("GET", path)).code == 200
+        for path in ("/metrics", "/v2/models/m", "/v2/models/stats"):
+            assert (await served.call("GET", path)).code == 401
+            assert (await served.call("GET", path, authorization="Bearer " + "a" * 19)).code == 401
+            assert (await served.call("GET", path, authorization="Bearer \u00e9")).code == 401
+            assert (await served.call("GET", path, authorization="Bearer " + "a" * 20)).code == 200
+        assert (await served.call("POST", "/v2/repository/index")).code == 401
+
+    within(run())
+
+
+@pytest.mark.parametrize("cases", [300, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_random_requests_never_give_a_500(tmp_path: Path, within: Within, cases: int, seed: int) -> None:
+    """Bytes that nobody thought of would crash the server, or show a client a fault of ours."""
+
+    async def run() -> None:
+        served, rng = Served(tmp_path), np.random.default_rng(seed)
+        x = np.ones((2, 2), np.float32).tobytes()
+        entry = {"name": "x", "datatype": "FP32", "shape": [2, 2], "parameters": {"binary_data_size": len(x)}}
+        head = json.dumps({"id": "7", "inputs": [entry], "outputs": [{"name": "y", "parameters": {"binary_data": True}}]}).encode()
+        codes = set()
+        for _ in range(cases):
+            data = bytearray(head + x)
+            for _ in range(int(rng.integers(1, 6))):
+                place = int(rng.integers(0, len(data)))
+                if rng.random() < 0.5:
+                    data[place] = rng.integers(0, 256)
+                else:
+                    data[place : place + int(rng.integers(0, 20))] = rng.bytes(int(rng.integers(0, 10)))
+            length = str(len(head) + int(rng.integers(-3, 4)) * int(rng.random() < 0.2))
+            answer = await served.call("POST", INFER, bytes(data), **{LENGTH: length})
+            codes.add(answer.code)
+            assert answer.code in (200, 400), answer.body
+        assert codes == {200, 400}
+
+    within(run())

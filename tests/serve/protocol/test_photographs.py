@@ -1,0 +1,96 @@
+"""Pictures as files: decoded as the model's own tools do it, and refused before they take memory."""
+
+import io
+import struct
+import zlib
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+from cnna.host.model import pictures
+from cnna.host.selftest.selftest_network import path_of
+from cnna.serve.engine.catalogue import READY, Model, Served
+from cnna.serve.engine.core import Core
+from cnna.serve.models.repository import open_repository
+from cnna.serve.protocol.photographs import decoded
+from cnna.spec.errors import DataError
+from cnna.spec.preprocess import from_entry
+
+Within = Callable[[Coroutine[Any, Any, None]], None]
+
+
+@pytest.fixture
+def core() -> Core:
+    """What `decoded` asks of an engine, for the self-test's network."""
+    version = open_repository(path_of("tiny")).version("tiny", "1")
+    served = Served("tiny", "1", version, READY)
+    model = Model("tiny", versions={"1": served}, default=served)
+    return cast(Core, SimpleNamespace(catalogue=SimpleNamespace(model=lambda name: model)))
+
+
+def file_of(pixels: NDArray[np.uint8], kind: str) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, kind)
+    return file.getvalue()
+
+
+def array(*files: bytes) -> NDArray[Any]:
+    found = np.empty(len(files), object)
+    found[:] = files
+    return found
+
+
+def test_files_become_what_cnna_run_makes_of_them(core: Core, within: Within, tmp_path: Path, seed: int) -> None:
+    """A served model would see other pixels than the one whose accuracy was measured."""
+    rng = np.random.default_rng(seed)
+    files = [file_of(rng.integers(0, 256, (40 + 9 * n, 50, 3), np.uint8), kind) for n, kind in enumerate(("PNG", "JPEG"))]
+    paths = [tmp_path / "0.png", tmp_path / "1.jpg"]
+    for path, file in zip(paths, files, strict=True):
+        path.write_bytes(file)
+
+    async def run() -> None:
+        found = await decoded(core, "tiny", None, {"picture": array(*files)})
+        signature = core.catalogue.model("tiny").versions["1"].version
+        assert signature is not None
+        entry = signature.signature.manifest["preprocess"]
+        assert entry is not None
+        how = from_entry(entry, "", strict=False)
+        assert np.array_equal(found["picture"], pictures.as_input(pictures.read(paths, [3, 32, 32], how), how))
+        assert signature.signature.request(found)[0] == 2
+
+    within(run())
+
+
+def huge() -> bytes:
+    """The head of a PNG that says it has 100,000 x 100,000 pixels."""
+    head = b"IHDR" + struct.pack(">IIBBBBB", 100_000, 100_000, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + head + struct.pack(">I", zlib.crc32(head)) + b"\0\0\0\0IDAT" + bytes(4)
+
+
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+@pytest.mark.parametrize(
+    ("name", "file", "said"),
+    [
+        ("picture", b"", "picture 0: neither JPEG nor PNG"),
+        ("picture", b"GIF89a" + bytes(40), "neither JPEG nor PNG"),
+        ("picture", huge(), "neither JPEG nor PNG|more than 25,000,000 pixels"),
+        ("picture", file_of(np.zeros((40, 40, 3), np.uint8), "PNG")[:60], "picture 0"),
+        ("image", file_of(np.zeros((40, 40, 3), np.uint8), "PNG"), "takes no pictures"),
+    ],
+)
+def test_what_is_no_picture(core: Core, within: Within, name: str, file: bytes, said: str) -> None:
+    """A few bytes would make the server take gigabytes."""
+
+    async def run() -> None:
+        with pytest.raises(DataError, match=said):
+            await decoded(core, "tiny", None, {name: array(file)})
+        with pytest.raises(DataError, match=r"n within 1\.\.64"):
+            await decoded(core, "tiny", None, {name: array(*[file] * 65)})
+
+    within(run())
