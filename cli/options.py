@@ -25,7 +25,7 @@ def configuration(text: str) -> Config:
     name, *changes = text.split(",")
     try:
         base = preset(name)
-        legal = {key: value for key, value in as_dict(base).items() if key != "name"}
+        legal = {key: value for key, value in {**as_dict(base), "uram": int(base.uram)}.items() if key != "name"}
         values: dict[str, Any] = {}
         for change in changes:
             key, _, value = change.partition("=")

@@ -37,6 +37,7 @@ class Config:
     clock_mhz: int = 300  # for figures in seconds, such as images a second
     streams: bool = False  # whether it has a stream port each way, and copies between these and DDR beside the engines
     depth: int = 1  # channel blocks of `ci` that the array takes in a clock, one in each half of it if there are two
+    uram: bool = False  # whether feature memory lies in UltraRAM; only the Verilog of its banks differs
 
     def __post_init__(self) -> None:
         def need(true: bool, parameter: str, legal: str) -> None:
@@ -75,7 +76,10 @@ class Config:
         )
         need(1 <= self.clock_mhz < 1 << 16, "clock_mhz", "it must be within 1..65535, which its register holds")
         need(self.streams in (0, 1), "streams", "legal values are 0 and 1")
-        object.__setattr__(self, "streams", bool(self.streams))  # 0 and 1 come from manifests and command lines
+        need(self.uram in (0, 1), "uram", "legal values are 0 and 1")
+        need(not self.uram or self.depth == 1, "uram", "with depth 2 it must be 0 (both ports of an UltraRAM are equally wide)")
+        for name in ("streams", "uram"):
+            object.__setattr__(self, name, bool(getattr(self, name)))  # 0 and 1 come from manifests and command lines
 
     @property
     def banks(self) -> int:
@@ -183,5 +187,9 @@ def preset(name: str) -> Config:
 
 
 def as_dict(config: Config) -> dict[str, int | str]:
-    """Every parameter by name, for manifests and capability checks. `Config(**d)` is the inverse."""
-    return {f.name: getattr(config, f.name) for f in fields(config)} | {"streams": int(config.streams)}
+    """Every parameter by name, for manifests and capability checks. `Config(**d)` is the inverse.
+
+    `uram` is there only where it is set: earlier versions, which do not know it, read the manifests of all other configurations.
+    """
+    found = {f.name: getattr(config, f.name) for f in fields(config)} | {"streams": int(config.streams), "uram": int(config.uram)}
+    return found if config.uram else {name: value for name, value in found.items() if name != "uram"}

@@ -49,6 +49,7 @@ def read_config(read: Callable[[int], int]) -> Config:
     streams, sizes["depth"] = bool(sizes.pop("streams")), sizes.pop("deep") + 1
     same = [n for n, preset in PRESETS.items() if {k: v for k, v in as_dict(preset).items() if k in sizes} == sizes]
     try:
-        return Config(next(iter(same), "device"), **sizes, clock_mhz=clock_mhz, streams=streams)
+        # programs do not see whether feature memory is UltraRAM, so no register says it
+        return Config(next(iter(same), "device"), **sizes, clock_mhz=clock_mhz, streams=streams, uram=False)
     except ConfigError as error:
         raise ArtifactError(f"the device's capability registers make no sense: {error}") from None

@@ -33,7 +33,7 @@ def _is_span(value: Any) -> bool:
     return known and value[0] <= value[1] and value[2] <= value[3]
 
 
-_LATER = ("streams", "depth")  # parameters that the configurations of older files lack: these have the default
+_LATER = ("streams", "depth", "uram")  # parameters that some configurations lack, as of older files: these have the default
 _LIST = each(ANYTHING)
 _SCALE = plain(lambda value: is_number(value) and SMALLEST <= value <= GREATEST)
 _ZERO = plain(lambda value: is_whole(value, -128, 128))

@@ -19,16 +19,19 @@ LUT_COST = {  # of a cell that takes LUTs
 }
 FLIPFLOPS = ("FDRE", "FDSE", "FDCE", "FDPE")
 BRAM36_HALVES = {"RAMB18E2": 1, "RAMB36E2": 2}
+URAM = "URAM288"
 CLOCKS = ("C", "CLK", "WCLK", "CLKARDCLK", "CLKBWRCLK")
 _DSP_REGISTERS = {"P": "PREG", "PCOUT": "PREG"}
 _RAM_REGISTERS = {"DOUTADOUT": "DOA_REG", "DOUTPADOUTP": "DOA_REG", "DOUTBDOUT": "DOB_REG", "DOUTPBDOUTP": "DOB_REG"}
+_URAM_REGISTERS = {"DOUT_A": "OREG_A", "DOUT_B": "OREG_B"}
 
 
 class Node(NamedTuple):
     """A cell, or a part of one whose outputs depend on the same inputs. All members but the first hold nets.
 
     `data` and `control` end a path in a register. `through` leads to `out` by a LUT, `chain` along a carry chain. Kinds: "ff",
-    "lut", "carry", "memory" (LUT RAM, shift registers), "block" (DSP and block RAM), "raw" (outputs of these without a register).
+    "lut", "carry", "memory" (LUT RAM, shift registers), "block" (DSP, block RAM, UltraRAM), "raw" (outputs of these without a
+    register).
     `clock` is the clock of a register; results that were saved before there were two clocks do not have it.
     """
 
@@ -67,6 +70,10 @@ class Netlist(NamedTuple):
     def bram_halves(self) -> int:
         """Block RAM, in halves of 36 Kb."""
         return sum(halves * self.cells.get(kind, 0) for kind, halves in BRAM36_HALVES.items())
+
+    @property
+    def urams(self) -> int:
+        return self.cells.get(URAM, 0)
 
     @property
     def dsps(self) -> int:
@@ -123,14 +130,15 @@ def _nodes(kind: str, pins: dict[str, list[int]], parameters: dict[str, Any], di
         yield Node("memory", of("D"), of("CE"), of(*(pin for pin in pins if pin[0] == "A")), [], of("Q", "Q31"))
     elif kind in LUT_COST:
         yield from _lut_ram(kind, pins, of)
-    elif kind == "DSP48E2" or kind in BRAM36_HALVES:
-        registers = _DSP_REGISTERS if kind == "DSP48E2" else _RAM_REGISTERS
+    elif kind in ("DSP48E2", URAM) or kind in BRAM36_HALVES:
+        registers = {"DSP48E2": _DSP_REGISTERS, URAM: _URAM_REGISTERS}.get(kind, _RAM_REGISTERS)
         inputs = of(*(pin for pin in pins if directions[pin] == "input"))
         outputs: dict[str, list[int]] = {"block": [], "raw": []}
         for pin in (pin for pin in pins if directions[pin] == "output"):
-            # a register that the instance does not name is on, in block RAMs too: Yosys' own maps name theirs to turn them off
-            named = parameters.get(registers[pin], "1") if pin in registers else "0"
-            is_on = int(str(named), 2)
+            # a register that the instance does not name is on, in block RAMs too: Yosys' own maps name theirs to turn them off;
+            # that of an UltraRAM is off
+            named = parameters.get(registers[pin], "FALSE" if kind == URAM else "1") if pin in registers else "0"
+            is_on = named == "TRUE" if kind == URAM else int(str(named), 2)
             outputs["block" if is_on else "raw"] += pins[pin]
         yield Node("block", inputs, [], [], [], outputs["block"])
         if outputs["raw"]:

@@ -168,7 +168,7 @@ class Accelerator:
     def _check_capability(self) -> None:
         """ArtifactError: the artifact was compiled for another accelerator."""
         wanted, have = self.piece.config, read_config(self.device.read)
-        sizes = as_dict(replace(wanted, name=have.name, clock_mhz=have.clock_mhz, streams=have.streams))
+        sizes = as_dict(replace(wanted, name=have.name, clock_mhz=have.clock_mhz, streams=have.streams, uram=have.uram))
         found = as_dict(have)
         differ = [f"{key} {found[key]}, not {value}" for key, value in sizes.items() if found[key] != value]
         if differ:

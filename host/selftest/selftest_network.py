@@ -48,5 +48,5 @@ def network_for(config: Config) -> SelftestNetwork | None:
 
 def _same(config: Config) -> Iterator[str]:
     for name, other in PRESETS.items():
-        if replace(config, name=name, clock_mhz=other.clock_mhz, streams=other.streams) == other:
+        if replace(config, name=name, clock_mhz=other.clock_mhz, streams=other.streams, uram=other.uram) == other:
             yield name

@@ -21,6 +21,9 @@ that one (UG901, "SRL_STYLE"); all of them as registers would cost 19,000 flip-f
 
 *Block RAMs* (`CASCADE_HEIGHT`): a memory deeper than one block may become a cascade of blocks, one behind the other in a clock.
 1 forbids that (UG901 and UG912, "CASCADE_HEIGHT"): the blocks stand side by side, each with some bits of a word.
+
+*UltraRAM* (`ULTRA`, on a memory): RAM_STYLE "ultra" asks for it (UG901, "RAM_STYLE"); no tool takes it unasked for a memory that
+suits block RAM. Banks deeper than its 4,096 words become cascades of two, for which it has wires of its own.
 """
 
 KEEP = {"keep": "true"}  # a net between LUTs: it is one of a kind, so that nothing could be merged with it
@@ -28,3 +31,4 @@ COPY = {"keep": "true", "dont_touch": "true", "dont_merge": "true"}
 NET = {"keep": "true", "dont_touch": "true", "keep_hierarchy": "yes"}
 CHAIN = {"srl_style": "srl_reg"}
 CASCADE_HEIGHT = 1
+ULTRA = {"ram_style": "ultra"}

@@ -13,6 +13,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from cnna.hw.base.attributes import ULTRA
 from cnna.hw.base.ports import FeatureRead, FeatureWrite
 from cnna.hw.base.timing import delayed
 from cnna.hw.memory.bank_slots import BankSlots, ReadAnswers
@@ -22,21 +23,21 @@ from cnna.spec.config import Config
 
 
 class BankRam(wiring.Component):
-    """One bank: `depth` words of block RAM in true dual port, with output registers.
+    """One bank: `depth` words of block RAM, or of UltraRAM, in true dual port, with output registers.
 
     With two `decks`, the top bit of port B's row is the deck. Port A reads the words of both decks at `a_row`, that of deck 0 in
     the lower bits; block RAM has ports of unlike widths for that.
 
     Where `a_enable` or `b_enable` is set, the word is on `a_word` or `b_word` two clocks later. `b_write` needs `b_enable` too
-    (see verilog/memories.py); `b_word` is then the word from before the write. Port B has one address for a read or a write, so
-    that tools see two ports, not three.
+    (see verilog/memories.py); `b_word` is then the word from before the write, or with UltraRAM the last one that was read. Port B
+    has one address for a read or a write, so that tools see two ports, not three.
 
     If one port writes a word while the other reads it in the same clock, the read gives anything: users wait for
     `ports.FeatureWrite.done`.
     """
 
-    def __init__(self, width: int, depth: int, decks: int = 1) -> None:
-        self._width, self._depth, self._decks = width, depth, decks
+    def __init__(self, width: int, depth: int, decks: int = 1, uram: bool = False) -> None:
+        self._width, self._depth, self._decks, self._attrs = width, depth, decks, ULTRA if uram else None
         super().__init__(
             {
                 "a_enable": In(1),
@@ -52,7 +53,7 @@ class BankRam(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.memory = memory = Memory(shape=self._width, depth=self._depth, init=[])
+        m.submodules.memory = memory = Memory(shape=self._width, depth=self._depth, init=[], attrs=self._attrs)
         wide, b, write = [memory.read_port() for _ in range(self._decks)], memory.read_port(), memory.write_port()
         row = self.b_row if self._decks == 1 else Cat(self.b_row[-1], self.b_row[:-1])  # the words of a set side by side
         for deck, a in enumerate(wide):
@@ -107,7 +108,7 @@ class FeatureMemory(wiring.Component):
         for name in self._ports:
             slots[name] = self._front(m, name, [slot for user, slot in slots.items() if "conv_read" not in (name, user)])
         config, bits = self._config, 8 * self._config.ci
-        rams = [BankRam(bits, config.bank_words, config.depth) for _ in range(config.regions * config.banks)]
+        rams = [BankRam(bits, config.bank_words, config.depth, config.uram) for _ in range(config.regions * config.banks)]
         a = self._arbitrate(m, "a", {"conv_read": slots["conv_read"]})
         b = self._arbitrate(m, "b", {name: slot for name, slot in slots.items() if name != "conv_read"})
         a_words = Signal(data.ArrayLayout(config.depth * bits, len(rams)), name="a_words")

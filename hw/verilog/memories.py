@@ -9,7 +9,7 @@ from amaranth import ClockSignal, Const, Instance, Value
 from amaranth.lib.memory import Memory, ReadPort, WritePort
 from amaranth.utils import ceil_log2
 
-from cnna.hw.base.attributes import CASCADE_HEIGHT
+from cnna.hw.base.attributes import CASCADE_HEIGHT, ULTRA
 
 
 class MemoryModules:
@@ -26,6 +26,9 @@ class MemoryModules:
             return self._two_writers(width, memory, writes, reads)
         (write,) = writes
         assert not any(memory.init), "memories with one writer start as zeros"
+        if memory.attrs:
+            assert memory.attrs == ULTRA, "no other attribute of a memory is known"
+            return self._ultra(width, memory.depth, write, reads)
         if len(reads) in (2, 3) and all(port.domain != "comb" for port in reads):
             return self._two_ports(width, memory.depth, write, reads)
         return self._one_writer(width, memory.depth, write, reads)
@@ -70,7 +73,13 @@ module {name}(clk, {ports}, b_en, b_write, b_addr, b_word, b_data);
     end
 endmodule
 """
+        return self._dual(name, write, reads)
+
+    @staticmethod
+    def _dual(name: str, write: WritePort, reads: tuple[ReadPort, ...]) -> Instance:
+        """An instance of what `_two_ports` or `_ultra` wrote."""
         *first, last = reads
+        wide = len(first) == 2
         return Instance(
             name,
             i_clk=ClockSignal(write.domain),
@@ -84,6 +93,33 @@ endmodule
             i_b_word=Value.cast(write.data),
             o_b_data=Value.cast(last.data),
         )
+
+    def _ultra(self, width: int, depth: int, write: WritePort, reads: tuple[ReadPort, ...]) -> Instance:
+        """True dual port in UltraRAM, for `BankRam`: like block RAM's, but a write keeps port B's last word.
+
+        UltraRAM has no other mode (UG573, "UltraRAM Resources"): a port reads or writes in a clock. It starts as zeros and takes no
+        initial value, so the text has none.
+        """
+        assert len(reads) == 2, "both ports of an UltraRAM are equally wide"
+        name, bits = f"cnna_ram_{width}x{depth}_ultra", ceil_log2(depth)
+        self._modules[name] = f"""\
+// {depth} words of {width} bits in UltraRAM, true dual port; port B reads or writes.
+module {name}(clk, a_en, a_addr, a_data, b_en, b_write, b_addr, b_word, b_data);
+  input clk, a_en, b_en, b_write;
+  input [{bits - 1}:0] a_addr, b_addr;
+  input [{width - 1}:0] b_word;
+  output reg [{width - 1}:0] a_data, b_data;
+  (* ram_style = "{ULTRA["ram_style"]}" *) reg [{width - 1}:0] mem [0:{depth - 1}];
+  always @(posedge clk)
+    if (a_en) a_data <= mem[a_addr];
+  always @(posedge clk)
+    if (b_en) begin
+      if (b_write) mem[b_addr] <= b_word;
+      else b_data <= mem[b_addr];
+    end
+endmodule
+"""
+        return self._dual(name, write, reads)
 
     def _two_writers(self, width: int, memory: Memory, writes: tuple[WritePort, ...], reads: tuple[ReadPort, ...]) -> Instance:
         """True dual port: each writer shares its address with the reader of the same number. A write also reads, as above.

@@ -1,6 +1,7 @@
 """Feature memory under all its ports at once, against a history of every address and the ordering rule of `ports.FeatureWrite`."""
 
 from collections import defaultdict, deque
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from ...rigs.fields import Fields
 TINY = Config("tiny", pix=2, ci=4, co=8, ports=1, regions=4, bank_words=128, ring_words=64, vector_ring_words=256)
 ODD = Config("odd", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=128, ring_words=200, vector_ring_words=264)
 WIDE = Config("wide", pix=8, ci=16, co=32, ports=4, regions=1, bank_words=128, ring_words=64, vector_ring_words=256)
+ULTRA = replace(TINY, name="ultra", uram=True)
 DEEP = Config("deep", pix=4, ci=4, co=8, ports=1, regions=4, bank_words=128, ring_words=64, vector_ring_words=256, depth=2)
 WRITERS = ("conv_write", "vector_write", "load")
 Request = dict  # members of the port's request layout
@@ -163,7 +165,7 @@ def random_requests(config: Config, rng: np.random.Generator, name: str, count: 
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.1])
-@pytest.mark.parametrize("config", [TINY, ODD, WIDE, DEEP], ids=lambda config: config.name)
+@pytest.mark.parametrize("config", [TINY, ODD, WIDE, DEEP, ULTRA], ids=lambda config: config.name)
 def test_reads_see_writes_in_order(replay, config, share, seed):
     """A word would be lost, late, or in the wrong lane, bank, row or region; or an answer be out of order; or `done` come too
     soon.

@@ -171,3 +171,16 @@ def test_zcu102_is_written_within_a_laptops_memory(tmp_path):
     command += "import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     done = subprocess.run([sys.executable, "-c", command, str(tmp_path)], check=True, capture_output=True, text=True)
     assert int(done.stdout.splitlines()[-1]) < MEMORY_LIMIT_KIB
+
+
+def test_feature_memory_in_uram_has_no_initial_value() -> None:
+    """Vivado would build block RAM, which a chip with UltraRAM has too little of: UltraRAM takes no initial value."""
+    text = writer.generate_module(replace(TINY, name="ultra", uram=True), "featmem")
+    bank = text[text.index("module cnna_ram_32x1024_ultra(") :]
+    bank = bank[: bank.index("endmodule")]
+    assert '(* ram_style = "ultra" *) reg [31:0] mem [0:1023];' in bank
+    assert "initial" not in bank
+    assert "else b_data <= mem[b_addr];" in bank, "an UltraRAM's port keeps its word while it writes"
+    assert "cnna_ram_32x1024_dual" not in text
+    assert "uram = 1" in text.splitlines()[1]
+    assert "ultra" not in writer.generate_module(TINY, "featmem")
