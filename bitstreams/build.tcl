@@ -1,4 +1,4 @@
-# Builds cnna.bit and cnna.hwh for a ZCU102, with reports of timing, utilisation and power:
+# Builds cnna.bit and cnna.hwh for the board of a configuration, with reports of timing, utilisation and power:
 #
 #     vivado -mode batch -source bitstreams/build.tcl -tclargs zcu102 ps build/zcu102-ps
 #
@@ -6,11 +6,6 @@
 # output folder. It uses non-project mode. `cnna` must be on the PATH, or CNNA must name it. The script is written for Vivado 2022.1,
 # but has never run in Vivado. tests/bitstreams/ runs it in a Tcl interpreter and compares its commands with the block design in
 # sim/board/design.py, from which the virtual board is made.
-
-set part xczu9eg-ffvb1156-2-e
-set board_part xilinx.com:zcu102:part0:3.4
-set constraints zcu102.xdc
-set leds 8
 
 lassign $argv config variant out
 if {$variant ni {ps pl}} { error "variant $variant is unknown; there are ps and pl" }
@@ -22,10 +17,11 @@ file mkdir $out/ip $out/reports
 # --- the accelerator as an IP ---
 
 exec $cnna board ip --config $config --variant $variant -o $out/ip
-source $out/ip/settings.tcl ;# sets `ports`, `clock_mhz` and `vlnv`
+source $out/ip/settings.tcl ;# sets `ports`, `clock_mhz`, `vlnv`, and of the board `part`, `board_part`, `constraints`, `leds`, `ddr`
 set hp_ports [expr {$variant eq "pl" ? 1 : $ports}] ;# one for the DMA, or one for each master of the accelerator
 create_project -in_memory -part $part
 set_property board_part $board_part [current_project]
+if {[llength $board_connections]} { set_property board_connections $board_connections [current_project] }
 set_property ip_repo_paths $out/ip [current_project]
 update_ip_catalog -rebuild
 
@@ -88,9 +84,10 @@ proc place {space segment offset range} {
     assign_bd_address -offset $offset -range $range -target_address_space [get_bd_addr_spaces $space] [get_bd_addr_segs $segment] -force
 }
 proc place_ps_ddr {space port} { ;# as HP port 0..3 shows it
-    set segment zynq_ultra_ps_e_0/SAXIGP[expr {$port + 2}]/HP${port}_DDR
-    place $space ${segment}_LOW 0x0 0x80000000
-    place $space ${segment}_HIGH 0x800000000 0x80000000
+    foreach window $::ddr {
+        lassign $window half base size
+        place $space zynq_ultra_ps_e_0/SAXIGP[expr {$port + 2}]/HP${port}_DDR_$half $base $size
+    }
 }
 
 if {$variant eq "ps"} {

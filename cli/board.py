@@ -1,4 +1,4 @@
-"""`cnna board`: writes the image of an accelerator for PYNQ, and serves a virtual ZCU102 to load it on."""
+"""`cnna board`: writes the image of an accelerator for PYNQ, and serves a virtual board to load it on."""
 
 import argparse
 import ipaddress
@@ -26,7 +26,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parts = parser.add_subparsers(dest="part", metavar="PART", title="parts", required=True, parser_class=type(parser))
     image = parts.add_parser("image", help="write cnna.bit and cnna.hwh for the virtual board")
     ip = parts.add_parser("ip", help="write the Verilog and its component.xml, for bitstreams/build.tcl")
-    serve = parts.add_parser("serve", help="serve a virtual ZCU102 to the stock pynq package, until Ctrl-C")
+    serve = parts.add_parser(
+        "serve", help="serve a virtual board, a ZCU102 or that of the preset, to the stock pynq package, until Ctrl-C"
+    )
     info = parts.add_parser("info", help="say what accelerator a board has")
     selftest = parts.add_parser("selftest", help="test a board: registers, memory, clock, a network, power")
     for part in (image, ip, serve):

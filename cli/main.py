@@ -39,7 +39,7 @@ COMMANDS = {
     "rtl": "write the accelerator's Verilog",
     "models": "list models to try, or write one to a file",
     "explore": "compare configurations of the accelerator for a model",
-    "board": "write a PYNQ image, or serve a virtual ZCU102",
+    "board": "write a PYNQ image, or serve a virtual board",
     "serve": "answer requests for models over HTTP and gRPC, from one board or several",
     "publish": "compile a model for a server, and add it to its repository as a new version",
     "doctor": "say what is installed, and what is missing",

@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cnna.spec.config import Config, ConfigError, as_dict, preset
+from cnna.spec.config import PRESETS, Config, ConfigError, as_dict, preset
 from cnna.spec.ddr import PLANNED, ROADS, DdrSpeed
 from cnna.spec.errors import DataError, UserError
 
-CONFIG_HELP = "tiny, zcu102, tinyx2 or zcu102x2, or one with parameters changed: zcu102,pix=4,bank_words=4096"
+CONFIG_HELP = f"{', '.join(PRESETS)}, or one with parameters changed: zcu102,pix=4,bank_words=4096"
 CACHE_HELP = "where Verilog and simulators are kept (default: the user's cache folder)"
 DDR_LIMITS = {"ddr_bytes_per_cycle": (1, 64), "ddr_latency": (1, 10_000)}  # limits of the options; 64: four ports of 16 bytes
 DDR_FIGURES = DdrSpeed._fields  # the entries of `ddr` in a run's figures

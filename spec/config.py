@@ -175,6 +175,22 @@ PRESETS = {
         Config(
             "zcu102x2", pix=8, ci=16, co=32, ports=4, regions=4, bank_words=2048, ring_words=512, vector_ring_words=512, depth=2
         ),
+        Config(
+            "zcu104", pix=8, ci=16, co=16, ports=4, regions=3, bank_words=4096, ring_words=1024, vector_ring_words=512, uram=True
+        ),
+        Config("kv260", pix=4, ci=8, co=56, ports=2, regions=4, bank_words=8192, ring_words=1024, vector_ring_words=512, uram=True),
+        Config(
+            "ultra96",
+            pix=2,
+            ci=8,
+            co=32,
+            ports=2,
+            regions=4,
+            bank_words=4096,
+            ring_words=1024,
+            vector_ring_words=512,
+            clock_mhz=250,
+        ),
     )
 }
 

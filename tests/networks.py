@@ -252,6 +252,17 @@ def network(seed: int, nodes: int | None = None) -> ir.Graph:
     return b.graph(*dict.fromkeys((*ends, *extra)))
 
 
+def resnet8(seed: int) -> ir.Graph:
+    """A network of the shape of MLPerf Tiny's ResNet-8: 32x32 pixels, three residual blocks, 12.5 million multiply-accumulates."""
+    b = Builder(np.random.default_rng([seed, 1001]), f"resnet8_{seed}")
+    x = b.conv(b.input(3, 32, 32), 16, ir.Window((3, 3), pads=(1, 1, 1, 1)))
+    for channels, stride in ((16, 1), (32, 2), (64, 2)):
+        inner = b.conv(x, channels, ir.Window((3, 3), (stride, stride), pads=(1, 1, 1, 1)))
+        beside = b.conv(x, channels, ir.Window((1, 1), (stride, stride))) if stride > 1 else x
+        x = b.conv(inner, channels, ir.Window((3, 3), pads=(1, 1, 1, 1)), residual=beside)
+    return b.graph(b.fully_connected(b.average_pool(x, ir.Window((8, 8))), 10))
+
+
 def _beside(b: Builder, tensors: list[str]) -> str:
     """Squeeze-and-excite of the newest tensor, or an operation on it and one of equal size if there is one."""
     x = tensors[-1]

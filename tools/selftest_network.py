@@ -22,7 +22,7 @@ from cnna.host.selftest.selftest_network import ANSWERS, SIDE, path_of, pictures
 from cnna.spec.artifact import save
 from cnna.spec.config import PRESETS
 
-BATCH = {"tiny": 1, "zcu102": 16, "tinyx2": 1, "zcu102x2": 16}  # a larger array needs more work at once
+BATCH = {"zcu102": 16, "zcu102x2": 16, "zcu104": 8, "kv260": 8}  # 1 elsewhere: a larger array needs more work at once
 PREPROCESS = Preprocess(scale=1 / 255, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
 SEED = 5
 
@@ -75,7 +75,7 @@ def main() -> int:
     images = pictures()
     quantised, _ = quantise(network(), {"picture": images.transpose(0, 3, 1, 2)}, preprocess=PREPROCESS)
     for name, config in PRESETS.items():
-        artifact = compile_model(quantised, config, BATCH[name])
+        artifact = compile_model(quantised, config, BATCH.get(name, 1))
         save(artifact, path_of(name))
     with Model(artifact, "reference") as model:
         np.savez_compressed(ANSWERS, y=model.run(images))

@@ -1,4 +1,4 @@
-"""`Board`: the virtual ZCU102 without its network: files, memory, registers and the accelerator. `services` and tests use it."""
+"""`Board`: the virtual board without its network: files, memory, registers and the accelerator. `services` and tests use it."""
 
 import json
 from collections.abc import Callable
@@ -21,6 +21,7 @@ from cnna.sim.board.refused import RefusedError, invalid
 from cnna.sim.board.rtl_backend import RtlBackend
 from cnna.sim.emulator.emulator import EmulatorDevice
 from cnna.sim.emulator.memory import DDR_BASE
+from cnna.spec.boards import HIGH, LOW, board_of
 from cnna.spec.config import Config
 from cnna.spec.ddr import PL, PL_DDR_BASE, PL_DDR_BYTES
 from cnna.spec.regmap import REGISTERS, offset
@@ -86,7 +87,8 @@ def open_board(config: Config, variant: str, backend: str, memory_bytes: int, ca
     made = design(config, variant)
     if variant == "pl":
         return Board(made, open_backend(backend, made.config, PL_DDR_BYTES, cache, base=PL_DDR_BASE, ddr=PL_DDR), memory_bytes)
-    return Board(made, open_backend(backend, made.config, memory_bytes, cache))
+    base = DDR_BASE if HIGH in board_of(config).windows else LOW[1] + LOW[2] - memory_bytes
+    return Board(made, open_backend(backend, made.config, memory_bytes, cache, base=base))
 
 
 class Board:
@@ -99,7 +101,7 @@ class Board:
         self.design, self.backend = design, backend
         apart = design.variant == "pl"  # only used pages cost memory
         self.dram = Dram(np.zeros(ps_bytes, np.uint8), DDR_BASE) if apart else Dram(backend.data, backend.base)
-        self.files = Files(self._load)
+        self.files = Files(self._load, board_of(design.config))
         self.leds = Leds(int(design.cell(LEDS).parameters["C_GPIO_WIDTH"]))
         slaves: dict[str, Slave] = {ACCELERATOR: backend, LEDS: self.leds}
         if backend.streams:

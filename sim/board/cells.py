@@ -5,13 +5,13 @@ Names and versions are those of Vivado 2022.1. The cells include parameters of t
 
 from cnna.sim.board import dma
 from cnna.sim.board.blocks import PS, STREAM, Cell, Interface
+from cnna.spec.boards import Board
 from cnna.spec.config import Config, as_dict
 from cnna.spec.identity import DMA_VLNV, VLNV
 from cnna.spec.machine import BEAT_BITS
 
 ACCELERATOR, LEDS, DMA, DDR4, CLOCKS = "cnna_0", "leds_gpio", "axi_dma_0", "ddr4_0", "clocks"
 CONTROL_MASTER = "M_AXI_HPM0_FPD"
-LEDS_WIDTH = 8  # the board's user LEDs
 
 REFERENCE_MHZ = 33.333  # reference clock of the PS, with the value that pynq uses
 IOPLL_FEEDBACK = 90
@@ -33,13 +33,13 @@ def accelerator(config: Config) -> Cell:
     )
 
 
-def leds() -> Cell:
+def leds(board: Board) -> Cell:
     """The user LEDs."""
     return Cell(
         LEDS,
         "xilinx.com:ip:axi_gpio:2.0",
         (Interface("S_AXI", False, 32, "AXI4LITE"),),
-        {"C_GPIO_WIDTH": str(LEDS_WIDTH), "C_ALL_OUTPUTS": "1", "C_IS_DUAL": "0", "C_INTERRUPT_PRESENT": "0"},
+        {"C_GPIO_WIDTH": str(board.leds), "C_ALL_OUTPUTS": "1", "C_IS_DUAL": "0", "C_INTERRUPT_PRESENT": "0"},
     )
 
 

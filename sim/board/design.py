@@ -1,9 +1,9 @@
-"""The block designs around the accelerator on a ZCU102, as data: cells, addresses, connections, clocks.
+"""The block designs around the accelerator, as data: cells, addresses, connections, clocks.
 
 The `.hwh` (`hwh`), the virtual image (`image`), the virtual board's address map (`fabric`) and the checks of the Vivado script in
 `bitstreams/` all read this, so they cannot disagree. Variant `ps`: the accelerator's masters reach the processing system's DDR
 through HP ports and work on memory that the host has allocated. Variant `pl`: they reach only the PL's own DDR4. An AXI DMA moves
-streams between the PS's DDR and the accelerator, which copies them to and from that DDR4.
+streams between the PS's DDR and the accelerator, which copies them to and from that DDR4. Only a ZCU102 has one.
 """
 
 from dataclasses import replace
@@ -11,19 +11,17 @@ from dataclasses import replace
 from cnna.sim.board import cells
 from cnna.sim.board.blocks import PS, AddressRange, Design, DesignPart, External, Wire
 from cnna.sim.board.cells import ACCELERATOR, CLOCKS, CONTROL_MASTER, DDR4, DDR4_BOARD, DDR4_CLOCK, DMA, LEDS
+from cnna.spec.boards import board_of
 from cnna.spec.config import Config
 from cnna.spec.ddr import PL_DDR_BASE, PL_DDR_BYTES
+from cnna.spec.errors import UserError
 from cnna.spec.regmap import SPACE_BYTES
 
 VARIANTS = ("ps", "pl")
-BOARD, PART, DEVICE, PACKAGE, SPEED = "ZCU102", "xczu9eg-ffvb1156-2-e", "xczu9eg", "ffvb1156", "-2"
-BOARD_PART = "xilinx.com:zcu102:part0:3.4"
 PS_CLOCK, PS_RESET, PS_IRQ = "pl_clk0", "pl_resetn0", "pl_ps_irq0"
 SLOW, FAST = ("aclk_buffer", 2), ("aclk2x_buffer", 1)  # the buffers of both clocks: cell, division
 UI_CLOCK = "c0_ddr4_ui_clk"  # the memory controller's own clock
 
-DDR_LOW = ("LOW", 0x0, 0x8000_0000)  # PS DDR of a ZCU102 (name, base, size), below and above 4 GiB
-DDR_HIGH = ("HIGH", 0x8_0000_0000, 0x8000_0000)
 REGISTER_WINDOWS = (  # cell, interface, address block, base, size
     (ACCELERATOR, "s_axi_control", "reg0", 0xA000_0000, SPACE_BYTES),
     (LEDS, "S_AXI", "Reg", 0xA001_0000, 0x1_0000),
@@ -32,12 +30,22 @@ REGISTER_WINDOWS = (  # cell, interface, address block, base, size
 
 
 def design(config: Config, variant: str = "ps") -> Design:
-    """The block design of a configuration; its `config` has the streams that the variant needs. ValueError: no such variant."""
+    """The block design of a configuration; its `config` has the streams that the variant needs.
+
+    ValueError: no such variant. UserError: the configuration's board has no memory for it.
+    """
     if variant not in VARIANTS:
         raise ValueError(f"variant {variant!r} is unknown; there are {', '.join(VARIANTS)}")
+    if variant not in variants_of(config):
+        raise UserError(f"--variant pl: a {board_of(config).name} has no DDR4 at its PL; its accelerator needs variant ps")
     config = replace(config, streams=variant == "pl")
     made = _clocks(config) + _control(config) + (_pl_memory(config) if config.streams else _ps_memory(config))
     return Design(made.cells, made.buses, made.windows, made.wires, made.externals, f"cnna_{variant}", variant, config=config)
+
+
+def variants_of(config: Config) -> tuple[str, ...]:
+    """The variants that can be built for a configuration's board."""
+    return VARIANTS if board_of(config).pl_memory else VARIANTS[:1]
 
 
 def variant_of(config: Config) -> str:
@@ -70,7 +78,7 @@ def _control(config: Config) -> DesignPart:
         (
             cells.processing_system(config, hp_ports),
             cells.accelerator(config),
-            cells.leds(),
+            cells.leds(board_of(config)),
             cells.interconnect("axi_control", 1, len(reached), 32),
             cells.reset("reset_300"),
         ),
@@ -96,7 +104,7 @@ def _ps_memory(config: Config) -> DesignPart:
         made += DesignPart(
             (cells.interconnect(cross, 1, 1, 128),),
             ((ACCELERATOR, gmem, cross, "S00_AXI"), (cross, "M00_AXI", PS, hp)),
-            _ps_windows(ACCELERATOR, gmem, port),
+            _ps_windows(config, ACCELERATOR, gmem, port),
             (*_clocked((cross, "aclk")), *_held((cross, "aresetn"))),
         )
     return made
@@ -123,7 +131,7 @@ def _pl_memory(config: Config) -> DesignPart:
             (ACCELERATOR, "m_axis", DMA, "S_AXIS_S2MM"),
         ),
         (
-            *(window for channel in channels for window in _ps_windows(DMA, channel, 0)),
+            *(window for channel in channels for window in _ps_windows(config, DMA, channel, 0)),
             *(
                 AddressRange(
                     ACCELERATOR, master, DDR4, "C0_DDR4_S_AXI", "C0_DDR4_ADDRESS_BLOCK", PL_DDR_BASE, PL_DDR_BYTES, memory=True
@@ -145,11 +153,11 @@ def _pl_memory(config: Config) -> DesignPart:
     )
 
 
-def _ps_windows(cell: str, master: str, port: int) -> tuple[AddressRange, ...]:
+def _ps_windows(config: Config, cell: str, master: str, port: int) -> tuple[AddressRange, ...]:
     """The PS's DDR as a master sees it through an HP port."""
     return tuple(
         AddressRange(cell, master, PS, f"S_AXI_HP{port}_FPD", f"HP{port}_DDR_{half}", base, size, memory=True)
-        for half, base, size in (DDR_LOW, DDR_HIGH)
+        for half, base, size in board_of(config).windows
     )
 
 

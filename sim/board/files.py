@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from cnna.sim.board.design import BOARD
 from cnna.sim.board.refused import exhausted, invalid, missing
+from cnna.spec.boards import ZCU102, Board
 
 FIRMWARE = "/lib/firmware/"
 MANAGER = "/sys/class/fpga_manager/fpga0/"
@@ -35,12 +35,12 @@ class Coming:
 class Files:
     """Whole files by path."""
 
-    def __init__(self, load: Load) -> None:
+    def __init__(self, load: Load, board: Board = ZCU102) -> None:
         self._load = load
         self._fixed: Mapping[str, bytes] = {
             "/proc/version": VERSION.encode(),
-            "/proc/device-tree/chosen/pynq_board": BOARD.encode() + b"\0",
-            "/proc/device-tree/compatible": b"xlnx,zynqmp-zcu102-rev1.0\0xlnx,zynqmp-zcu102\0xlnx,zynqmp\0",
+            "/proc/device-tree/chosen/pynq_board": board.name.encode() + b"\0",
+            "/proc/device-tree/compatible": b"".join(name.encode() + b"\0" for name in board.compatible),
         }
         self._written: dict[str, bytes] = {}
         self._flags, self._state = b"0\n", b"unknown\n"

@@ -10,8 +10,8 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from cnna.hw.axi import buses
 from cnna.sim.board.blocks import MEMORY_MAPPED, PS, STREAM, Cell, Design, Interface
 from cnna.sim.board.cells import ACCELERATOR, DMA, LEDS
-from cnna.sim.board.design import BOARD_PART, DEVICE, PACKAGE, SPEED
 from cnna.sim.board.dma import REGISTERS as DMA_REGISTERS
+from cnna.spec.boards import board_of
 from cnna.spec.regmap import REGISTERS, SPACE_BYTES, Register
 
 VIVADO = "2022.1"  # the version with this format
@@ -22,17 +22,18 @@ VENDOR_REGISTERS = {LEDS: GPIO_REGISTERS, DMA: DMA_REGISTERS}  # by cell: (name,
 
 def hwh(design: Design) -> str:
     """The file's text."""
+    board = board_of(design.config)
     root = Element("EDKSYSTEM", {"EDWVERSION": "1.2", "VIVADOVERSION": VIVADO})
     SubElement(
         root,
         "SYSTEMINFO",
         {
             "ARCH": "zynquplus",
-            "BOARD": BOARD_PART,
-            "DEVICE": DEVICE,
+            "BOARD": board.board_part,
+            "DEVICE": board.device,
             "NAME": design.name,
-            "PACKAGE": PACKAGE,
-            "SPEEDGRADE": SPEED,
+            "PACKAGE": board.package,
+            "SPEEDGRADE": board.speed,
         },
     )
     external = SubElement(root, "EXTERNALPORTS")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cnna.sim.board.blocks import Design
-from cnna.sim.board.design import BOARD, PART
+from cnna.spec.boards import board_of
 from cnna.spec.config import as_dict
 from cnna.spec.identity import VIRTUAL
 from cnna.spec.regmap import VERSION
@@ -23,7 +23,7 @@ def bit(design: Design) -> bytes:
     """The `.bit` file of a design."""
     content = MAGIC + json.dumps(describe(design), sort_keys=True).encode()
     content += bytes(-len(content) % 4)
-    texts = (f"{design.name};UserID=0XFFFFFFFF;{VIRTUAL}", PART, *STAMP)
+    texts = (f"{design.name};UserID=0XFFFFFFFF;{VIRTUAL}", board_of(design.config).part, *STAMP)
     fields = [struct.pack(">cH", key, len(text) + 1) + text.encode() + b"\0" for key, text in zip(_KEYS, texts, strict=True)]
     return _PREAMBLE + b"".join(fields) + b"e" + struct.pack(">I", len(content)) + swap(content)
 
@@ -36,7 +36,8 @@ def swap(data: bytes) -> bytes:
 
 def describe(design: Design) -> dict[str, Any]:
     """The description of a design that its image holds."""
-    return {"board": BOARD, "variant": design.variant, "config": as_dict(design.config), "register_map": list(VERSION)}
+    board = board_of(design.config).name
+    return {"board": board, "variant": design.variant, "config": as_dict(design.config), "register_map": list(VERSION)}
 
 
 def read_image(data: bytes) -> Mapping[str, Any] | None:

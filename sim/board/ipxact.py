@@ -10,6 +10,7 @@ from cnna.sim.board.blocks import STREAM, Interface
 from cnna.sim.board.cells import ACCELERATOR
 from cnna.sim.board.design import design, variant_of
 from cnna.sim.board.hwh import ACCESS, bus_parameters, register_access, signals
+from cnna.spec.boards import board_of
 from cnna.spec.config import Config
 from cnna.spec.identity import LIBRARY, NAME, VENDOR, VLNV
 from cnna.spec.machine import BUS_BITS
@@ -29,8 +30,21 @@ SETTINGS = "settings.tcl"  # the file that bitstreams/build.tcl reads
 
 
 def settings(config: Config) -> str:
-    """The settings of the block design as Tcl, for bitstreams/build.tcl, which so needs no presets."""
-    return f"set ports {config.ports}\nset clock_mhz {config.clock_mhz}\nset vlnv {VLNV}\n"
+    """The settings of the block design as Tcl, for bitstreams/build.tcl, which so needs neither presets nor boards."""
+    board = board_of(config)
+    ddr = " ".join(f"{{{name} {base:#x} {size:#x}}}" for name, base, size in board.windows)
+    values = {
+        "ports": config.ports,
+        "clock_mhz": config.clock_mhz,
+        "vlnv": VLNV,
+        "part": board.part,
+        "board_part": board.board_part,
+        "board_connections": f"{{{board.connections}}}",
+        "constraints": f"{board.key}.xdc",
+        "leds": board.leds,
+        "ddr": f"{{{ddr}}}",
+    }
+    return "".join(f"set {name} {value}\n" for name, value in values.items())
 
 
 def component(config: Config, verilog: str) -> str:

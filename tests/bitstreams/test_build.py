@@ -14,14 +14,17 @@ import pytest
 from cnna.cli import board
 from cnna.cli.main import Parser
 from cnna.sim.board.blocks import PS, Design
-from cnna.sim.board.cells import DDR4, LEDS_WIDTH
-from cnna.sim.board.design import BOARD_PART, PART, VARIANTS, design
+from cnna.sim.board.cells import DDR4
+from cnna.sim.board.design import design, variants_of
 from cnna.sim.board.ipxact import SETTINGS, settings
-from cnna.spec.config import PRESETS, Config
+from cnna.spec.boards import BOARDS, Board, board_of
+from cnna.spec.config import PRESETS, Config, preset
 
 OWN = ("exec", "glob", "exit")  # Tcl's own commands that must not touch this machine
 ANSWERS = {"get_property": "0.1", "version": "2022.1", "make_wrapper": "wrapper.v", "glob": "made.hwh"}
 UNLIKE = replace(PRESETS["zcu102"], name="unlike", ports=2, clock_mhz=200)  # no preset: the script must not depend on their names
+
+PLAYED = [(config, variant) for config in (*PRESETS.values(), UNLIKE) for variant in variants_of(config)]
 
 
 class Vivado:
@@ -57,7 +60,7 @@ class Vivado:
         return {str(key): str(value) for key, value in itertools.zip_longest(words[::2], words[1::2])}
 
 
-@pytest.fixture(params=itertools.product((*PRESETS.values(), UNLIKE), VARIANTS), ids=lambda pair: f"{pair[0].name}-{pair[1]}")
+@pytest.fixture(params=PLAYED, ids=lambda pair: f"{pair[0].name}-{pair[1]}")
 def played(request: pytest.FixtureRequest, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Design, Vivado]:
     """The script, run for each configuration and variant, and the block design that it must make."""
     monkeypatch.chdir(tmp_path)
@@ -81,10 +84,14 @@ def test_cells_and_their_parameters(played: tuple[Design, Vivado]) -> None:
     own = {"CONFIG." + name for name in made.cell(DDR4).parameters} if made.variant == "pl" else set()
     assert set(given.get(DDR4, {})) == own, "pins and timing of the PL's DDR4 come with the names of the board's interfaces"
     assert "CONFIG.PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ" in given[PS]
-    assert vivado.of("create_project")[0][-1] == PART
-    assert PART in vivado.of("synth_design")[0]
-    assert vivado.of("create_bd_port")[0][2:] == ["-from", str(LEDS_WIDTH - 1), "-to", "0", "leds_tri_o"]
-    assert ["board_part", BOARD_PART] in [list(words[:2]) for words in vivado.of("set_property")]
+    board = board_of(made.config)
+    assert vivado.of("create_project")[0][-1] == board.part
+    assert board.part in vivado.of("synth_design")[0]
+    assert vivado.of("create_bd_port")[0][2:] == ["-from", str(board.leds - 1), "-to", "0", "leds_tri_o"]
+    set_ = [list(words[:2]) for words in vivado.of("set_property")]
+    assert ["board_part", board.board_part] in set_
+    assert [text for name, text in set_ if name == "board_connections"] == [board.connections] * bool(board.connections)
+    assert vivado.of("read_xdc")[0][-1].endswith(f"/{board.key}.xdc")
 
 
 def test_connections(played: tuple[Design, Vivado]) -> None:
@@ -135,9 +142,18 @@ def test_commands_files_and_manifest(played: tuple[Design, Vivado]) -> None:
     assert "exit" not in steps
 
 
-def test_constraints_place_every_led_once(root: Path) -> None:
+@pytest.mark.parametrize("board", BOARDS.values(), ids=lambda board: board.key)
+def test_constraints_place_every_led_once(board: Board, root: Path) -> None:
     """Two LEDs cannot be placed on one pin."""
-    vivado = Vivado(root / "bitstreams" / "zcu102.xdc", UNLIKE, "ps")
+    vivado = Vivado(root / "bitstreams" / f"{board.key}.xdc", UNLIKE, "ps")
     placed = {words[-1]: vivado.pairs(words[1]) for words in vivado.of("set_property")}
-    assert set(placed) == {f"leds_tri_o[{index}]" for index in range(LEDS_WIDTH)}
-    assert len({each["PACKAGE_PIN"] for each in placed.values()}) == LEDS_WIDTH
+    assert set(placed) == {f"leds_tri_o[{index}]" for index in range(board.leds)}
+    assert len({each["PACKAGE_PIN"] for each in placed.values()}) == board.leds
+
+
+def test_the_boards_differ() -> None:
+    """A bitstream for one part does not load on another; every board has a preset, and a changed preset keeps its board."""
+    assert len({board.part for board in BOARDS.values()}) == len(BOARDS)
+    assert set(BOARDS) <= set(PRESETS)
+    assert board_of(replace(preset("kv260"), name="kv260-ports2")) is BOARDS["kv260"]
+    assert board_of(UNLIKE) is BOARDS["zcu102"]

@@ -20,7 +20,7 @@ CNNA = Path(sys.executable).with_name("cnna")
         ("cnna co", {"compile ", "convert "}, {"run "}),
         ("cnna run m.cnna --de", {"--device "}, {"--config "}),
         ("cnna run m.cnna --device r", {"rtl ", "reference "}, {"emulator "}),
-        ("cnna compile --config z", {"zcu102", "zcu102x2"}, {"tiny"}),
+        ("cnna compile --config z", {"zcu102", "zcu102x2", "zcu104"}, {"tiny"}),
         ("cnna models r", {"resnet18", "resnet50"}, {"digits"}),
         ("cnna models ", {"digits"}, {"run"}),
         ("cnna explore m.onnx --layer st", {"stem"}, {"act", "head_conv"}),

@@ -9,21 +9,23 @@ import pytest
 
 from cnna.sim.board.blocks import PS
 from cnna.sim.board.cells import ACCELERATOR, DMA, LEDS
-from cnna.sim.board.design import VARIANTS, design
+from cnna.sim.board.design import VARIANTS, design, variants_of
 from cnna.sim.board.dma import REGISTERS as DMA_REGISTERS
 from cnna.sim.board.hwh import hwh, signals
 from cnna.sim.rtl.cache import default_cache
 from cnna.sim.rtl.sources import generated
 from cnna.spec.config import PRESETS, Config, preset
+from cnna.spec.errors import UserError
 from cnna.spec.regmap import REGISTERS
 
 FOUR_PORTS = Config("four", pix=2, ci=8, co=8, ports=4, regions=1, bank_words=128, ring_words=64, vector_ring_words=256)
 
+BUILDS = [(name, variant) for name, config in PRESETS.items() for variant in variants_of(config)]
+
 pytestmark = pytest.mark.filterwarnings("ignore")  # pynq's own warnings
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("config", PRESETS)
+@pytest.mark.parametrize(("config", "variant"), BUILDS)
 def test_pynq_reads_addresses_types_and_registers(config: str, variant: str, tmp_path: Path) -> None:
     """A driver would be bound to nothing, or write to another register than the one it names."""
     from pynqmetadata.frontends import Metadata
@@ -106,6 +108,21 @@ def test_a_variant_that_there_is_not_is_named() -> None:
     """A misspelt variant would become another one."""
     with pytest.raises(ValueError, match="variant 'pss' is unknown; there are ps, pl"):
         design(preset("tiny"), "pss")
+
+
+def test_a_board_without_the_variants_memory_is_named() -> None:
+    """Vivado would look for a memory controller's pins that the board does not have."""
+    with pytest.raises(UserError, match="--variant pl: a KV260 has no DDR4"):
+        design(preset("kv260"), "pl")
+
+
+def test_the_handoff_names_its_board() -> None:
+    """Who reads the file would take it for a ZCU102's; a board of 2 GiB has no DDR above 4 GiB."""
+    made = design(preset("ultra96"))
+    system = ElementTree.fromstring(hwh(made)).find("SYSTEMINFO")
+    assert system is not None
+    assert (system.get("DEVICE"), system.get("PACKAGE"), system.get("SPEEDGRADE")) == ("xczu3eg", "sbva484", "-1")
+    assert {window.base for window in made.windows if window.memory} == {0}
 
 
 def test_what_the_accelerators_masters_reach() -> None:

@@ -1,15 +1,17 @@
 """The virtual image: what pynq makes of it, and how images are told apart."""
 
+from itertools import product
+
 import pytest
 
 from cnna.sim.board import image
-from cnna.sim.board.design import PART, VARIANTS, design
+from cnna.sim.board.design import VARIANTS, design
+from cnna.spec.boards import board_of
 from cnna.spec.config import preset
 
 
 @pytest.mark.filterwarnings("ignore")  # pynq's own warnings
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("config", ["tiny", "zcu102"])
+@pytest.mark.parametrize(("config", "variant"), [*product(["tiny", "zcu102"], VARIANTS), ("kv260", "ps")])
 def test_pynq_takes_the_header_and_hands_on_the_content(config: str, variant: str) -> None:
     """pynq would refuse the file, or the board what arrives."""
     from pynq.pl_server.embedded_device import bit2bin, parse_bit_header
@@ -17,7 +19,7 @@ def test_pynq_takes_the_header_and_hands_on_the_content(config: str, variant: st
     made = design(preset(config), variant)
     data = image.bit(made)
     header = parse_bit_header(data)
-    assert (header["part"], header["design"]) == (PART, made.name)
+    assert (header["part"], header["design"]) == (board_of(made.config).part, made.name)
     found = image.read_image(bit2bin(data))
     assert found == image.describe(made)
     assert image.bit(made) == data
