@@ -1,4 +1,4 @@
-"""`cnna explore`: finds the configuration that is quickest for a model within a chip's DSPs and block RAMs, as `report`
+"""`cnna explore`: finds the configuration that is quickest for a model within a chip's DSPs, memories and LUTs, as `report`
 predicts.
 """
 
@@ -20,6 +20,7 @@ from cnna.cli.options import (
     predicted_ddr,
 )
 from cnna.cli.progress import Progress
+from cnna.spec.boards import BOARDS, LUT_SHARE
 from cnna.spec.errors import UserError, about_model
 from cnna.spec.files import write_text, writing
 
@@ -31,8 +32,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model", type=Path, metavar="M.onnx", help="quantised, or float (explore then quantises it with random numbers)"
     )
-    parser.add_argument("--dsp", type=int, default=2520, metavar="N", help="DSP48E2 of the chip (default: 2520, a ZCU102)")
-    parser.add_argument("--bram", type=int, default=912, metavar="N", help="BRAM36 of the chip (default: 912, a ZCU102)")
+    parser.add_argument("--board", default="zcu102", choices=BOARDS, help="the chip and its DDR (default: zcu102)")
+    parser.add_argument("--dsp", type=int, metavar="N", help="DSP48E2 at most (default: the board's, such as 2520)")
+    parser.add_argument("--bram", type=int, metavar="N", help="BRAM36 at most (default: the board's, such as 912)")
+    parser.add_argument(
+        "--uram", type=int, metavar="N", help="URAM288 at most; 0: feature memory in block RAM (default: the board's)"
+    )
+    parser.add_argument("--lut", type=int, metavar="N", help=f"LUTs at most (default: {LUT_SHARE:.0%}% of the board's)")
     parser.add_argument("--batch", type=int, metavar="N", help="images in a run (default: 1, and 2 and 4 for the quickest)")
     parser.add_argument("--layer", metavar="NAME", help="show all legal tilings of this layer instead, for --config")
     parser.add_argument("--config", metavar="C", help="the configuration for --layer (default: zcu102)")
@@ -65,10 +71,11 @@ def run(args: argparse.Namespace) -> Outcome:
     from cnna.compiler.explore import explore
 
     drawing = chart_library(args.cache) if args.html else ""  # before minutes of work
-    configs = explore.configurations(args.dsp, args.bram)
+    board, budget = BOARDS[args.board], _budget(args)
+    configs = explore.configurations(budget, board)
     with about_model(args.model):
         name, graphs = _graphs(args)
-    memory = predicted_ddr(ddr)
+    memory = predicted_ddr(ddr) if ddr else board.ddr
     with Progress("compiling") as progress:
         points, refused = explore.explore(
             graphs, configs, args.batch, lambda done, total, what: progress.count(done, total, f"compiling for {what}"), memory
@@ -83,14 +90,23 @@ def run(args: argparse.Namespace) -> Outcome:
         from cnna.compiler.explore.explore import picture
 
         with writing(args.png) as file:
-            picture(name, points, (args.dsp, args.bram), file)
+            picture(name, points, budget, file)
     if args.html:
         from cnna.compiler.explore.page import html
 
-        write_text(args.html, html(name, points, (args.dsp, args.bram), drawing))
-    budget = {"name": name, "dsp48e2": args.dsp, "bram36": args.bram, "refused": refused, "ddr": memory.entry()}
+        write_text(args.html, html(name, points, budget, drawing))
+    limits = {"dsp48e2": budget.dsp, "bram36": budget.bram36, "uram288": budget.uram288, "luts": budget.luts}
+    about = {"name": name, "board": args.board, **limits, "refused": refused, "ddr": memory.entry()}
     explored = [{**point.figures(), "pareto": point in best} for point in points]
-    return Outcome({**budget, "points": explored}, written=tuple(path for path in (args.png, args.html) if path))
+    return Outcome({**about, "points": explored}, written=tuple(path for path in (args.png, args.html) if path))
+
+
+def _budget(args: argparse.Namespace) -> Any:
+    """The board's budget, with what the options change."""
+    from cnna.compiler.explore.sizes import budget_of
+
+    given = {"dsp": args.dsp, "bram36": args.bram, "luts": args.lut, "uram288": args.uram}
+    return budget_of(BOARDS[args.board])._replace(**{name: value for name, value in given.items() if value is not None})
 
 
 def _layer(args: argparse.Namespace) -> Outcome:

@@ -25,7 +25,7 @@ from bench_rows import (
 )
 
 from cnna.cli.options import configuration
-from cnna.compiler.explore.explore import bram36, dsp48e2
+from cnna.compiler.explore.sizes import bram36, dsp48e2
 
 Found = Mapping[str, Any]
 DSP = 2520  # of a ZU9

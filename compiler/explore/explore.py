@@ -1,8 +1,7 @@
 """`cnna explore`: the predicted speed of a network on every configuration of a grid that fits a chip.
 
 It compiles the network for each and predicts its program as reports do; it simulates nothing. DSP slices are exact, and block RAM
-follows from the shapes of the large memories. Logic is not predicted. FIFOs are left out: those of load and store take a few block
-RAMs, equally many in all configurations with as many ports, and the others are LUTs. A tool may pack a bank more or less tightly.
+follows from the shapes of the large memories. LUTs are a fit to synthesised configurations (`sizes.py`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,9 +11,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from cnna.compiler.compile import compile_graph
+from cnna.compiler.explore.sizes import Budget, bram36, dsp48e2, luts, uram288
 from cnna.compiler.graph.ir import Graph
 from cnna.compiler.report.axis_numbers import linear
-from cnna.spec.config import BEAT_BYTES, TAPS, Config, ConfigError, as_dict, preset
+from cnna.spec.boards import ZCU102, Board, board_of
+from cnna.spec.config import BEAT_BYTES, Config, ConfigError, as_dict, preset
 from cnna.spec.ddr import PLANNED, DdrSpeed
 from cnna.spec.errors import ModelError, UserError
 from cnna.spec.metrics import REPORT_MHZ
@@ -22,7 +23,6 @@ from cnna.spec.metrics import REPORT_MHZ
 PIX, CI, CO = (2, 4, 8, 16), (4, 8, 16), (4, 8, 16, 32, 64)
 BANK_WORDS, RING_WORDS = (512, 1024, 2048, 4096, 8192), (512, 1024)
 REGIONS, PORTS = 4, 4
-BASE = "zcu102"  # the preset from which `--config` names a configuration
 MEMORIES = 2  # sizes of feature memory that are tried for each array: the greatest that fit
 LEAST_SHARE = 4  # an array takes at least a quarter of the DSPs: smaller ones are for smaller chips
 BATCHES = (2, 4)  # tried beside batch 1, on the best configurations
@@ -30,34 +30,6 @@ BEST = 4
 SIZE_INCHES = (9.0, 6.0)  # of the picture
 NEAR = 0.07  # share of each axis within which only one of two points is named
 Say = Callable[[int, int, str], None]
-
-MULTIPLIERS_A_PAIR = 2  # of two lanes of a requantiser: a 32-bit by 24-bit product of each in a clock
-TWO_PORTS = ((18, 1024, 1), (36, 1024, 2), (18, 2048, 2), (9, 4096, 2), (4, 8192, 2))  # (bits, words, halves of a BRAM36)
-ONE_READS = ((36, 512, 1), *TWO_PORTS, (72, 512, 2))  # where one port only writes and the other only reads
-
-
-def dsp48e2(config: Config) -> int:
-    """DSP48E2: one for two products in the array (four with depth 2) and for each tap of the depthwise lanes, two for each two
-    requantiser lanes.
-
-    Behind the array and in the vector engine, only lanes of one channel make pairs; in the residual add any two do.
-    """
-    lanes = config.half * config.ci
-    pairs = 2 * config.ci * -(-config.half // 2) + -(-lanes // 2)
-    return config.macs // config.depth // 2 + TAPS * lanes + MULTIPLIERS_A_PAIR * pairs
-
-
-def bram36(config: Config) -> float:
-    """BRAM36, counted in halves: the banks of feature memory, the weight ring's beats, the vector engine's ring."""
-    bank = _halves(8 * config.depth * config.ci, config.bank_words // config.depth, TWO_PORTS)
-    banks = config.regions * config.banks * bank
-    beats = config.ring_word_bytes // BEAT_BYTES * _halves(8 * BEAT_BYTES, config.ring_words, ONE_READS)
-    return (banks + beats + config.vector_word_beats * _halves(8 * BEAT_BYTES, config.vector_ring_words, ONE_READS)) / 2
-
-
-def _halves(bits: int, words: int, shapes: tuple[tuple[int, int, int], ...]) -> int:
-    """Halves of a BRAM36 that a memory takes if all of it has one shape."""
-    return min(-(-bits // width) * -(-words // depth) * halves for width, depth, halves in shapes)
 
 
 @dataclass(frozen=True)
@@ -68,6 +40,8 @@ class Point:
     batch: int
     dsp: int
     bram36: float
+    uram288: int
+    luts: int
     cycles: int
     bytes: int
     macs: int
@@ -91,6 +65,8 @@ class Point:
             "batch": self.batch,
             "dsp48e2": self.dsp,
             "bram36": self.bram36,
+            "uram288": self.uram288,
+            "luts": self.luts,
             "predicted_cycles": self.cycles,
             "predicted_fps_at_300mhz": self.fps,
             "predicted_mac_utilization": self.utilization,
@@ -99,37 +75,39 @@ class Point:
 
 
 def option(config: Config) -> str:
-    """The text by which `--config` names a configuration: a preset, and what differs from it."""
-    base, own = as_dict(preset(BASE)), as_dict(config)
-    return ",".join([BASE, *(f"{key}={value}" for key, value in own.items() if key != "name" and value != base[key])])
+    """The text by which `--config` names a configuration: the preset of its board, and what differs from it."""
+    key = board_of(config).key
+    base, own = ({**as_dict(each), "uram": int(each.uram)} for each in (preset(key), config))
+    return ",".join([key, *(f"{key}={value}" for key, value in own.items() if key != "name" and value != base.get(key))])
 
 
-def configurations(dsp: int, bram: int) -> list[Config]:
-    """The legal configurations of the grid that fit. UserError: there is none."""
+def configurations(budget: Budget, board: Board = ZCU102) -> list[Config]:
+    """The legal configurations of the grid that fit, for a board. UserError: there is none."""
     found = []
     for pix, ci, co in product(PIX, CI, CO):
-        sizes = [config for config in _memories(pix, ci, co) if bram36(config) <= bram]
-        if not sizes or not dsp / LEAST_SHARE <= dsp48e2(sizes[0]) <= dsp:
+        sizes = [config for config in _memories(board, budget, pix, ci, co) if budget.holds(config)]
+        if not sizes or dsp48e2(sizes[0]) < budget.dsp / LEAST_SHARE:
             continue
         greatest = sorted({config.bank_words for config in sizes})[-MEMORIES:]
         found += [config for config in sizes if config.bank_words in greatest]
     if not found:
-        raise UserError(f"--dsp {dsp} --bram {bram}: no configuration fits; the smallest array takes {_smallest()}")
+        raise UserError(f"no configuration fits in {budget}; the smallest array takes {_smallest()}")
     return found
 
 
 def _smallest() -> str:
     config = Config("smallest", min(PIX), min(CI), min(CO), 1, REGIONS, BANK_WORDS[0], RING_WORDS[0], 512)
-    return f"{dsp48e2(config)} DSP48E2 and {bram36(config):g} BRAM36"
+    return f"{dsp48e2(config)} DSP48E2, {bram36(config):g} BRAM36 and {luts(config):,} LUTs"
 
 
-def _memories(pix: int, ci: int, co: int) -> Iterator[Config]:
+def _memories(board: Board, budget: Budget, pix: int, ci: int, co: int) -> Iterator[Config]:
     """One array with each size of memories and as many ports as it can have; nothing if the array is not legal."""
     ports = next((n for n in (PORTS, 2, 1) if ci * co % (BEAT_BYTES * n) == 0), 1)
     for bank_words, ring_words in product(BANK_WORDS, RING_WORDS):
-        name = f"{pix}x{ci}x{co}, {bank_words} bank words, {ring_words} ring words"
+        name = f"{board.key}-{pix}x{ci}x{co}, {bank_words} bank words, {ring_words} ring words"
+        clock, uram = preset(board.key).clock_mhz, budget.uram288 > 0
         try:
-            yield Config(name, pix, ci, co, ports, REGIONS, bank_words, ring_words, 512)
+            yield Config(name, pix, ci, co, ports, REGIONS, bank_words, ring_words, 512, clock, uram=uram)
         except ConfigError:
             return
 
@@ -166,7 +144,8 @@ def evaluate(graphs: Sequence[Graph], config: Config, batch: int, memory: DdrSpe
     programs = [compile_graph(graph, config, batch) for graph in graphs]
     moved = sum(layer["ddr_read_bytes"] + layer["ddr_write_bytes"] for program in programs for layer in program.layers)
     cycles = sum(program.predicted(memory).cycles for program in programs)
-    return Point(config, batch, dsp48e2(config), bram36(config), cycles, moved, sum(program.macs for program in programs))
+    taken = dsp48e2(config), bram36(config), uram288(config), luts(config)
+    return Point(config, batch, *taken, cycles, moved, sum(program.macs for program in programs))
 
 
 def pareto(points: Iterable[Point]) -> list[Point]:
@@ -184,21 +163,29 @@ def pareto(points: Iterable[Point]) -> list[Point]:
 def table(points: Sequence[Point]) -> str:
     """A line for each point."""
     rows: list[tuple[str, ...]] = [
-        ("pix", "ci", "co", "bank words", "ring words", "batch", "DSP48E2", "BRAM36", "clocks", "fps", "util.", "DDR bytes")
+        ("pix", "ci", "co", "bank words", "ring words", "batch", "DSP48E2", "BRAM36", "LUTs", "clocks", "fps", "util.", "DDR bytes")
     ]
     rows[0] = (*rows[0], "--config")
     for p in points:
         c = p.config
         sizes = (c.pix, c.ci, c.co, c.bank_words, c.ring_words, p.batch)
-        figures = (f"{p.dsp:,}", f"{p.bram36:g}", f"{p.cycles:,}", f"{p.fps:,.1f}", f"{p.utilization:.1%}", f"{p.bytes:,}")
+        figures = (
+            f"{p.dsp:,}",
+            f"{p.bram36:g}",
+            f"{p.luts:,}",
+            f"{p.cycles:,}",
+            f"{p.fps:,.1f}",
+            f"{p.utilization:.1%}",
+            f"{p.bytes:,}",
+        )
         rows.append((*map(str, sizes), *figures, option(c)))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [[text.rjust(width) for text, width in zip(row[:-1], widths, strict=False)] + [row[-1]] for row in rows]
     return "\n".join("  ".join(line) for line in lines)
 
 
-def picture(name: str, points: Sequence[Point], budget: tuple[int, int], file: Path | BinaryIO) -> None:
-    """Writes a PNG. budget: DSP48E2 and BRAM36."""
+def picture(name: str, points: Sequence[Point], budget: Budget, file: Path | BinaryIO) -> None:
+    """Writes a PNG."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -212,17 +199,17 @@ def picture(name: str, points: Sequence[Point], budget: tuple[int, int], file: P
     axes.plot([p.dsp for p in front], [p.fps for p in front], drawstyle="steps-post", color="gray", zorder=0, label="none quicker")
     named: list[Point] = []
     for p in front:
-        if any(abs(p.dsp - o.dsp) < NEAR * budget[0] and abs(p.fps - o.fps) < NEAR * front[-1].fps for o in named):
+        if any(abs(p.dsp - o.dsp) < NEAR * budget.dsp and abs(p.fps - o.fps) < NEAR * front[-1].fps for o in named):
             continue  # its name would lie on the other one's
         named.append(p)
         about = f"{p.config.pix}x{p.config.ci}x{p.config.co}" + (f" b{p.batch}" if p.batch > 1 else "")
         axes.annotate(about, (p.dsp, p.fps), xytext=(-4, 5), textcoords="offset points", fontsize=8, ha="right")
     axes.margins(x=0.12, y=0.1)
-    axes.set_xlabel(f"DSP48E2, of {budget[0]:,} (numbers: PIX x CI x CO)")
+    axes.set_xlabel(f"DSP48E2, of {budget.dsp:,} (numbers: PIX x CI x CO)")
     axes.set_ylabel("images a second at 300 MHz, predicted")
     linear(axes.xaxis)
     linear(axes.yaxis)
-    axes.set_title(f"{name}, at most {budget[0]:,} DSP48E2 and {budget[1]:,} BRAM36")
+    axes.set_title(f"{name}, at most {budget}")
     axes.legend(loc="lower right")
     figure.savefig(file, dpi=110, format="png")
 

@@ -5,6 +5,7 @@ from html import escape
 from typing import Any
 
 from cnna.compiler.explore.explore import Point, option, pareto
+from cnna.compiler.explore.sizes import Budget
 from cnna.compiler.report.charts import whole
 from cnna.compiler.report.html import script
 from cnna.compiler.report.page import CHARTS, Style, page
@@ -22,22 +23,28 @@ HEIGHT = 380  # of a plot, in pixels
 COLUMNS = (  # heading, the point's figure, format
     *(("pix", "pix", "d"), ("ci", "ci", "d"), ("co", "co", "d")),
     *(("bank words", "bank_words", ",d"), ("ring words", "ring_words", ",d")),
-    *(("batch", "batch", "d"), ("DSP48E2", "dsp48e2", ",d"), ("BRAM36", "bram36", "g"), ("clocks", "predicted_cycles", ",d")),
+    *(
+        ("batch", "batch", "d"),
+        ("DSP48E2", "dsp48e2", ",d"),
+        ("BRAM36", "bram36", "g"),
+        ("LUTs", "luts", ",d"),
+        ("clocks", "predicted_cycles", ",d"),
+    ),
     *(("fps", "predicted_fps_at_300mhz", ",.1f"), ("util.", "predicted_mac_utilization", ".1%")),
     ("DDR bytes", "predicted_ddr_bytes", ",d"),
 )
 
 
-def html(name: str, points: Sequence[Point], budget: tuple[int, int], library: str) -> str:
-    """The page. budget: DSP48E2 and BRAM36. library: as for `report.html.html`."""
+def html(name: str, points: Sequence[Point], budget: Budget, library: str) -> str:
+    """The page. library: as for `report.html.html`."""
     best = pareto(points)
     ordered = sorted(points, key=lambda point: (-point.fps, point.dsp, point.bram36))
     values = [_value(number, point, point in best) for number, point in enumerate(ordered, 1)]
     heads = "".join(f'<th class="sorts">{heading}</th>' for heading, _, _ in COLUMNS)
     rows = "\n".join(_row(value) for value in values)
     drawn = {
-        "dsp": _plot(values, "dsp48e2", f"DSP48E2, of {budget[0]:,}", "bram36"),
-        "bram": _plot(values, "bram36", f"BRAM36, of {budget[1]:,}", "dsp48e2"),
+        "dsp": _plot(values, "dsp48e2", f"DSP48E2, of {budget.dsp:,}", "bram36"),
+        "bram": _plot(values, "bram36", f"BRAM36, of {budget.bram36:,}", "dsp48e2"),
     }
     body = f"""<p>{len(points):,} configurations, predicted. Filled: none is as quick with fewer DSP48E2 and less
 BRAM36. Point at a dot for its configuration; a click marks it in both plots and in the table, and copies the text for
@@ -51,7 +58,7 @@ BRAM36. Point at a dot for its configuration; a click marks it in both plots and
 {rows}
 </tbody></table></div>
 {script(drawn, library)}"""
-    return page(f"{name}: at most {budget[0]:,} DSP48E2 and {budget[1]:,} BRAM36", _STYLE, body)
+    return page(f"{name}: at most {budget}", _STYLE, body)
 
 
 def _value(number: int, point: Point, best: bool) -> dict[str, Any]:

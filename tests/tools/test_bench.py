@@ -11,7 +11,7 @@ import bench_page
 import bench_rows
 import pytest
 
-from cnna.compiler.explore.explore import dsp48e2
+from cnna.compiler.explore.sizes import dsp48e2
 from cnna.compiler.zoo import catalogue
 from cnna.spec.config import preset
 

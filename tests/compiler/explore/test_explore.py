@@ -7,8 +7,9 @@ import pytest
 from cnna.cli.main import main
 from cnna.cli.options import configuration
 from cnna.compiler.compile import compile_graph
-from cnna.compiler.explore.explore import bram36, configurations, dsp48e2, evaluate, explore, option, pareto, picture, steps, table
+from cnna.compiler.explore.explore import configurations, evaluate, explore, option, pareto, picture, steps, table
 from cnna.compiler.explore.page import html
+from cnna.compiler.explore.sizes import Budget, bram36, dsp48e2
 from cnna.compiler.report.report import figures
 from cnna.hw.verilog import writer
 from cnna.hw.verilog.dedup import count_instances
@@ -21,6 +22,7 @@ from cnna.spec.errors import ModelError, UserError
 from ... import networks
 from ...agreement import artifact_of
 
+SMALL, ZU9 = Budget(250, 100), Budget(2520, 912)
 ODD = Config("odd", pix=4, ci=4, co=12, ports=1, regions=1, bank_words=128, ring_words=64, vector_ring_words=256)
 
 
@@ -52,14 +54,14 @@ def graph():
 
 @pytest.fixture(scope="module")
 def points(graph):
-    found, refused = explore([graph], configurations(250, 100)[::3], None, lambda done, total, what: None)
+    found, refused = explore([graph], configurations(SMALL)[::3], None, lambda done, total, what: None)
     assert not refused
     return found
 
 
 def test_all_fit(points):
     """A configuration would exceed the chip."""
-    for config in configurations(2520, 912):
+    for config in configurations(ZU9):
         assert dsp48e2(config) <= 2520
         assert bram36(config) <= 912
     assert {point.batch for point in points} == {1, 2, 4}
@@ -91,21 +93,21 @@ def test_equal_points_are_shown_once(points):
 
 
 def test_picture_is_a_png(points, tmp_path):
-    picture("net", points, (250, 100), tmp_path / "p.png")
+    picture("net", points, SMALL, tmp_path / "p.png")
     assert (tmp_path / "p.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
 def test_a_batch_that_cannot_be_is_refused(graph):
     """There must be one line, and not one for each configuration, nor an empty table."""
     with pytest.raises(ModelError, match="batch"):
-        explore([graph], configurations(250, 100)[:2], 10**9, lambda done, total, what: None)
-    assert evaluate([graph], configurations(250, 100)[0], 3).batch == 3
+        explore([graph], configurations(SMALL)[:2], 10**9, lambda done, total, what: None)
+    assert evaluate([graph], configurations(SMALL)[0], 3).batch == 3
 
 
 @pytest.mark.parametrize("budget", [(10, 912), (2520, 1), (-1, -1)])
 def test_a_budget_for_nothing_is_refused(budget):
     with pytest.raises(UserError, match="no configuration fits"):
-        configurations(*budget)
+        configurations(Budget(*budget))
 
 
 @pytest.mark.parametrize("options", [["--dsp", "3"], ["--batch", "0"], []])
@@ -118,7 +120,7 @@ def test_bad_input_is_one_line(tmp_path, capsys, options):
 
 def test_config_options_name_the_configurations_exactly():
     """A user would build another accelerator than the one whose speed stands in the row."""
-    for config in configurations(2520, 912):
+    for config in configurations(ZU9):
         named = configuration(option(config))
         assert replace(named, name=config.name) == config
     assert option(preset("zcu102")) == "zcu102"
@@ -126,7 +128,7 @@ def test_config_options_name_the_configurations_exactly():
 
 def test_the_page_has_each_point_with_its_configuration(points):
     """A point would be missing, or a click copy the configuration of another one."""
-    text = html("net", points, (250, 100), "")
+    text = html("net", points, SMALL, "")
     assert text.count("<tr data-layer=") == len(points)
     for point in points:
         copied = f'data-copy="{option(point.config)}"'
