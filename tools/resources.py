@@ -2,11 +2,14 @@
 
     .venv/bin/python tools/resources.py [--config C] [--minutes M]
 
+Of a configuration for another board it writes only the totals, to docs/resources.json; tools/board_rows.py makes a page of these.
+
 Synthesised modules are kept in the user's cache folder. With --minutes 0 the page is written from these alone.
 """
 
 import argparse
 import datetime
+import json
 import math
 import sys
 from collections import Counter
@@ -20,11 +23,18 @@ from synthesis import COMMAND, Part, split, synthesise_all
 
 from cnna.hw.verilog import writer
 from cnna.sim.rtl.cache import default_cache, private
+from cnna.spec.boards import ZCU102, board_of
 from cnna.spec.config import preset
 from cnna.spec.errors import UserError
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-DEVICE = {"LUTs": 274_080, "flip-flops": 548_160, "BRAM36": 912, "DSP48E2": 2_520}  # of a ZU9
+KEPT = "resources.json"
+DEVICE = {  # of a ZU9
+    "LUTs": ZCU102.chip.luts,
+    "flip-flops": ZCU102.chip.flipflops,
+    "BRAM36": ZCU102.chip.bram36,
+    "DSP48E2": ZCU102.chip.dsps,
+}
 SHARES = {"LUTs": 0.6, "flip-flops": 0.4, "BRAM36": 1.0, "DSP48E2": 1.0}  # the fraction of each that the accelerator may take
 DEPTH, LOADS = 5, 512  # LUTs between two registers; pins on a net
 NAMED = 64  # so many of the paths and nets that are too long or too wide are named
@@ -34,6 +44,8 @@ How much of a ZCU102's ZU9 the configuration `{config}` takes. Yosys synthesised
 command wrote the page on {date}:
 
     make resources
+
+[boards.md](boards.md) has the totals of presets for other boards.
 
 The longest paths are joined across the borders of modules. They count the LUTs between two registers; a carry chain, a MUXF, a
 LUT RAM and a shift register count as one each. Two things would be listed as shortfalls: a net other than clock and reset with more
@@ -154,6 +166,16 @@ def taken(design: Design) -> list[float]:
     return [sum(column) for column in zip(*each, strict=True)]
 
 
+def keep(design: Design, config: str, docs: Path) -> dict[str, float]:
+    """Writes the totals of a configuration into KEPT, beside those of others, and returns them."""
+    file = docs / KEPT
+    known = json.loads(file.read_text()) if file.exists() else {}
+    urams = sum(count * design.netlists[name].urams for name, count in design.instances.items())
+    known[config] = known.get(config, {}) | {**dict(zip(DEVICE, taken(design), strict=True)), "URAM288": urams}
+    file.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n")
+    return dict(known[config])
+
+
 def _shortfalls(design: Design) -> list[str]:
     """The paths and nets that are too long or too wide, one line each, the worst of each kind first."""
     lines = [
@@ -238,9 +260,14 @@ def main() -> None:
     except (RuntimeError, UserError) as error:
         sys.exit(f"resources: {error}")
     design = gather(parts, netlists, writer.TOP)
-    (args.docs / "resources.md").write_text(page(design, args.config))
-    for line in _totals(design):
-        print(line)
+    if board_of(preset(args.config)) is ZCU102:
+        (args.docs / "resources.md").write_text(page(design, args.config))
+        for line in _totals(design):
+            print(line)
+    if design.missing:
+        print(f"incomplete: {len(design.missing)} modules are not synthesised yet")
+    else:
+        print(keep(design, args.config, args.docs))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,118 @@
+"""Writes docs/boards.md: what the preset of each board takes of its chip, and how quick it is predicted to be.
+
+    .venv/bin/python tools/board_rows.py [--predict]
+
+Resources are those that tools/resources.py has counted and kept in docs/resources.json. With --predict the networks are compiled
+for the presets (minutes), and the clocks that `cnna report` predicts are kept there too; without it the kept ones are used.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from bench import cnna
+from bench_networks import network
+from resources import DOCS, KEPT
+
+from cnna.spec.boards import BOARDS, DSP_SHARE, LUT_SHARE, Board
+from cnna.spec.config import Config, preset
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = "boards.md"
+NETWORKS = {"resnet50": "ResNet-50", "mobilenet_v2": "MobileNetV2", "squeezenet": "SqueezeNet"}
+CYCLES = "predicted_cycles"  # entry of a preset in KEPT: by network, for one image
+HEAD = """# Boards
+
+Each of these boards has a preset of its name, which `--config` takes. The resources are those that Yosys counts before placing
+([resources.md](resources.md) says how). Frames a second are predicted, for one image at a time. The commands:
+
+    make resources CONFIG=kv260        # and the others: half an hour each
+    .venv/bin/python tools/board_rows.py --predict
+
+**No preset has ever been built in Vivado**, and no board has run one. The clocks are targets. The simulated RTL of each computes a
+ResNet-8 as the reference does, to the bit (`make test-all`).
+"""
+RULE = f"""A preset for a board may take {DSP_SHARE:.0%} of its DSP48E2 and {LUT_SHARE:.0%} of its LUTs; `zcu102` is older.
+Of the arrays within these bounds and the chip's block RAM that we tried, it is the one whose predictions for ResNet-50 and
+MobileNetV2 have the largest product. Feature memory lies in UltraRAM where the chip has any (`uram=1`). That excludes `depth` 2,
+whose array reads words that are twice as wide as those that the other port writes.
+
+On the KV260, LUTs and block RAM leave less room than DSPs: a 4 x 16 x 32 array would take 97 % of the DSPs, and a 4 x 16 x 16
+array, by the fit of [explore](explore.md), 74 % of the LUTs. With four ports, not two, `kv260` would take 83,719 LUTs (71.5 %) and
+be quicker by 2 to 3 %. Its LUTs include 4,192 for multiplexers that Yosys puts behind pairs of UltraRAM, where the chip has
+cascades. Yosys also makes two DSP48E2 of products of addresses.
+"""
+HEADS = ("preset", "board", "part", "`pix` x `ci` x `co`", "feature memory", "bytes of DDR a clock", "clock, target")
+
+
+def page(kept: Mapping[str, Mapping[str, Any]]) -> str:
+    """The whole page."""
+    return "\n".join([HEAD, *_sizes(), "", *_resources(kept), "", *_speeds(kept), "", RULE])
+
+
+def _sizes() -> Iterator[str]:
+    yield f"| {' | '.join(HEADS)} |\n|{'---|' * len(HEADS)}"
+    for board, config in _presets():
+        memory = f"{config.feature_words * config.ci >> 10:,} KiB of {'UltraRAM' if config.uram else 'block RAM'}"
+        array, ddr = f"{config.pix} x {config.ci} x {config.co}", board.ddr.bytes_per_cycle
+        yield f"| `{board.key}` | {board.name} | {board.part} | {array} | {memory} | {ddr} | {config.clock_mhz} MHz |"
+
+
+def _resources(kept: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    yield "| preset | LUTs | flip-flops | DSP48E2 | BRAM36 | URAM288 |\n|---|---|---|---|---|---|"
+    for board, _ in _presets():
+        chip, used = board.chip, kept[board.key]
+        limits = {
+            "LUTs": chip.luts,
+            "flip-flops": chip.flipflops,
+            "DSP48E2": chip.dsps,
+            "BRAM36": chip.bram36,
+            "URAM288": chip.uram288,
+        }
+        cells = [f"{used[name]:,g} of {most:,} ({used[name] / most:.1%})" if most else "-" for name, most in limits.items()]
+        yield f"| `{board.key}` | {' | '.join(cells)} |"
+
+
+def _speeds(kept: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    yield f"| preset | {' | '.join(f'{name}, frames a second' for name in NETWORKS.values())} |\n|---|{'---|' * len(NETWORKS)}"
+    for board, config in _presets():
+        cycles = kept[board.key][CYCLES]
+        yield f"| `{board.key}` | {' | '.join(f'{config.clock_mhz * 1e6 / cycles[name]:,.1f}' for name in NETWORKS)} |"
+
+
+def _presets() -> Iterator[tuple[Board, Config]]:
+    return ((board, preset(key)) for key, board in BOARDS.items())
+
+
+def predicted(board: Board, name: str) -> int:
+    """Clocks of one image of a network, as `cnna report` predicts them for the board's DDR."""
+    with TemporaryDirectory() as folder:
+        artifact, figures = Path(folder, "m.cnna"), Path(folder, "p.json")
+        model = network(name, ROOT / "build" / "networks", cnna) / "q.onnx"
+        cnna("compile", model, "--config", board.key, "-o", artifact)
+        cnna("report", artifact, "--json", figures, "--ddr-bytes-per-cycle", board.ddr.bytes_per_cycle)
+        return int(json.loads(figures.read_text())["predicted"]["cycles"])
+
+
+def main() -> int:
+    """Writes the page, and with --predict the kept clocks."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--predict", action="store_true")
+    parser.add_argument("--docs", type=Path, default=DOCS, metavar="DIR", help="where the files are")
+    args = parser.parse_args()
+    kept = json.loads((args.docs / KEPT).read_text())
+    if args.predict:
+        for key, board in BOARDS.items():
+            kept[key][CYCLES] = {name: predicted(board, name) for name in NETWORKS}
+            print(f"{key}: {kept[key][CYCLES]}", flush=True)
+        (args.docs / KEPT).write_text(json.dumps(kept, indent=1) + "\n")
+    (args.docs / PAGE).write_text(page(kept))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
