@@ -9,10 +9,7 @@ from dataclasses import dataclass
 from cnna.spec.config import Config
 from cnna.spec.ddr import PLANNED, DdrSpeed
 
-DSP_SHARE, LUT_SHARE = (
-    0.95,
-    0.70,
-)  # of a chip that a preset may take; the rest is for placing and routing
+DSP_SHARE, LUT_SHARE = 0.95, 0.70  # of a chip that a preset may take; the rest is for placing and routing
 LOW = ("LOW", 0x0, 0x8000_0000)  # PS DDR (name, base, size), below and above 4 GiB
 HIGH = ("HIGH", 0x8_0000_0000, 0x8000_0000)
 
