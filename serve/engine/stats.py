@@ -1,6 +1,6 @@
 """What has been counted of a version since it was loaded. The fronts show it as /stats and /metrics."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 
@@ -21,12 +21,12 @@ class Stats:
     clocks: int = 0  # predicted
     last: float = 0.0  # when a request was answered last, in seconds since 1970
     batch_sizes: Counter[int] = field(default_factory=Counter)
-    batch_size_seconds: Counter[int] = field(default_factory=Counter)
+    batch_size_seconds: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))  # the same, their seconds
 
     def ran(self, samples: int, seconds: float, clocks: int) -> None:
         """Counts a batch."""
         self.batches += 1
         self.batch_sizes[samples] += 1
-        self.batch_size_seconds[samples] += seconds  # type: ignore[assignment] # a Counter of floats counts too
+        self.batch_size_seconds[samples] += seconds
         self.batch_seconds += seconds
         self.clocks += clocks

@@ -6,11 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cnna.cli.arrays import Arrays
 from cnna.cli.main import main
 from cnna.cli.serving import publish as command
 from cnna.compiler.quantise.quantise import quantise
 from cnna.compiler.zoo.digits import data
 from cnna.serve.models.repository import open_repository
+from cnna.serve.models.signature import Signature
 from cnna.spec.artifact import Artifact
 
 
@@ -50,8 +52,8 @@ def test_nothing_is_left_of_a_failure(
     line = ["publish", str(quantised), "--repo", str(tmp_path / "r"), "--model", "digits", "--config", "tiny", "--batches", "1"]
     whole = command.answers_of
 
-    def wrong(artifact: Artifact, device: str, *rest: object) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.float32]]]:
-        found = whole(artifact, device, *rest)  # type: ignore[arg-type]
+    def wrong(artifact: Artifact, device: str, signature: Signature, inputs: Arrays) -> Arrays:
+        found = whole(artifact, device, signature, inputs)
         return {name: y + (device == "emulator") for name, y in found.items()}
 
     monkeypatch.setattr(command, "answers_of", wrong)

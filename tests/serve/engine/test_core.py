@@ -274,7 +274,7 @@ def test_faults_on_several_boards_take_a_version_back(tmp_path: Path, within: Wi
     within(run())
 
 
-def test_an_error_of_the_accelerator_is_its_boards(tmp_path: Path, within: Within) -> None:
+def test_an_error_of_the_accelerator_is_its_boards(tmp_path: Path, within: Within, monkeypatch: pytest.MonkeyPatch) -> None:
     """A board that has stopped with an error must be reset before it gets more."""
 
     async def run() -> None:
@@ -282,7 +282,7 @@ def test_an_error_of_the_accelerator_is_its_boards(tmp_path: Path, within: Withi
         request = ask(core, 4)
         died: list[str] = []
         board = a if a.running else b
-        board.fail = lambda cause: died.append(cause)  # type: ignore[method-assign]
+        monkeypatch.setattr(board, "fail", died.append)
         await board.answer(RunError("the accelerator stopped: AXI_READ"))
         assert died == ["the accelerator stopped: AXI_READ"]
         other = b if board is a else a
