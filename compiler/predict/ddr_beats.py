@@ -16,7 +16,9 @@ from cnna.spec.decks import located, sets_on
 from cnna.spec.machine import BURST_BEATS, LOAD_ROOM_BEATS, STORE_ROOM_BEATS
 
 Banks = list[tuple[int, int]]
-State = tuple[tuple[int, float, tuple[int, ...], tuple[int, ...]], ...]
+Past = tuple[tuple[int, ...], ...]
+State = tuple[tuple[int, float, tuple[int, ...], tuple[int, ...], Past], ...]
+PAST_CLOCKS = 16  # between two notes of how far a load was
 
 
 class Transfer(Requester):
@@ -38,29 +40,50 @@ class Transfer(Requester):
         runs = fields["runs"] * fields["blocks"]
         self._share = [-(-(runs - port) // config.ports) * self._run_beats for port in range(min(config.ports, runs))]
         self.size = sum(self._share)
-        self.moved = [0 for _ in self._share]  # beats to or from feature memory, by port
-        self.waiting = [min(beats, self._room) if self._store else 0 for beats in self._share]
+        # beats to or from feature memory, by port; a store begins with a burst that each port has read
+        self.moved = [min(beats, BURST_BEATS) if self._store else 0 for beats in self._share]
+        self.waiting = [self._room - moved if self._store else 0 for moved in self.moved]
+        self.done += sum(self.moved)
         self._needs: list[tuple[int, int] | None] = [None for _ in self._share]  # `_banks` of each port's next beat, if known
         self._runs_at: list[tuple[int, int, Banks, Banks]] = [(-1, 0, [], []) for _ in self._share]  # `_run_at` of each port
         self.following: Transfer | None = None
         self.asked = 0  # ports that have requested their first burst; one port begins in each clock
+        self._past: Past = ()  # `moved` of the last clocks, every PAST_CLOCKS of them, the oldest first
+        self._answered = [0 for _ in self._share]  # `moved` when those beats were requested that can come now
+
+    def note(self, latency: int) -> None:
+        """Notes how far a load is. The room that it makes now is filled `latency` clocks later. To be called every PAST_CLOCKS."""
+        notes = latency // PAST_CLOCKS + 1
+        self._past = (*self._past, tuple(self.moved))[-notes:]
+        if len(self._past) == notes:
+            self._answered = [*self._past[0]]
 
     def go_to(self, beats: float) -> None:
         """Moves all ports to the state in which DDR has moved `beats` beats in all. The differences between the ports stay."""
         read_ahead = sum(self._room - waiting for waiting in self.waiting) if self._store else 0
         each = round((beats + read_ahead - self.done) / len(self._share))
         self.moved = [min(max(moved + each, 0), share) for moved, share in zip(self.moved, self._share, strict=True)]
+        self._past = tuple(tuple(moved + each for moved in past) for past in self._past)
+        self._answered = [moved + each for moved in self._answered]
         self._needs = [None for _ in self._share]
         self.done, self.over = float(sum(self.moved)), self.moved == self._share
 
+    @property
+    def fifo(self) -> int:
+        """The beats in the FIFOs of all ports, those of following loads included."""
+        waiting = sum(self.waiting)
+        if self._store:
+            return self._room * len(self.waiting) - waiting
+        return waiting + (self.following.fifo if self.following else 0)
+
     def state(self) -> State:
         """The present position, for `restore`, with that of the following load."""
-        own = (self.asks, self.done, tuple(self.moved), tuple(self.waiting))
+        own = (self.asks, self.done, tuple(self.moved), tuple(self.waiting), self._past)
         return (own, *self.following.state()) if self.following else (own,)
 
     def restore(self, state: State) -> None:
         """Returns to an earlier position."""
-        (self.asks, self.done, moved, waiting), *others = state
+        (self.asks, self.done, moved, waiting, self._past), *others = state
         self.moved, self.waiting = list(moved), list(waiting)
         self._needs = [None for _ in self._share]
         if self.following and others:
@@ -97,13 +120,20 @@ class Transfer(Requester):
         if port >= len(self._share):
             return False
         waiting = self.waiting[port]
-        if waiting < self._room - others and waiting + self.moved[port] < self._share[port]:
+        if self._store:
+            there, moved = self._room - waiting, self.moved[port]
+            if not there or ((moved - there) % BURST_BEATS == 0 and there < BURST_BEATS and moved < self._share[port]):
+                return False
+            self.waiting[port] += 1
+            return True
+        late = max(self.moved[port] - self._answered[port], 0)
+        if waiting < self._room - others - late and waiting + self.moved[port] < self._share[port]:
             self.waiting[port] += 1
             return True
         if self.following is None:
             return False
         self.following.asked = len(self._share)
-        return self.following.bring(port, waiting)
+        return self.following.bring(port, waiting + late)
 
     def brought(self, port: int) -> float:
         """Beats that DDR has brought to a port."""
@@ -165,7 +195,8 @@ class BeatModel:
     `others` that follow these).
     """
 
-    def __init__(self, beats: float, ports: int) -> None:
+    def __init__(self, beats: float, ports: int, latency: int) -> None:
+        self._latency, self._clocks = latency, 0
         self.load: Transfer | None = None
         self.store: Transfer | None = None
         self.others = [0 for _ in range(ports)]
@@ -186,6 +217,9 @@ class BeatModel:
             self._first += 1
         if load:
             load.asked += 1
+            self._clocks += 1
+            if self._clocks % PAST_CLOCKS == 0:
+                load.note(self._latency)
         if left >= 1 and (load or store or any(others)):
             for port in self._orders[self._first % len(others)]:
                 if others[port]:

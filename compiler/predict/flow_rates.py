@@ -18,15 +18,23 @@ from cnna.compiler.cost.engine_steps import Fields, taps_of
 from cnna.compiler.lower.kernels import Range
 from cnna.compiler.predict.ddr_beats import BeatModel, State, Transfer
 from cnna.compiler.predict.read_ahead import QuickReads, SlowWrites, first_reads, group_parts
-from cnna.compiler.predict.shared_port import WRITTEN_CLOCKS, ArrayWrites, DueParts, Requester, VectorReads, simulate
+from cnna.compiler.predict.shared_port import (
+    WRITTEN_CLOCKS,
+    ArrayWrites,
+    Requester,
+    VectorReads,
+    VectorWrites,
+    WrittenPart,
+    simulate,
+)
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import DdrSpeed
 
 STRETCH_CLOCKS = 256  # length of a simulated stretch
 NOTED_CLOCKS = 16  # interval at which the positions of loads and stores are noted
 STEADY_CLOCKS = 512  # how long the rates of a stretch are reused while no load or store runs: rows visit the banks in turn
-ENOUGH = 0.95  # fraction of DDR's rate above which feature memory does not limit a load or store
-LEAST = 0.01  # least rate, so that an engine that was blocked for a whole stretch continues
+FAR = 0.05  # from DDR's rate: where a simulated stretch differs by less, DDR's rate holds
+LEAST = 1e-4  # least rate, so that an engine that was blocked for a whole stretch continues
 
 
 @dataclass
@@ -102,11 +110,14 @@ class FlowRates:
         self._config, self._memory, self._ports = config, memory, ports
         beats = max(memory.bytes_per_cycle // BEAT_BYTES, 2)
         self._writes = beats // 2 / beats  # fraction of a busy DDR for writes; each port's read is served before its write
-        self._ddr = BeatModel(memory.bytes_per_cycle / BEAT_BYTES, config.ports)
+        self._ddr = BeatModel(memory.bytes_per_cycle / BEAT_BYTES, config.ports, memory.latency_cycles)
         self._most: dict[str, float] = {}  # the rates that feature memory allows
+        self._beside: dict[str, float] = {}  # what flows get besides DDR, from FIFOs; negative: what goes into these
         self._requesters: tuple[object, ...] = ()  # the requesters in the last simulated stretch
         self._begin, self._clocks = 0.0, 0  # start and length of that stretch
         self._ahead: tuple[Walk, int, QuickReads, float] | None = None  # of a slow walk: its first group, and the stretch's begin
+        self._written: tuple[Walk | None, VectorWrites, float] | None = None  # what a walk writes; the begin of its stretch
+        self._simulated = 0  # clocks of the last stretch
         self.notes: list[list[tuple[Transfer, State]]] = []  # states of the transfers, every NOTED_CLOCKS of that stretch
         self.until = inf
 
@@ -114,12 +125,14 @@ class FlowRates:
         """Sets the rates of the engines now at work. Feature memory limits loads, stores and the vector engine."""
         requesters = work.requesters()
         if requesters and (requesters != self._requesters or now >= self.until):
-            self._most = {}
+            self._most, self._beside = {}, {}
             self._share_ddr(work.flows)
             self._most = self._memory_rates(work, now)
             work.changed = True
             slow = work.reading and work.reading.slow
             self.until = now + (STRETCH_CLOCKS if work.moving or slow else STEADY_CLOCKS)
+            if not work.reading and self._written and self._written[2] == now:
+                self.until = now + self._simulated  # then all that the vector engine had read is written
         self._requesters = requesters
         if not requesters:
             self.until, work.fetched = inf, 0
@@ -144,13 +157,14 @@ class FlowRates:
         left, ports = min(left, wanted), sum(self._ports[name] for name in most)
         for name in sorted(most, key=lambda name: (most[name] / self._ports[name], name)):
             own = self._ports[name]
-            flows[name].speed = min(most[name], left * own / ports)
-            left, ports = left - flows[name].speed, ports - own
+            share = min(most[name], left * own / ports)
+            flows[name].speed = max(share + self._beside.get(name, 0.0), LEAST)
+            left, ports = left - share, ports - own
 
     def _memory_rates(self, work: ActiveEngines, now: float) -> dict[str, float]:
         """Simulates a stretch; returns the rates that feature memory allows.
 
-        Those of loads and stores are in bytes a clock, and are left out if DDR is slower.
+        Those of loads and stores are what they take of DDR, in bytes a clock, and are left out where feature memory changes little.
         """
         clocks = _stretch_clocks(work, now)
         requesters = self._requesters_now(work, now, clocks)
@@ -163,23 +177,39 @@ class FlowRates:
         self._ddr.behind = [deque(((load - before) / len(others), beats) for load, beats in behind) for behind in work.behind]
         others[0] += work.fetched  # the sequencer reads at port 0
         work.asked = [0 for _ in others]
-        speeds = dict(zip(requesters, self._simulate(list(requesters.values()), clocks, work), strict=True))
+        held = {engine: (transfer.done, transfer.fifo) for engine, transfer in work.moving.items()}
+        speeds = dict(zip(requesters, self._simulate(requesters, clocks, work), strict=True))
         work.fetched = min(work.fetched, max(others[0] - others[-1], 0))
         found = {"vector": max(speeds["vector"], LEAST)} if "vector" in speeds else {}
         for engine, transfer in work.moving.items():
-            speed, known = max(speeds[engine], LEAST) * BEAT_BYTES, not transfer.over
-            if engine == "load":  # the load is complete then; of a store, DDR still has to get the last beats
-                known |= speeds[engine] > LEAST
-            if known and speed < ENOUGH * work.flows[engine].speed:
-                found[engine] = speed
+            done, fifo = held[engine]
+            filled = transfer.fifo - fifo
+            if engine == "load":
+                ddr = (transfer.done - done + filled) * BEAT_BYTES / self._simulated
+                speed = speeds[engine] * BEAT_BYTES
+                ended = transfer.over and not speed
+                if not ended and abs(speed / work.flows[engine].speed - 1) > FAR:
+                    found[engine], self._beside[engine] = ddr, speed - ddr
+            elif not transfer.over:  # otherwise DDR alone has to get the last beats
+                ddr = (transfer.done - done - filled) * BEAT_BYTES / self._simulated
+                if ddr < (1 - FAR) * work.flows[engine].speed:
+                    found[engine] = max(ddr, LEAST)
         return found
 
-    def _simulate(self, requesters: list[Requester], clocks: int, work: ActiveEngines) -> list[float]:
-        """Simulates requesters and DDR together; returns each requester's rate. Without a load or store the two are independent."""
+    def _simulate(self, requesters: dict[str, Requester], clocks: int, work: ActiveEngines) -> list[float]:
+        """Simulates requesters and DDR together; returns each requester's rate. Without a load or store the two are independent.
+
+        The stretch ends early with the vector engine's block, or with the writes that were left of it.
+        """
+        each, slow = None, work.reading and work.reading.slow
         if work.moving:
-            return simulate(requesters, clocks, partial(self._clock, list(work.moving.values())))
-        self._ddr.alone(clocks)
-        return simulate(requesters, clocks)
+            each = partial(self._clock, list(work.moving.values()))
+        last = None if slow else requesters.get("vector" if work.reading else "written")
+        speeds = simulate([*requesters.values()], clocks, each, last)
+        self._simulated = int(min(clocks, last.ended + 1)) if last else clocks
+        if not work.moving:
+            self._ddr.alone(self._simulated)
+        return speeds
 
     def _clock(self, moving: list[Transfer]) -> None:
         """One clock of DDR. Notes the positions of loads and stores every NOTED_CLOCKS."""
@@ -209,10 +239,26 @@ class FlowRates:
         elif walk:
             self._ahead = None
             first = min(walk.group_at(walk.ends[-1] - work.flows["vector"].left), len(walk.ends) - 1)
-            requesters["written"] = written = DueParts()
+            requesters["written"] = written = VectorWrites(self._behind(walk, first, now))
+            self._written = walk, written, now
             pace = max(float(walk.groups.mean()), 2.0)
             requesters["vector"] = VectorReads(walk.fields, config, walk.blocks[0], first, clocks, pace, written)
+        elif behind := self._behind(None, 0, now):
+            requesters["written"] = written = VectorWrites(behind)
+            self._written = None, written, now
         return requesters | {engine: work.moving[engine] for engine in ("load", "store") if engine in work.moving}
+
+    def _behind(self, walk: Walk | None, first: int, now: float) -> list[WrittenPart] | None:
+        """The vector engine's writes that are left of groups before `first` of a walk, by clocks from `now`.
+
+        None: not known, since the stretch was shorter than it held. walk: None if the engine stands still.
+        """
+        if self._written is None:
+            return None
+        last, written, begin = self._written
+        if last is walk and now - begin > self._simulated + 1:
+            return None
+        return written.left(now - begin, first if last is walk else inf, self._simulated)
 
     def _slow(self, walk: Walk, left: float, now: float) -> dict[str, Requester]:
         """The requesters of a slow walk. It goes on from what has been read by `now`."""
@@ -239,5 +285,5 @@ def _stretch_clocks(work: ActiveEngines, now: float) -> int:
         left = min(left, work.writing.ends[-1] - (now - work.writing.begin))
     if work.reading:
         own = work.flows["vector"].left
-        left = min(left, 2 * own + WRITTEN_CLOCKS if work.reading.slow else own)
+        left = min(left, 2 * own + WRITTEN_CLOCKS)
     return max(int(left), NOTED_CLOCKS)

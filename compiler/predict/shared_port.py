@@ -6,8 +6,10 @@ and stores.
 """
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from math import inf
 
@@ -21,6 +23,8 @@ from cnna.spec.config import Config
 
 WORD_BITS = 64  # width of numpy's shifts
 READ_AHEAD = 8  # clocks by which the vector engine's reads are ahead of their use, where these take longer
+BEFORE = -1  # the group of writes from before the first group of a walk
+ROOM_PARTS = 64  # parts that the vector engine has read and not yet written when it stops reading
 WRITTEN_CLOCKS = 24  # from a group's last read by the vector engine to its first write
 
 
@@ -60,7 +64,7 @@ class Requester(ABC):
     """One requester of the port.
 
     asks: the banks that its present part still needs. wake: the clock before which it has no part to offer. done: the amount that
-    has passed. over: whether nothing is left.
+    has passed. over: whether nothing is left. ended: the clocks of the last `simulate` until it was over; inf: it was not.
     """
 
     def __init__(self) -> None:
@@ -68,6 +72,7 @@ class Requester(ABC):
         self.wake = 0.0
         self.done = 0.0
         self.over = False
+        self.ended = inf
 
     @abstractmethod
     def offer(self, clock: int) -> int:
@@ -79,28 +84,33 @@ class Requester(ABC):
         return self.done
 
 
-def simulate(requesters: Sequence[Requester], clocks: int, each: Callable[[], None] | None = None) -> list[float]:
+def simulate(
+    requesters: Sequence[Requester], clocks: int, each: Callable[[], None] | None = None, last: Requester | None = None
+) -> list[float]:
     """Simulates `clocks` clocks. Returns the rate of each requester until it was over. The first one has the highest priority.
 
-    each: called in every clock before the requesters ask.
+    each: called in every clock before the requesters ask. last: if this one is over, the simulation ends with that clock.
     """
-    before, worked = [requester.progress for requester in requesters], [0 for _ in requesters]
-    numbered = list(enumerate(requesters))
-    for clock in range(clocks):
+    before = [requester.progress for requester in requesters]
+    for requester in requesters:
+        requester.ended = inf
+    done = 0
+    while done < clocks and not (last and last.ended < inf):
         above = 0
         if each:
             each()
-        for number, requester in numbered:
+        for requester in requesters:
             asks = requester.asks
-            if not asks and clock >= requester.wake:
-                asks = requester.offer(clock)
+            if not asks and done >= requester.wake:
+                asks = requester.offer(done)
             if asks:
                 requester.asks = asks & above
                 above |= asks
-            if not requester.over:
-                worked[number] += 1
-    passed = [requester.progress - done for requester, done in zip(requesters, before, strict=True)]
-    return [amount / max(clocks, 1) for amount, clocks in zip(passed, worked, strict=True)]
+            if requester.over and requester.ended == inf:
+                requester.ended = done
+        done += 1
+    passed = [requester.progress - amount for requester, amount in zip(requesters, before, strict=True)]
+    return [amount / max(min(requester.ended, done), 1) for requester, amount in zip(requesters, passed, strict=True)]
 
 
 class DueParts(Requester):
@@ -144,28 +154,85 @@ class ArrayWrites(DueParts):
         self.extend([(due, part) for due, parts in made for part in parts])
 
 
+@dataclass(frozen=True)
+class WrittenPart:
+    """A part that the vector engine writes, of a group of its walk. due: the first clock at which it can be written."""
+
+    group: int
+    due: float
+    banks: int
+
+
+class VectorWrites(DueParts):
+    """The vector engine's writes. It keeps what it was given, so that the next stretch can go on with those that fell behind.
+
+    behind: the writes that are left from before; their clocks may lie in the past. None: not known.
+    """
+
+    def __init__(self, behind: Sequence[WrittenPart] | None = None) -> None:
+        super().__init__()
+        self.behind = behind
+        self._parts: list[WrittenPart] = []
+        self._offered: list[int] = []  # by part, the clock
+        self.add(behind or ())
+
+    @property
+    def waiting(self) -> int:
+        """Parts that have been added and not been offered."""
+        return len(self._due)
+
+    def add(self, parts: Sequence[WrittenPart]) -> None:
+        """Adds parts, in the order of the clocks at which they are due."""
+        self._parts.extend(parts)
+        self.extend([(part.due, part.banks) for part in parts])
+
+    def offer(self, clock: int) -> int:
+        """The next part. It is due, because `wake` is its clock."""
+        self._offered.append(clock)
+        part = super().offer(clock)
+        self.over = not self._due
+        return part
+
+    def left(self, clock: float, groups: float, simulated: int) -> list[WrittenPart]:
+        """The parts of groups before that number which have not been offered by `clock`. That becomes their clock 0.
+
+        simulated: the clocks of the stretch. Behind them, nothing is known to hold parts up: one is offered in each clock.
+        """
+        found, free = [], float(simulated)
+        for part in self._parts[bisect_right(self._offered, clock) :]:
+            offered = max(part.due, free)
+            free = offered + 1
+            if part.group < groups and offered >= clock:
+                found.append(replace(part, group=BEFORE, due=part.due - clock))
+        return found
+
+
 class VectorReads(Requester):
     """The vector engine's reads of a block, from group `first` on: a part a clock. done: parts offered, the present one included.
 
-    A group takes no fewer clocks than it has parts to write, of which each half has one or more.
+    A group takes no fewer clocks than it has parts to write, of which each half has one or more. Reads wait while ROOM_PARTS
+    writes wait.
 
-    Only parts that it can read within `clocks` are made. written: gets the writes of these groups and of earlier groups that are
-    still to come, `pace` clocks apart.
+    Only parts that it can read within `clocks` are made. written: gets the writes of these groups. If it does not know those of
+    earlier groups that are still to come, it gets them too, `pace` clocks apart.
     """
 
-    def __init__(self, fields: Fields, config: Config, block: int, first: int, clocks: int, pace: float, written: DueParts) -> None:
+    def __init__(
+        self, fields: Fields, config: Config, block: int, first: int, clocks: int, pace: float, written: VectorWrites
+    ) -> None:
         super().__init__()
+        self._first, self._written = first, written
         taps = taps_of(fields)
-        early = min(first, int(WRITTEN_CLOCKS / pace))
+        early = min(first, int(WRITTEN_CLOCKS / pace)) if written.behind is None else 0
         last = first + 1 + clocks // max(taps, 2)
         reads = parts_of(source_words(fields, config, block, (first, last)), config)
         writes = parts_of(plane_words("dst", fields, config, (block, block + 1), (first - early, last)), config)
         for number in range(early):
             due = WRITTEN_CLOCKS - int((early - number) * pace)
-            written.extend([(due, part) for half in writes[2 * number : 2 * number + 2] for part in half])
+            written.add([WrittenPart(BEFORE, due, part) for half in writes[2 * number : 2 * number + 2] for part in half])
         self._clock = 0
         groups = [[*chain(*reads[low : low + taps])] for low in range(0, len(reads), taps)]
-        self._parts = self._made(groups, writes[2 * early :], written)
+        self._parts = self._made(groups, writes[2 * early :])
 
     @property
     def progress(self) -> float:
@@ -173,11 +240,11 @@ class VectorReads(Requester):
         return self.done - (1 if self.asks else 0)
 
     def offer(self, clock: int) -> int:
-        """The next part; 0 after the last group."""
+        """The next part; 0 after the last group, and while there is no room."""
         self._clock = clock
-        return next(self._parts, 0)
+        return 0 if self._written.waiting > ROOM_PARTS else next(self._parts, 0)
 
-    def _made(self, groups: list[list[int]], writes: list[list[int]], written: DueParts) -> Iterator[int]:
+    def _made(self, groups: list[list[int]], writes: list[list[int]]) -> Iterator[int]:
         late = 0  # clocks that reads had to wait
         for number, parts in enumerate(groups):
             own = [part for half in writes[2 * number : 2 * number + 2] for part in half]
@@ -193,5 +260,6 @@ class VectorReads(Requester):
             for _ in range(free - caught_up):
                 self.done += 1
                 yield 0
-            written.extend([(self._clock + WRITTEN_CLOCKS, part) for part in own])
+            due = self._clock + WRITTEN_CLOCKS
+            self._written.add([WrittenPart(self._first + number, due, part) for part in own])
         self.over = True

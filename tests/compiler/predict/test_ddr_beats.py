@@ -8,10 +8,11 @@ import pytest
 from cnna.compiler.predict.ddr_beats import BeatModel, Transfer
 from cnna.compiler.predict.shared_port import simulate
 from cnna.spec.config import Config, preset
-from cnna.spec.machine import STORE_ROOM_BEATS
+from cnna.spec.machine import BURST_BEATS, LOAD_ROOM_BEATS, STORE_ROOM_BEATS
 
 ZCU102 = preset("zcu102")
 CLOCKS = 200
+LATENCY = 120  # clocks
 
 
 def transfer(engine, fm_run=164, run=4000):
@@ -26,7 +27,7 @@ def speed(user, ddr, clocks=CLOCKS):
 
 def reading(beats, waiting=0, fm_run=164):
     """A DDR that reads for a load whose ports have all asked, with so many beats in each port's FIFO."""
-    ddr = BeatModel(beats, ZCU102.ports)
+    ddr = BeatModel(beats, ZCU102.ports, LATENCY)
     ddr.load = transfer("load", fm_run)
     ddr.load.asked = ZCU102.ports
     for port in range(ZCU102.ports):
@@ -61,7 +62,7 @@ def test_ports_in_one_bank_go_one_behind_the_other():
 def test_runs_of_a_word_in_one_bank_take_a_clock_each():
     """Nothing helps if every beat needs the same bank."""
     fields = {"fm": 0, "fm_run": 16, "fm_block": 0, "run": 1, "runs": 1000, "blocks": 1}
-    ddr = BeatModel(3, ZCU102.ports)
+    ddr = BeatModel(3, ZCU102.ports, LATENCY)
     ddr.load = Transfer("load", fields, ZCU102)
     assert speed(ddr.load, ddr) == pytest.approx(1, rel=0.03)
 
@@ -69,7 +70,7 @@ def test_runs_of_a_word_in_one_bank_take_a_clock_each():
 def test_a_port_waits_for_a_lower_one_that_waits_too():
     """Beats of two words: port 1 shares bank 1 with port 0, and port 2 shares bank 2 with port 1 alone."""
     config = Config("three", pix=2, ci=8, co=24, ports=3, regions=1, bank_words=128, ring_words=64, vector_ring_words=256)
-    ddr = BeatModel(3, config.ports)
+    ddr = BeatModel(3, config.ports, LATENCY)
     ddr.load = Transfer("load", {"fm": 0, "fm_run": 1, "fm_block": 0, "run": 2, "runs": 3, "blocks": 1}, config)
     ddr.load.waiting = [1, 1, 1]
     assert (ddr.load.offer(0), ddr.load.moved) == (0b0011, [1, 0, 0])
@@ -87,21 +88,41 @@ def test_a_bank_of_another_region_is_the_same_bank():
 
 def test_the_next_loads_beats_come_while_ports_wait_for_the_last():
     """DDR must read on for the following load as far as the FIFO has room; that load begins with what has come."""
-    ddr = BeatModel(3, ZCU102.ports)
+    ddr = BeatModel(3, ZCU102.ports, LATENCY)
     ddr.load, after = transfer("load", run=60), transfer("load")
     ddr.load.following = after
     simulate([ddr.load], CLOCKS, ddr.clock)
     assert ddr.load.over
     ddr.load = after
-    assert speed(after, BeatModel(0, ZCU102.ports)) * CLOCKS == pytest.approx(3 * CLOCKS - 4 * 60, abs=6)
+    assert speed(after, BeatModel(0, ZCU102.ports, LATENCY)) * CLOCKS == pytest.approx(3 * CLOCKS - 4 * 60, abs=6)
 
 
 def test_a_store_reads_ahead_of_ddr_by_its_fifos():
     """A store reads ahead until its FIFOs are full, and then goes on as DDR takes its beats."""
-    ddr = BeatModel(1, ZCU102.ports)
+    ddr = BeatModel(1, ZCU102.ports, LATENCY)
     ddr.store = transfer("store")
     simulate([ddr.store], CLOCKS, ddr.clock)
     assert ddr.store.done == pytest.approx(4 * STORE_ROOM_BEATS + CLOCKS, abs=4)
+
+
+def test_ddr_gets_whole_bursts_of_a_store():
+    """The FIFOs would seem to give DDR up to 15 beats a port more while other engines hold the store up."""
+    ddr = BeatModel(4, ZCU102.ports, LATENCY)
+    ddr.store = transfer("store")
+    ddr.store.moved, ddr.store.waiting = [70] * 4, [STORE_ROOM_BEATS - 70] * 4
+    for _ in range(CLOCKS):
+        ddr.clock()
+    assert ddr.store.fifo == 4 * (70 % BURST_BEATS)
+
+
+def test_room_that_a_load_makes_is_filled_after_ddrs_latency():
+    """A load that was held up would get DDR's beats at once, and a store beside it would get none."""
+    ddr = reading(4, waiting=LOAD_ROOM_BEATS)
+    simulate([ddr.load], LATENCY - 16, ddr.clock)
+    assert ddr.load.done == 4 * (LATENCY - 16)
+    assert ddr.load.fifo == 4 * LOAD_ROOM_BEATS - ddr.load.done, "nothing has come yet"
+    simulate([ddr.load], CLOCKS, ddr.clock)
+    assert ddr.load.fifo > 4 * (LOAD_ROOM_BEATS - LATENCY - 2 * 16), "from then on as much comes as goes"
 
 
 @pytest.mark.parametrize(("beats", "written"), [(3, 1), (2, 1)])
@@ -114,7 +135,7 @@ def test_ddr_reads_before_it_writes_at_each_port(beats, written):
     ddr.store.waiting = [0, 0, 0, 0]
     for _ in range(64):
         ddr.clock()
-    assert before == [STORE_ROOM_BEATS] * 4
+    assert before == [STORE_ROOM_BEATS - BURST_BEATS] * 4, "DDR gets a port's first burst once that is whole"
     assert sum(ddr.store.waiting) == pytest.approx(64 * written, abs=3)
 
 
@@ -168,7 +189,7 @@ def test_no_port_starves_where_ddr_has_less_than_a_beat_a_clock():
 @pytest.mark.parametrize("beats", [15 / 16, 3])
 def test_ddr_alone_skips_to_where_it_would_stand(beats):
     """DDR's saved-up beats, and whose turn it is, must be right as soon as a load comes."""
-    played, skipped = BeatModel(beats, ZCU102.ports), BeatModel(beats, ZCU102.ports)
+    played, skipped = BeatModel(beats, ZCU102.ports, LATENCY), BeatModel(beats, ZCU102.ports, LATENCY)
     for ddr in (played, skipped):
         ddr.others = [5, 0, 40, 0]
     for _ in range(101):

@@ -6,7 +6,17 @@ import pytest
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.graph import ir
 from cnna.compiler.predict.bank_clocks import NONE, plane_words, source_words, walk_clocks, write_clocks
-from cnna.compiler.predict.shared_port import ArrayWrites, DueParts, Requester, VectorReads, parts_of, simulate
+from cnna.compiler.predict.shared_port import (
+    ROOM_PARTS,
+    ArrayWrites,
+    DueParts,
+    Requester,
+    VectorReads,
+    VectorWrites,
+    WrittenPart,
+    parts_of,
+    simulate,
+)
 from cnna.spec.commands import commands
 from cnna.spec.config import preset
 
@@ -69,7 +79,7 @@ def test_a_part_waits_for_each_of_its_banks_and_keeps_those_it_got():
 def test_what_passes_a_clock_counts_no_clock_after_the_end():
     """A short block would seem slow if the clocks after its end were counted."""
     fields = fields_of("vector", lambda b: b.max_pool(b.input(16, 6, 6), ir.Window((3, 3))))
-    reads = VectorReads(fields, ZCU102, 0, 0, 500, 9.0, DueParts())
+    reads = VectorReads(fields, ZCU102, 0, 0, 500, 9.0, VectorWrites())
     (speed,) = simulate([reads], 500, lambda: None)
     assert speed == pytest.approx(1, rel=0.05)
     assert reads.done == walk_clocks(fields, ZCU102).sum()
@@ -78,7 +88,7 @@ def test_what_passes_a_clock_counts_no_clock_after_the_end():
 def test_a_group_is_read_no_quicker_than_it_is_written():
     """Eight words apart, two pixels of a half share a bank: 4 clocks of writes for a group whose single tap takes one."""
     fields = {**fields_of("vector", lambda b: b.max_pool(b.input(16, 6, 6), ir.Window((1, 1)))), "dst_x": 8}
-    reads = VectorReads(fields, ZCU102, 0, 0, 500, 9.0, DueParts())
+    reads = VectorReads(fields, ZCU102, 0, 0, 500, 9.0, VectorWrites())
     simulate([reads], 500)
     assert reads.done == np.maximum(walk_clocks(fields, ZCU102), write_clocks(fields, ZCU102)).sum() >= 4 * 36 // 8
 
@@ -89,7 +99,7 @@ def test_reads_wait_for_the_arrays_writes_in_their_region_alone():
     conv = fields_of("conv", lambda b: b.conv(b.input(16, 30, 30), 32, ir.Window()))
     speeds = []
     for base in (pool["src"], (pool["src"] + 2 * ZCU102.banks * ZCU102.bank_words) % ZCU102.feature_words):
-        written = DueParts()
+        written = VectorWrites()
         writes = ArrayWrites("dst", {**conv, "dst": base}, ZCU102, (0, 2), [4.0] * 100, 0, 256)
         far = (base + ZCU102.banks * ZCU102.bank_words) % ZCU102.feature_words  # its own writes meet nobody
         requesters = [writes, written, VectorReads({**pool, "dst": far}, ZCU102, 0, 0, 256, 9.0, written)]
@@ -112,7 +122,7 @@ def test_a_stretch_counts_the_part_that_passed_in_its_last_clock():
     """A block as long as the stretch would seem a part too slow: 5 % of a mean over 7x7 pixels."""
     fields = fields_of("vector", lambda b: b.max_pool(b.input(16, 6, 6), ir.Window((3, 3))))
     clocks = int(walk_clocks(fields, ZCU102).sum())
-    assert simulate([VectorReads(fields, ZCU102, 0, 0, clocks, 9.0, DueParts())], clocks) == [1]
+    assert simulate([VectorReads(fields, ZCU102, 0, 0, clocks, 9.0, VectorWrites())], clocks) == [1]
 
 
 def test_reads_that_had_to_wait_catch_up_while_results_are_written():
@@ -122,5 +132,32 @@ def test_reads_that_had_to_wait_catch_up_while_results_are_written():
     every_bank = sum(1 << bank for bank in range(ZCU102.regions * ZCU102.banks))
     array = DueParts()
     array.extend([(clock, every_bank) for clock in range(0, writes, 2)])
-    _, alone = simulate([array, VectorReads(fields, ZCU102, 0, 0, writes, 2.0, DueParts())], writes)
+    _, alone = simulate([array, VectorReads(fields, ZCU102, 0, 0, writes, 2.0, VectorWrites())], writes)
     assert alone > 0.98, "every other clock is free, and it reads in every other clock"
+
+
+def test_writes_that_fell_behind_are_left_for_the_next_stretch():
+    """Each stretch would begin as if nothing waited, and a depthwise layer beside the array's writes seem 13 % too quick."""
+    every_bank = sum(1 << bank for bank in range(ZCU102.regions * ZCU102.banks))
+    array, writes = DueParts(), VectorWrites()
+    array.extend([(clock, every_bank) for clock in range(100)])
+    writes.add([WrittenPart(group, 10 * group, 1) for group in range(12)])
+    simulate([array, writes], 60)
+    left = writes.left(60, 8, 60)
+    assert [part.due for part in left] == [10 * group - 60 for group in range(1, 8)], "the first was offered, others came later"
+    assert [part.due for part in writes.left(65, 99, 60)] == [10 * group - 65 for group in range(6, 12)], "the others passed since"
+    later = VectorWrites(left)
+    simulate([later], 40, None, later)
+    assert later.over
+    assert later.ended == 10, "one a clock until the last is due"
+
+
+def test_reads_stop_while_there_is_no_room_for_results():
+    """The vector engine would read on while none of its results is written."""
+    fields = fields_of("vector", lambda b: b.copy(b.input(16, 64, 16)))
+    every_bank = sum(1 << bank for bank in range(ZCU102.regions * ZCU102.banks))
+    array, written = DueParts(), VectorWrites()
+    array.extend([(clock, every_bank) for clock in range(100, 400)])
+    reads = VectorReads(fields, ZCU102, 0, 0, 400, 2.0, written)
+    simulate([reads, array, written], 400)
+    assert ROOM_PARTS < written.waiting <= ROOM_PARTS + 2
