@@ -1,6 +1,7 @@
 """What a user says of a board: `NAME=KIND,option=value,...`, as in `--board left=paced,mhz=300,kill=50`.
 
-kinds: emulator (answers as quickly as this computer computes them), paced (gives them after the predicted clocks)
+kinds: emulator (answers as quickly as this computer computes them), paced (gives them after the predicted clocks),
+       rtl (runs them on the generated Verilog under Verilator)
 options: config (which artifacts it runs; needed where a version has several configurations)
          mhz (paced: clocks in a microsecond; without it, those of the configuration)
          kill, hang, wrong (in every Nth batch the worker dies, stands still, or gives a wrong answer: to try what happens then)
@@ -13,7 +14,7 @@ from typing import Any
 
 from cnna.spec.errors import UserError
 
-KINDS = ("emulator", "paced")
+KINDS = ("emulator", "paced", "rtl")
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 WHOLE = {"kill": 1_000_000_000, "hang": 1_000_000_000, "wrong": 1_000_000_000}  # option: the greatest value
 NUMBERS = {"mhz": (0.001, 10_000.0), "slow": (1.0, 1000.0)}  # option: the least and the greatest value

@@ -10,7 +10,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,10 +41,12 @@ class Answer:
 
 
 class WorkerProcess:
-    """One worker. `gone` is set when it has ended, for whatever reason; `cause` then says why."""
+    """One worker. `gone` is set when it has ended, for whatever reason; `cause` then says why. told: is given what the worker says
+    beside its answers.
+    """
 
-    def __init__(self, spec: BoardSpec) -> None:
-        self.spec = spec
+    def __init__(self, spec: BoardSpec, told: Callable[[dict[str, Any]], None] = lambda message: None) -> None:
+        self.spec, self._told = spec, told
         self.gone = asyncio.Event()
         self.cause = ""
         self._jobs: dict[int, tuple[asyncio.Future[Answer], Slot | None]] = {}
@@ -125,6 +127,9 @@ class WorkerProcess:
             self._end("its worker died")
 
     def _received(self, answer: dict[str, Any]) -> None:
+        if "job" not in answer:
+            self._told(answer)
+            return
         future, slot = self._jobs.pop(answer["job"])
         if future.done():
             return

@@ -1,4 +1,4 @@
-"""What a worker runs batches with: the emulator, as quickly as it goes or at the pace of the accelerator that it stands for.
+"""What a worker runs batches with: the emulator, as quickly as it goes or at the pace of the accelerator, or the Verilog.
 
 A paced board computes the answers to golden samples when it loads a version, and those to others when they come first. It gives
 every answer after the predicted clocks, so that a figure of the engine is the same on any computer that is quick enough.
@@ -22,21 +22,32 @@ from cnna.serve.models.signature import Arrays, Signature, rows_of, signature_of
 from cnna.spec.errors import RunError
 
 REMEMBERED = 4096  # answers of a paced board, of each version
+ALIVE_SECONDS = 1.0  # at least so long between two signs of life of a simulation
+
+Tell = Callable[..., None]  # tells the front, beside the answers: said="a line for the log", alive=True
+
+
+def silent(**message: object) -> None:
+    """Tells nobody."""
 
 
 class Emulator:
     """Runs artifacts, by key, on the emulator."""
 
-    def __init__(self, spec: BoardSpec) -> None:
-        self.spec = spec
+    def __init__(self, spec: BoardSpec, tell: Tell = silent) -> None:
+        self.spec, self.tell = spec, tell
         self._sessions: dict[str, InferenceSession] = {}
         self._signatures: dict[str, tuple[Signature, list[Output]]] = {}
 
     def load(self, key: str, path: str, known: Arrays) -> None:
         """Opens an artifact. `known`: samples that it will be asked for."""
-        session = InferenceSession(path, "emulator")
+        session = self.opened(path)
         self._sessions[key] = session
         self._signatures[key] = signature_of(path, session.manifest), outputs_of(session.manifest)
+
+    def opened(self, path: str) -> InferenceSession:
+        """An artifact on the device."""
+        return InferenceSession(path, "emulator")
 
     def unload(self, key: str) -> None:
         """Closes an artifact, if it is open."""
@@ -49,7 +60,7 @@ class Emulator:
         return self.computed(key, inputs)
 
     def computed(self, key: str, inputs: Arrays) -> Arrays:
-        """The answers, by the emulator."""
+        """The answers, by the device."""
         if key not in self._sessions:
             raise RunError(f"{key} is not loaded")
         session, (signature, outputs) = self._sessions[key], self._signatures[key]
@@ -58,13 +69,38 @@ class Emulator:
         return rows_of(signature.outputs, {output.name: output.apart(answers, samples) for output in outputs})
 
 
+class Rtl(Emulator):
+    """Runs artifacts on the generated Verilog, each in a simulator of its own. The first one of a configuration is built, which
+    takes minutes; the front is told of each step, and that a long simulation goes on.
+    """
+
+    def __init__(self, spec: BoardSpec, tell: Tell = silent) -> None:
+        super().__init__(spec, tell)
+        self._told = 0.0  # when it was last said that a simulation goes on
+
+    def opened(self, path: str) -> InferenceSession:
+        return InferenceSession(path, "rtl", say=self._say, count=self._count)
+
+    def _say(self, line: str) -> None:
+        self.tell(said=line)
+
+    def _count(self, clocks: int) -> None:
+        if time.monotonic() - self._told >= ALIVE_SECONDS:
+            self._told = time.monotonic()
+            self.tell(alive=True)
+
+
 class Paced(Emulator):
     """Exact answers, each batch given after the predicted clocks. Two batches follow each other without a pause."""
 
     def __init__(
-        self, spec: BoardSpec, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], object] = time.sleep
+        self,
+        spec: BoardSpec,
+        tell: Tell = silent,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] = time.sleep,
     ) -> None:
-        super().__init__(spec)
+        super().__init__(spec, tell)
         self._clock, self._sleep = clock, sleep
         self._free = 0.0  # when the device has answered all that it was given
         self._seconds: dict[str, float] = {}
@@ -140,9 +176,10 @@ class Faults:
         return every > 0 and self._batches % every == 0
 
 
-def runner_for(spec: BoardSpec) -> Faults:
+def runner_for(spec: BoardSpec, tell: Tell = silent) -> Faults:
     """What runs the batches of a board."""
-    return Faults(Paced(spec) if spec.kind == "paced" else Emulator(spec))
+    kinds: dict[str, Callable[[BoardSpec, Tell], Emulator]] = {"emulator": Emulator, "paced": Paced, "rtl": Rtl}
+    return Faults(kinds[spec.kind](spec, tell))
 
 
 def _version(key: str) -> str:

@@ -5,7 +5,8 @@
                                                              {"job": 2, "seconds": 0.003, "outputs": [...]}
 {"job": 3, "do": "unload", "key": ...}                        {"job": 3, "seconds": 0}
 
-An error is {"job": 2, "error": "...", "user": true | false}. It ends when the socket does, so no worker outlives its front.
+An error is {"job": 2, "error": "...", "user": true | false}. Lines without a job may come at any time: {"said": "..."} is for the
+log, {"alive": true} says that a long command goes on. It ends when the socket does, so no worker outlives its front.
 """
 
 import json
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from cnna.serve.boards.board_spec import BoardSpec
-from cnna.serve.boards.runner import Faults, runner_for
+from cnna.serve.boards.runner import runner_for
 from cnna.serve.boards.slot import Slot
 from cnna.serve.models import golden
 from cnna.serve.models.signature import signature_of
@@ -32,8 +33,9 @@ from cnna.spec.errors import CnnaError, UserError
 class Worker:
     """Runs commands one after another. A thread reads them, so that a command's time of arrival is known."""
 
-    def __init__(self, control: socket.socket, runner: Faults, slots: list[Slot]) -> None:
-        self._control, self._runner, self._slots = control, runner, slots
+    def __init__(self, control: socket.socket, spec: BoardSpec, slots: list[Slot]) -> None:
+        self._control, self._slots, self._saying = control, slots, threading.Lock()
+        self._runner = runner_for(spec, self._tell)
         self._commands: queue.SimpleQueue[tuple[float, dict[str, Any]]] = queue.SimpleQueue()
 
     def serve(self) -> None:
@@ -50,7 +52,11 @@ class Worker:
         os._exit(0)  # the front has gone; the other thread may be in a batch, or hang
 
     def _say(self, answer: dict[str, Any]) -> None:
-        self._control.sendall(json.dumps(answer).encode() + b"\n")
+        with self._saying:
+            self._control.sendall(json.dumps(answer).encode() + b"\n")
+
+    def _tell(self, **message: Any) -> None:
+        self._say(message)
 
     def _answer(self, received: float, command: dict[str, Any]) -> dict[str, Any]:
         """Any error is an answer: the front decides what becomes of the batch, and of this process."""
@@ -88,7 +94,7 @@ def main() -> int:
     given = json.loads(sys.argv[1])
     control = socket.socket(fileno=given["control"])
     with suppress(BrokenPipeError, ConnectionResetError):  # the front has gone
-        Worker(control, runner_for(BoardSpec(**given["board"])), [Slot(file) for file in given["slots"]]).serve()
+        Worker(control, BoardSpec(**given["board"]), [Slot(file) for file in given["slots"]]).serve()
     return 0
 
 

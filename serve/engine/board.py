@@ -25,7 +25,9 @@ Log = Callable[..., None]  # level, event, and what else is known: model, versio
 
 @dataclass(frozen=True)
 class Limits:
-    """How patient the engine is with boards. hang: at least so long, and at least so many times the warm-up."""
+    """How patient the engine is with boards. hang: at least so long, and at least so many times the warm-up. load: so long without
+    a sign of life, such as that of a simulator that is being built.
+    """
 
     hang_seconds: float = 0.25
     hang_times: float = 20.0
@@ -50,7 +52,7 @@ class Board:
         self._process: WorkerProcess | None = None
         self._free: list[Slot] = []
         self._loading = asyncio.Lock()
-        self._outstanding: deque[tuple[asyncio.Future[Answer], float]] = deque()
+        self._outstanding: deque[tuple[asyncio.Future[Answer], float, bool]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._operator = asyncio.Event()
         self._life = asyncio.create_task(self._live())
@@ -97,7 +99,7 @@ class Board:
         limit = max(self.limits.hang_seconds, self.limits.hang_times * self.warm[key])
         self.seconds += compiled.seconds
         process, sizes = self._process, [tensor.sample_bytes * batch.samples for tensor in version.signature.outputs]
-        future = self._timed(process.run(key, slot, batch.inputs(), sizes), limit)
+        future = self._timed(process.run(key, slot, batch.inputs(), sizes), limit, renewed=False)
         future.add_done_callback(lambda _: self._back(process, slot, compiled.seconds))
         return future
 
@@ -159,7 +161,7 @@ class Board:
     async def _live(self) -> None:
         while True:
             self.state = "starting"
-            process = WorkerProcess(self.spec)
+            process = WorkerProcess(self.spec, self._told)
             try:
                 self._process = process
                 await asyncio.wait_for(process.start(), self.limits.load_seconds)
@@ -226,15 +228,23 @@ class Board:
 
     # --- hangs: the worker runs commands in order, so the first outstanding one is timed ---
 
-    def _timed(self, future: "asyncio.Future[Answer]", limit: float) -> "asyncio.Future[Answer]":
-        entry = (future, limit)
+    def _timed(self, future: "asyncio.Future[Answer]", limit: float, renewed: bool = True) -> "asyncio.Future[Answer]":
+        """renewed: whether the limit begins anew with each sign of life."""
+        entry = (future, limit, renewed)
         self._outstanding.append(entry)
         if len(self._outstanding) == 1:
             self._arm()
         future.add_done_callback(lambda _: self._landed(entry))
         return future
 
-    def _landed(self, entry: "tuple[asyncio.Future[Answer], float]") -> None:
+    def _told(self, message: Mapping[str, Any]) -> None:
+        """The worker goes on with what it does; it may have a line for the log."""
+        if "said" in message:
+            self.log("info", "board says", board=self.spec.name, cause=message["said"])
+        if self._outstanding and self._outstanding[0][2]:
+            self._arm()
+
+    def _landed(self, entry: "tuple[asyncio.Future[Answer], float, bool]") -> None:
         self._outstanding.remove(entry)
         self._arm()
 

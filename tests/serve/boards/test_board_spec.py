@@ -20,7 +20,7 @@ def test_options_are_read() -> None:
         ("emulator", "must be NAME=KIND"),
         ("=emulator", "must be NAME=KIND"),
         ("a b=emulator", "must be NAME=KIND"),
-        ("a=gpu", "there is no kind 'gpu'; there are emulator, paced"),
+        ("a=gpu", "there is no kind 'gpu'; there are emulator, paced, rtl"),
         ("a=paced,speed=3", "'speed=3' is no option"),
         ("a=paced,kill=1,kill=2", "each once"),
         ("a=paced,mhz=0", "mhz=0 must be a number within 0.001..10000"),
