@@ -4,11 +4,11 @@ It stands on `PingPong`, which runs the models' programs, and is there for serve
 given as soon as it is there.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeAlias
 
 from cnna.host.model.board_model import BoardModel, turn_of
 from cnna.host.model.flight import NOT_YET, Asked, Flight, Job, NotYet
@@ -34,7 +34,10 @@ class Batch:
         return cls(model, models[model].flight(inputs), tag)
 
 
-def alternate(models: Sequence[BoardModel], batches: Iterable[Batch | NotYet]) -> Iterator[tuple[Batch, Arrays]]:
+Answers: TypeAlias = Generator[tuple[Batch, Arrays], None, None]
+
+
+def alternate(models: Sequence[BoardModel], batches: Iterable[Batch | NotYet]) -> Answers:
     """Each batch with its outputs by name, as soon as they are there. Batches of one model stay in order.
 
     The source may say NOT_YET, and is asked again; it must not wait while one of its batches has no answer. The turn begins with
@@ -49,7 +52,7 @@ def alternate(models: Sequence[BoardModel], batches: Iterable[Batch | NotYet]) -
     return _alternated(models, batches)
 
 
-def _alternated(models: Sequence[BoardModel], batches: Iterable[Batch | NotYet]) -> Iterator[tuple[Batch, Arrays]]:
+def _alternated(models: Sequence[BoardModel], batches: Iterable[Batch | NotYet]) -> Answers:
     first = [0, *accumulate(len(model.accelerators) for model in models)]
     opened: list[Batch] = []  # in the order of their beginning
     running: list[Batch] = []  # those whose jobs were handed out, in that order

@@ -10,6 +10,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,9 @@ from cnna.spec.errors import DataError, RunError
 
 SLOTS = 2  # batches at once: one runs, the next one is there already
 OWN = 1  # slots of the front itself, for golden answers
+END_SECONDS = 3.0  # for a worker to end in order: longer than it takes itself
+
+LOOK_SECONDS = 0.005
 
 
 class LostError(RunError):
@@ -49,6 +53,7 @@ class WorkerProcess:
         self.spec, self._told = spec, told
         self.gone = asyncio.Event()
         self.cause = ""
+        self.config: str | None = None  # of the board's accelerator, where the board itself has one
         self._jobs: dict[int, tuple[asyncio.Future[Answer], Slot | None]] = {}
         self._number = 0
         self._process: subprocess.Popen[bytes] | None = None
@@ -99,9 +104,15 @@ class WorkerProcess:
         if not self.gone.is_set():
             self._end(cause)
 
-    async def close(self) -> None:
-        """Ends the process and frees its memory."""
-        self.kill("the board was closed")
+    async def close(self, cause: str = "the board was closed") -> None:
+        """Lets the process end in order, or ends it, and frees its memory."""
+        if not self.gone.is_set():
+            self._end(cause, at_once=False)
+            until = time.monotonic() + END_SECONDS
+            while self._process is not None and self._process.poll() is None:
+                if time.monotonic() > until:
+                    self._process.kill()
+                await asyncio.sleep(LOOK_SECONDS)
         if self._reading is not None:
             await asyncio.wait([self._reading])
 
@@ -133,6 +144,7 @@ class WorkerProcess:
         future, slot = self._jobs.pop(answer["job"])
         if future.done():
             return
+        self.config = answer.get("config", self.config)
         if "error" in answer:
             kind = DataError if answer["user"] else RunError
             future.set_exception(kind(answer["error"]))
@@ -140,10 +152,10 @@ class WorkerProcess:
             outputs = slot.read(answer["outputs"]) if slot is not None else {}
             future.set_result(Answer(answer["seconds"], outputs))
 
-    def _end(self, cause: str) -> None:
-        """Makes sure that the process is gone, and says so to all who wait."""
+    def _end(self, cause: str, at_once: bool = True) -> None:
+        """Says to all who wait that the process is gone, after it was made sure; not at once: it ends with its socket."""
         self.gone.set()
-        if self._process is not None:
+        if self._process is not None and at_once:
             self._process.kill()
             code = self._process.wait()  # at once: it has been killed
             if cause == "its worker died":

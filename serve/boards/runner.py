@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,24 +149,45 @@ class Paced(Emulator):
         return {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
 
 
+class Runner(Protocol):
+    """What runs the batches of a board."""
+
+    def load(self, key: str, path: str, known: Arrays) -> None:
+        """Opens an artifact."""
+
+    def unload(self, key: str) -> None:
+        """Closes an artifact, if it is open."""
+
+    def run(self, key: str, inputs: Arrays, received: float) -> Arrays:
+        """The answers to a batch."""
+
+
 class Faults:
     """A runner that fails as the board's options say: every Nth batch, counted from the worker's start."""
 
-    def __init__(self, runner: Emulator) -> None:
-        self._runner, self._spec, self._batches = runner, runner.spec, 0
+    def __init__(self, runner: Runner, spec: BoardSpec) -> None:
+        self._runner, self._spec, self._batches = runner, spec, 0
         self.load, self.unload = runner.load, runner.unload
 
     def run(self, key: str, inputs: Arrays, received: float) -> Arrays:
         """As the runner, but for the faults."""
+        self.before()
+        started = time.monotonic()
+        answers = self._runner.run(key, inputs, received)
+        return self.after(answers, time.monotonic() - started)
+
+    def before(self) -> None:
+        """Dies or stands still, if it is the batch for it."""
         self._batches += 1
         if self._now(self._spec.kill):
             os.kill(os.getpid(), signal.SIGKILL)
         if self._now(self._spec.hang):
             threading.Event().wait()
-        started = time.monotonic()
-        answers = self._runner.run(key, inputs, received)
+
+    def after(self, answers: Arrays, seconds: float) -> Arrays:
+        """Takes longer, or makes the answers wrong."""
         if self._spec.slow > 1:
-            time.sleep((self._spec.slow - 1) * (time.monotonic() - started))
+            time.sleep((self._spec.slow - 1) * seconds)
         if self._now(self._spec.wrong):
             name = next(iter(answers))
             answers[name] = _altered(answers[name])
@@ -176,10 +197,10 @@ class Faults:
         return every > 0 and self._batches % every == 0
 
 
-def runner_for(spec: BoardSpec, tell: Tell = silent) -> Faults:
-    """What runs the batches of a board."""
-    kinds: dict[str, Callable[[BoardSpec, Tell], Emulator]] = {"emulator": Emulator, "paced": Paced, "rtl": Rtl}
-    return Faults(kinds[spec.kind](spec, tell))
+def runner_for(spec: BoardSpec, tell: Tell = silent, board: Runner | None = None) -> Faults:
+    """What runs the batches of a board. board: one that is open already, as of the kind pynq."""
+    kinds: dict[str, Callable[[BoardSpec, Tell], Runner]] = {"emulator": Emulator, "paced": Paced, "rtl": Rtl}
+    return Faults(board or kinds[spec.kind](spec, tell), spec)
 
 
 def _version(key: str) -> str:

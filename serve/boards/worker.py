@@ -5,13 +5,14 @@
                                                              {"job": 2, "seconds": 0.003, "outputs": [...]}
 {"job": 3, "do": "unload", "key": ...}                        {"job": 3, "seconds": 0}
 
-An error is {"job": 2, "error": "...", "user": true | false}. Lines without a job may come at any time: {"said": "..."} is for the
-log, {"alive": true} says that a long command goes on. It ends when the socket does, so no worker outlives its front.
+An error is {"job": 2, "error": "...", "user": true | false}. Job 0 is the worker's own start; its answer names the board's
+configuration, where the board has one. Lines without a job may come at any time: {"said": "..."} is for the log, {"alive": true}
+says that a long command goes on, {"waits": 20} that it waits so long at most for something else. It ends when the socket does, so
+no worker outlives its front.
 """
 
 import json
 import os
-import queue
 import signal
 import socket
 import sys
@@ -21,35 +22,67 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from cnna.serve.boards.alternating import Alternating, Command, Commands
 from cnna.serve.boards.board_spec import BoardSpec
+from cnna.serve.boards.pynq_runner import Pynq
 from cnna.serve.boards.runner import runner_for
 from cnna.serve.boards.slot import Slot
 from cnna.serve.models import golden
-from cnna.serve.models.signature import signature_of
+from cnna.serve.models.signature import Arrays, signature_of
 from cnna.spec.artifact import load
 from cnna.spec.errors import CnnaError, UserError
 
+END: Command = {"do": "end"}
+END_SECONDS = 2.0  # for the end in order of a board that others may wait for
+
 
 class Worker:
-    """Runs commands one after another. A thread reads them, so that a command's time of arrival is known."""
+    """Runs commands one after another, or two in overlap on a PYNQ board. A thread reads them, so that their time of arrival is
+    known.
+    """
 
     def __init__(self, control: socket.socket, spec: BoardSpec, slots: list[Slot]) -> None:
-        self._control, self._slots, self._saying = control, slots, threading.Lock()
-        self._runner = runner_for(spec, self._tell)
-        self._commands: queue.SimpleQueue[tuple[float, dict[str, Any]]] = queue.SimpleQueue()
+        self._control, self._spec, self._slots, self._saying = control, spec, slots, threading.Lock()
+        self._commands = Commands()
+        self._alternating: Alternating | None = None
 
     def serve(self) -> None:
         """Answers until the socket ends, and the process with it."""
         threading.Thread(target=self._read, daemon=True).start()
-        self._say({"job": 0, "seconds": 0.0})
-        while True:
-            self._say(self._answer(*self._commands.get()))
+        try:
+            self._open()
+        except Exception as error:
+            self._failed({"job": 0}, error)
+            return
+        while (command := self._commands.get()) is not None and command is not END:
+            if self._alternating is not None and self._alternating.takes(command):
+                self._commands.back(command)
+                self._alternating.serve()
+            else:
+                self._answer(command)
+        if self._alternating is not None:
+            self._alternating.board.close()
+
+    def _open(self) -> None:
+        """Opens the board, and says that commands may come."""
+        if self._spec.kind == "pynq":
+            board = Pynq(self._spec)
+            self._runner = runner_for(self._spec, self._tell, board)
+            more = self._tell, self._inputs, self._answer, self._done, self._failed
+            self._alternating = Alternating(board, self._runner, self._commands, *more)
+            self._say({"job": 0, "seconds": 0.0, "config": board.config})
+        else:
+            self._runner = runner_for(self._spec, self._tell)
+            self._say({"job": 0, "seconds": 0.0})
 
     def _read(self) -> None:
         with self._control.makefile("rb") as lines:
             for line in lines:
-                self._commands.put((time.monotonic(), json.loads(line)))
-        os._exit(0)  # the front has gone; the other thread may be in a batch, or hang
+                self._commands.put({**json.loads(line), "received": time.monotonic()})
+        if self._alternating is not None:  # the front has gone; others may wait for the board
+            self._commands.put(END)
+            time.sleep(END_SECONDS)
+        os._exit(0)  # the other thread may be in a batch, or hang
 
     def _say(self, answer: dict[str, Any]) -> None:
         with self._saying:
@@ -58,34 +91,44 @@ class Worker:
     def _tell(self, **message: Any) -> None:
         self._say(message)
 
-    def _answer(self, received: float, command: dict[str, Any]) -> dict[str, Any]:
+    def _answer(self, command: Command) -> None:
         """Any error is an answer: the front decides what becomes of the batch, and of this process."""
         try:
             started = time.monotonic()
-            more = getattr(self, f"_{command['do']}")(command, received)
-            return {"job": command["job"], "seconds": time.monotonic() - started, **more}
-        except CnnaError as error:
-            return {"job": command["job"], "error": str(error), "user": isinstance(error, UserError)}
+            if command["do"] == "run":
+                outputs = self._runner.run(command["key"], self._inputs(command), command["received"])
+                self._done(command, outputs, time.monotonic() - started)
+            else:
+                getattr(self, f"_{command['do']}")(command)
+                self._say({"job": command["job"], "seconds": time.monotonic() - started})
+        except (BrokenPipeError, ConnectionResetError):  # the front has gone
+            raise
         except Exception as error:
-            return {"job": command["job"], "error": f"internal error: {type(error).__name__}: {error}", "user": False}
+            self._failed(command, error)
 
-    def _load(self, command: dict[str, Any], received: float) -> dict[str, Any]:
+    def _failed(self, command: Command, error: Exception) -> None:
+        known = isinstance(error, CnnaError)
+        said = str(error) if known else f"internal error: {type(error).__name__}: {error}"
+        self._say({"job": command["job"], "error": said, "user": isinstance(error, UserError)})
+
+    def _done(self, command: Command, outputs: Arrays, seconds: float) -> None:
+        written = self._slots[command["slot"]].write({name: [y] for name, y in outputs.items()}, command["outputs_at"])
+        self._say({"job": command["job"], "seconds": seconds, "outputs": written})
+
+    def _inputs(self, command: Command) -> Arrays:
+        slot = self._slots[command["slot"]]
+        slot.fit(command["bytes"])
+        return slot.read(command["inputs"])
+
+    def _load(self, command: Command) -> None:
         known = {}
         if command["golden"] is not None:
             signature = signature_of(command["path"], load(command["path"]).manifest)
             known = golden.read(Path(command["golden"]), signature).inputs
         self._runner.load(command["key"], command["path"], known)
-        return {}
 
-    def _unload(self, command: dict[str, Any], received: float) -> dict[str, Any]:
+    def _unload(self, command: Command) -> None:
         self._runner.unload(command["key"])
-        return {}
-
-    def _run(self, command: dict[str, Any], received: float) -> dict[str, Any]:
-        slot = self._slots[command["slot"]]
-        slot.fit(command["bytes"])
-        outputs = self._runner.run(command["key"], slot.read(command["inputs"]), received)
-        return {"outputs": slot.write({name: [y] for name, y in outputs.items()}, command["outputs_at"])}
 
 
 def main() -> int:

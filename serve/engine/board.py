@@ -77,13 +77,14 @@ class Board:
     def fits(self, version: Version) -> tuple[Compiled, ...]:
         """The artifacts of a version that it runs. RunError: it runs none; the line says why."""
         there = version.compiled
-        if self.spec.config is None and len(there) == 1:
+        config = self.spec.config or (None if self._process is None else self._process.config)
+        if config is None and len(there) == 1:
             return next(iter(there.values()))
-        if self.spec.config is None:
+        if config is None:
             raise RunError(f"board {self.spec.name}: there are {', '.join(there)}: say --board {self.spec.name}=...,config=")
-        if self.spec.config not in there:
-            raise RunError(f"board {self.spec.name}: has {self.spec.config}, but the version was compiled for {', '.join(there)}")
-        return there[self.spec.config]
+        if config not in there:
+            raise RunError(f"board {self.spec.name}: has {config}, but the version was compiled for {', '.join(there)}")
+        return there[config]
 
     def runs(self, version: Version) -> tuple[Compiled, ...]:
         """The artifacts of a version that are loaded here."""
@@ -178,14 +179,13 @@ class Board:
             except (CnnaError, OSError, asyncio.TimeoutError) as error:
                 self.cause = str(error) or "its worker did not start in time"
             finally:
-                self._ended(process)
-                await process.close()
+                self._ended()
+                await process.close(self.cause or "the board was closed")
             self.failures += 1
             await self._rest()
 
-    def _ended(self, process: WorkerProcess) -> None:
+    def _ended(self) -> None:
         """Nothing is loaded, and nothing can be taken."""
-        process.kill(self.cause or "the board was closed")
         self._process, self._free, self.state = None, [], "resting"
         self.warm.clear()
 
@@ -238,22 +238,22 @@ class Board:
         return future
 
     def _told(self, message: Mapping[str, Any]) -> None:
-        """The worker goes on with what it does; it may have a line for the log."""
+        """The worker goes on with what it does. It may have a line for the log, or wait for something with a limit of its own."""
         if "said" in message:
             self.log("info", "board says", board=self.spec.name, cause=message["said"])
-        if self._outstanding and self._outstanding[0][2]:
-            self._arm()
+        if self._outstanding and (self._outstanding[0][2] or "waits" in message):
+            self._arm(message.get("waits", 0.0))
 
     def _landed(self, entry: "tuple[asyncio.Future[Answer], float, bool]") -> None:
         self._outstanding.remove(entry)
         self._arm()
 
-    def _arm(self) -> None:
+    def _arm(self, more: float = 0.0) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None
         if self._outstanding:
-            limit = self._outstanding[0][1]
+            limit = self._outstanding[0][1] + more
             cause = f"it hangs: no answer in {limit:.2f} s"
             self._timer = asyncio.get_running_loop().call_later(limit, self.fail, cause)
 

@@ -17,6 +17,8 @@ from cnna.serve.boards.process import LostError, WorkerProcess
 from cnna.serve.boards.slot import Slot
 from cnna.spec.errors import DataError
 
+from ...waiting import until
+
 Within = Callable[[Coroutine[Any, Any, None]], None]
 BYTES = [4 * 40]
 
@@ -67,5 +69,28 @@ def test_a_worker_answers_fails_and_dies(
         with pytest.raises(LostError, match="board a: its worker died"):
             await worker.unload("k")
         await worker.close()
+
+    within(life())
+
+
+def test_a_worker_ends_in_order(published: Path, within: Within, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A board's turn would stay taken after the server; what does not end must not be waited for."""
+
+    async def life() -> None:
+        for stopped in (False, True):
+            worker = WorkerProcess(BoardSpec("a"))
+            await worker.start()
+            process = worker._process
+            assert process is not None
+            if stopped:
+                monkeypatch.setattr("cnna.serve.boards.process.END_SECONDS", 0.1)
+                process.send_signal(signal.SIGSTOP)
+                state = Path(f"/proc/{process.pid}/stat")
+                until(lambda state=state: state.read_text().split()[2] == "T", "it goes on")
+            running = worker.load("k", str(published / "digits" / "1" / "tiny-b4.cnna"), None)
+            await worker.close("a reason")
+            assert process.poll() == (-signal.SIGKILL if stopped else 0)
+            with pytest.raises(LostError, match="board a: a reason"):
+                await running
 
     within(life())

@@ -1,0 +1,59 @@
+"""What a worker runs batches with on a PYNQ board, this one or one behind PYNQ.remote: models that stay in the board's memory.
+
+Only a worker imports pynq, and each worker has one board, since pynq keeps what it has found for the whole process.
+"""
+
+import os
+import warnings
+from pathlib import Path
+
+from cnna.host.board.overlay import open_overlay
+from cnna.host.board.pynq_driver import open_board
+from cnna.host.model.answers import Output, outputs_of
+from cnna.host.model.board_model import BoardModel
+from cnna.serve.boards.board_spec import BoardSpec
+from cnna.serve.models.signature import Arrays, Signature, rows_of, signature_of
+from cnna.spec.errors import RunError
+
+
+class Pynq:
+    """Runs artifacts, by key, on a board. UserError: the board, the overlay or pynq is not there, or they do not fit."""
+
+    def __init__(self, spec: BoardSpec) -> None:
+        self.turn_seconds = spec.turn_seconds
+        if spec.address:
+            os.environ["PYNQ_REMOTE_DEVICES"] = spec.address  # the only way to tell pynq
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # standard error is the front's log
+        warnings.simplefilter("ignore")
+        self.device = open_board(open_overlay(Path(spec.overlay)))
+        self.config = self.device.config.name
+        self.models: dict[str, BoardModel] = {}
+        self._signatures: dict[str, tuple[Signature, list[Output]]] = {}
+
+    def load(self, key: str, path: str, known: Arrays) -> None:
+        """Places an artifact in the board's memory. RunError: there is no room, or no turn."""
+        model = BoardModel(path, self.device, turn_seconds=self.turn_seconds)
+        self.models[key] = model
+        self._signatures[key] = signature_of(path, model.manifest), outputs_of(model.manifest)
+
+    def unload(self, key: str) -> None:
+        """Frees an artifact's memory, if it is there."""
+        self._signatures.pop(key, None)
+        if (model := self.models.pop(key, None)) is not None:
+            model.close()
+
+    def run(self, key: str, inputs: Arrays, received: float) -> Arrays:
+        """The answers to one batch, in a turn of its own."""
+        if key not in self.models:
+            raise RunError(f"{key} is not loaded")
+        return self.rows(key, self.models[key].run(inputs), len(next(iter(inputs.values()))))
+
+    def rows(self, key: str, answers: Arrays, samples: int) -> Arrays:
+        """What a model has answered, with the samples on axis 0."""
+        signature, outputs = self._signatures[key]
+        return rows_of(signature.outputs, {output.name: output.apart(answers, samples) for output in outputs})
+
+    def close(self) -> None:
+        """Frees all memory."""
+        for key in list(self.models):
+            self.unload(key)
