@@ -29,7 +29,7 @@ LOOK_SECONDS = 0.005
 
 
 class LostError(RunError):
-    """The worker is gone, and its commands with it. first: whether this was the command that it was busy with."""
+    """The worker is gone, and its commands with it. first: whether it died, or hung, in this command."""
 
     def __init__(self, message: str, first: bool = False) -> None:
         super().__init__(message)
@@ -99,10 +99,10 @@ class WorkerProcess:
         command = {"do": "run", "key": key, "slot": number, "bytes": size, "inputs": entries, "outputs_at": outputs_at}
         return self._send(command, slot)
 
-    def kill(self, cause: str) -> None:
-        """Ends the process at once. Its commands end in a LostError with this cause."""
+    def kill(self, cause: str, busy: bool = False) -> None:
+        """Ends the process at once. Its commands end in a LostError with this cause. busy: its first command is the cause."""
         if not self.gone.is_set():
-            self._end(cause)
+            self._end(cause, busy=busy)
 
     async def close(self, cause: str = "the board was closed") -> None:
         """Lets the process end in order, or ends it, and frees its memory."""
@@ -135,7 +135,7 @@ class WorkerProcess:
         except ValueError as error:
             self.kill(f"its worker's answers cannot be read: {error}")
         if not self.gone.is_set():
-            self._end("its worker died")
+            self._end("its worker died", busy=True)
 
     def _received(self, answer: dict[str, Any]) -> None:
         if "job" not in answer:
@@ -152,7 +152,7 @@ class WorkerProcess:
             outputs = slot.read(answer["outputs"]) if slot is not None else {}
             future.set_result(Answer(answer["seconds"], outputs))
 
-    def _end(self, cause: str, at_once: bool = True) -> None:
+    def _end(self, cause: str, at_once: bool = True, busy: bool = False) -> None:
         """Says to all who wait that the process is gone, after it was made sure; not at once: it ends with its socket."""
         self.gone.set()
         if self._process is not None and at_once:
@@ -166,7 +166,7 @@ class WorkerProcess:
         jobs, self._jobs = self._jobs, {}
         for number, (future, _) in enumerate(jobs.values()):
             if not future.done():
-                future.set_exception(LostError(f"board {self.spec.name}: {cause}", number == 0))
+                future.set_exception(LostError(f"board {self.spec.name}: {cause}", busy and number == 0))
                 future.exception()  # whoever waits sees it; nobody is told off for not waiting
         for slot in self.slots:
             slot.close()

@@ -17,7 +17,7 @@ from cnna.serve.boards.slot import Slot
 from cnna.serve.engine.request import Batch
 from cnna.serve.models import golden
 from cnna.serve.models.repository import Compiled, Version
-from cnna.spec.errors import CheckError, CnnaError, RunError
+from cnna.spec.errors import CheckError, CnnaError, RunError, UserError
 
 FORGIVEN = 20
 Log = Callable[..., None]  # level, event, and what else is known: model, version, board, cause
@@ -112,10 +112,10 @@ class Board:
         if compiled.seconds > 0:
             self.ratio += 0.1 * (seconds / compiled.seconds - self.ratio)
 
-    def fail(self, cause: str) -> None:
-        """Ends the worker: the board will be reset and tested."""
+    def fail(self, cause: str, busy: bool = False) -> None:
+        """Ends the worker: the board will be reset and tested. busy: what it does now is the cause."""
         if self._process is not None:
-            self._process.kill(cause)
+            self._process.kill(cause, busy)
 
     # --- versions ---
 
@@ -132,6 +132,15 @@ class Board:
                 del self.warm[key_of(version, one)]
                 if self._process is not None:
                     await asyncio.wait([self._timed(self._process.unload(key_of(version, one)), self.limits.load_seconds)])
+
+    async def _load_again(self, version: Version) -> None:
+        """Loads a version, unless it is not for this board: that keeps no other one back."""
+        try:
+            await self.load(version)
+        except UserError as error:
+            more = {"board": self.spec.name, "model": version.model, "version": version.name}
+            self.log("warning", "version not on board", cause=str(error), **more)
+            await self.unload(version)
 
     async def _load(self, version: Version, compiled: Compiled) -> None:
         process, key = self._process, key_of(version, compiled)
@@ -168,7 +177,7 @@ class Board:
                 await asyncio.wait_for(process.start(), self.limits.load_seconds)
                 for version in self._wanted():
                     if self._can(version):
-                        await self.load(version)
+                        await self._load_again(version)
                 self._free = process.slots[: len(process.slots) - OWN]
                 self.state, self.cause = "ready", ""
                 self.log("info", "board ready", board=self.spec.name)
@@ -181,7 +190,7 @@ class Board:
             finally:
                 self._ended()
                 await process.close(self.cause or "the board was closed")
-            self.failures += 1
+            self.failures += not self._operator.is_set()
             await self._rest()
 
     def _ended(self) -> None:
@@ -196,11 +205,11 @@ class Board:
         shortest, longest = self.limits.pause_seconds
         pause = min(longest, shortest * 2.0 ** (self.failures - 1))
         self.log("error", "board out" if out else "board failed", board=self.spec.name, cause=self.cause, pause_seconds=pause)
-        self._operator.clear()
         self.settled.set()
         self._changed()
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._operator.wait(), None if out else pause)
+        self._operator.clear()
         self.resets += 1
 
     def reset(self) -> None:
@@ -255,7 +264,7 @@ class Board:
         if self._outstanding:
             limit = self._outstanding[0][1] + more
             cause = f"it hangs: no answer in {limit:.2f} s"
-            self._timer = asyncio.get_running_loop().call_later(limit, self.fail, cause)
+            self._timer = asyncio.get_running_loop().call_later(limit, self.fail, cause, True)
 
     def described(self) -> Mapping[str, Any]:
         """For operators."""
