@@ -4,16 +4,22 @@ Only a worker imports pynq, and each worker has one board, since pynq keeps what
 """
 
 import os
+import time
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
+from cnna.host.board import power
 from cnna.host.board.overlay import open_overlay
 from cnna.host.board.pynq_driver import open_board
 from cnna.host.model.answers import Output, outputs_of
 from cnna.host.model.board_model import BoardModel
 from cnna.serve.boards.board_spec import BoardSpec
+from cnna.serve.boards.runner import Tell
 from cnna.serve.models.signature import Arrays, Signature, rows_of, signature_of
 from cnna.spec.errors import RunError
+
+SENSE_SECONDS = 5.0
 
 
 class Pynq:
@@ -25,7 +31,9 @@ class Pynq:
             os.environ["PYNQ_REMOTE_DEVICES"] = spec.address  # the only way to tell pynq
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # standard error is the front's log
         warnings.simplefilter("ignore")
-        self.device = open_board(open_overlay(Path(spec.overlay)))
+        overlay = open_overlay(Path(spec.overlay))
+        self.device = open_board(overlay)
+        self._read = power.reader(overlay)
         self.config = self.device.config.name
         self.models: dict[str, BoardModel] = {}
         self._signatures: dict[str, tuple[Signature, list[Output]]] = {}
@@ -52,6 +60,18 @@ class Pynq:
         """What a model has answered, with the samples on axis 0."""
         signature, outputs = self._signatures[key]
         return rows_of(signature.outputs, {output.name: output.apart(answers, samples) for output in outputs})
+
+    def sense(self, tell: Tell) -> None:
+        """Tells the board's power and temperature again and again, each None where it cannot be read. For a thread of its own."""
+        sensors = None
+        while True:
+            watts, celsius = None, None
+            with suppress(Exception):  # the network's; the next batch says what is wrong with it
+                sensors = sensors or power.Sensors(self._read)
+                watts, celsius = sum(sensors.watts().values()) or None, sensors.celsius()
+            with suppress(OSError):  # the front has gone
+                tell(sensors={"watts": watts, "celsius": celsius})
+            time.sleep(SENSE_SECONDS)
 
     def close(self) -> None:
         """Frees all memory."""

@@ -7,8 +7,8 @@
 
 An error is {"job": 2, "error": "...", "user": true | false}. Job 0 is the worker's own start; its answer names the board's
 configuration, where the board has one. Lines without a job may come at any time: {"said": "..."} is for the log, {"alive": true}
-says that a long command goes on, {"waits": 20} that it waits so long at most for something else. It ends when the socket does, so
-no worker outlives its front.
+says that a long command goes on, {"waits": 20} that it waits so long at most for something else, {"sensors": {"watts": 9.5,
+"celsius": 41.0}} what the board shows. It ends when the socket does, so no worker outlives its front.
 """
 
 import json
@@ -71,6 +71,7 @@ class Worker:
             more = self._tell, self._inputs, self._answer, self._done, self._failed
             self._alternating = Alternating(board, self._runner, self._commands, *more)
             self._say({"job": 0, "seconds": 0.0, "config": board.config})
+            threading.Thread(target=board.sense, args=(self._tell,), daemon=True).start()
         else:
             self._runner = runner_for(self._spec, self._tell)
             self._say({"job": 0, "seconds": 0.0})

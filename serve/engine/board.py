@@ -46,6 +46,8 @@ class Board:
         self.batches = self.resets = 0
         self.ratio = 1.0  # of measured to predicted seconds
         self.seconds = 0.0  # predicted, of the batches that it has
+        self.watts: float | None = None
+        self.celsius: float | None = None
         self.warm: dict[str, float] = {}  # what is loaded and tested: seconds of a batch, by key
         self.settled = asyncio.Event()  # it has become ready, or failed, for the first time
         self._wanted, self._changed = wanted, changed
@@ -196,6 +198,7 @@ class Board:
     def _ended(self) -> None:
         """Nothing is loaded, and nothing can be taken."""
         self._process, self._free, self.state = None, [], "resting"
+        self.watts = self.celsius = None
         self.warm.clear()
 
     async def _rest(self) -> None:
@@ -248,6 +251,9 @@ class Board:
 
     def _told(self, message: Mapping[str, Any]) -> None:
         """The worker goes on with what it does. It may have a line for the log, or wait for something with a limit of its own."""
+        if "sensors" in message:  # a thread's, which goes on if the board hangs
+            self.watts, self.celsius = message["sensors"]["watts"], message["sensors"]["celsius"]
+            return
         if "said" in message:
             self.log("info", "board says", board=self.spec.name, cause=message["said"])
         if self._outstanding and (self._outstanding[0][2] or "waits" in message):
@@ -277,6 +283,8 @@ class Board:
             "resets": self.resets,
             "batches": self.batches,
             "outstanding_seconds": round(self.seconds * self.ratio, 6),
+            "watts": self.watts,
+            "celsius": self.celsius,
             "loaded": sorted(self.warm),
         }
 

@@ -104,6 +104,8 @@ def test_two_models_on_one_board(repository: Path, overlay: Path, images: Images
             [each for _ in range(4) for name in ("digits", "again") for each in asked(engine, images, name, [1, 4, 2, 8])], answers
         )
         assert (board.resets, board.state) == (0, "ready")
+        until(lambda: board.watts, "the board shows no power")
+        assert (board.watts, board.celsius) == (6.75, pytest.approx(42.0, abs=0.1))
         engine.unload("again")
         check(asked(engine, images, "digits", [3, 1]), answers)
         until(turns.free, "an idle server keeps the turn")
@@ -127,6 +129,7 @@ def test_a_turn_that_others_have_is_said(hasty: Path, overlay: Path, images: Ima
             with pytest.raises(LateError, match="digits"):
                 engine.infer("digits", {"image": images[:1]})
             until(lambda: one(engine).state == "resting", "the board goes on")
+            assert one(engine).watts is one(engine).celsius is None, "of a board that cannot be read"
             assert one(engine).cause == "the accelerator was busy for 0.5 s: a notebook of somebody has it; wait for it, or end it"
             other.give()
 
