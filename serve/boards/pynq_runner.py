@@ -15,7 +15,7 @@ from cnna.host.board.pynq_driver import open_board
 from cnna.host.model.answers import Output, outputs_of
 from cnna.host.model.board_model import BoardModel
 from cnna.serve.boards.board_spec import BoardSpec
-from cnna.serve.boards.runner import Tell
+from cnna.serve.boards.runner import Tell, silent
 from cnna.serve.models.signature import Arrays, Signature, rows_of, signature_of
 from cnna.spec.errors import RunError
 
@@ -23,24 +23,28 @@ SENSE_SECONDS = 5.0
 
 
 class Pynq:
-    """Runs artifacts, by key, on a board. UserError: the board, the overlay or pynq is not there, or they do not fit."""
+    """Runs artifacts, by key, on a board, once it is open."""
 
     def __init__(self, spec: BoardSpec) -> None:
-        self.turn_seconds = spec.turn_seconds
-        if spec.address:
-            os.environ["PYNQ_REMOTE_DEVICES"] = spec.address  # the only way to tell pynq
-        os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # standard error is the front's log
-        warnings.simplefilter("ignore")
-        overlay = open_overlay(Path(spec.overlay))
-        self.device = open_board(overlay)
-        self._read = power.reader(overlay)
-        self.config = self.device.config.name
+        self.spec = spec
+        self.tell: Tell = silent
         self.models: dict[str, BoardModel] = {}
         self._signatures: dict[str, tuple[Signature, list[Output]]] = {}
 
+    def open(self) -> None:
+        """Opens the board. UserError: it, the overlay or pynq is not there, or they do not fit."""
+        if self.spec.address:
+            os.environ["PYNQ_REMOTE_DEVICES"] = self.spec.address  # the only way to tell pynq
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # standard error is the front's log
+        warnings.simplefilter("ignore")
+        overlay = open_overlay(Path(self.spec.overlay))
+        self.device = open_board(overlay)
+        self.config = self.device.config.name
+        self._read = power.reader(overlay)
+
     def load(self, key: str, path: str, known: Arrays) -> None:
         """Places an artifact in the board's memory. RunError: there is no room, or no turn."""
-        model = BoardModel(path, self.device, turn_seconds=self.turn_seconds)
+        model = BoardModel(path, self.device, turn_seconds=self.spec.turn_seconds)
         self.models[key] = model
         self._signatures[key] = signature_of(path, model.manifest), outputs_of(model.manifest)
 
@@ -61,7 +65,7 @@ class Pynq:
         signature, outputs = self._signatures[key]
         return rows_of(signature.outputs, {output.name: output.apart(answers, samples) for output in outputs})
 
-    def sense(self, tell: Tell) -> None:
+    def sense(self) -> None:
         """Tells the board's power and temperature again and again, each None where it cannot be read. For a thread of its own."""
         sensors = None
         while True:
@@ -70,7 +74,7 @@ class Pynq:
                 sensors = sensors or power.Sensors(self._read)
                 watts, celsius = sum(sensors.watts().values()) or None, sensors.celsius()
             with suppress(OSError):  # the front has gone
-                tell(sensors={"watts": watts, "celsius": celsius})
+                self.tell(sensors={"watts": watts, "celsius": celsius})
             time.sleep(SENSE_SECONDS)
 
     def close(self) -> None:

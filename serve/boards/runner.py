@@ -34,8 +34,9 @@ def silent(**message: object) -> None:
 class Emulator:
     """Runs artifacts, by key, on the emulator."""
 
-    def __init__(self, spec: BoardSpec, tell: Tell = silent) -> None:
-        self.spec, self.tell = spec, tell
+    def __init__(self, spec: BoardSpec) -> None:
+        self.spec = spec
+        self.tell: Tell = silent
         self._sessions: dict[str, InferenceSession] = {}
         self._signatures: dict[str, tuple[Signature, list[Output]]] = {}
 
@@ -74,8 +75,8 @@ class Rtl(Emulator):
     takes minutes; the front is told of each step, and that a long simulation goes on.
     """
 
-    def __init__(self, spec: BoardSpec, tell: Tell = silent) -> None:
-        super().__init__(spec, tell)
+    def __init__(self, spec: BoardSpec) -> None:
+        super().__init__(spec)
         self._told = 0.0  # when it was last said that a simulation goes on
 
     def opened(self, path: str) -> InferenceSession:
@@ -94,13 +95,9 @@ class Paced(Emulator):
     """Exact answers, each batch given after the predicted clocks. Two batches follow each other without a pause."""
 
     def __init__(
-        self,
-        spec: BoardSpec,
-        tell: Tell = silent,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], object] = time.sleep,
+        self, spec: BoardSpec, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], object] = time.sleep
     ) -> None:
-        super().__init__(spec, tell)
+        super().__init__(spec)
         self._clock, self._sleep = clock, sleep
         self._free = 0.0  # when the device has answered all that it was given
         self._seconds: dict[str, float] = {}
@@ -150,7 +147,10 @@ class Paced(Emulator):
 
 
 class Runner(Protocol):
-    """What runs the batches of a board."""
+    """What runs the batches of a board. tell: set before anything is loaded."""
+
+    spec: BoardSpec
+    tell: Tell
 
     def load(self, key: str, path: str, known: Arrays) -> None:
         """Opens an artifact."""
@@ -165,9 +165,13 @@ class Runner(Protocol):
 class Faults:
     """A runner that fails as the board's options say: every Nth batch, counted from the worker's start."""
 
-    def __init__(self, runner: Runner, spec: BoardSpec) -> None:
-        self._runner, self._spec, self._batches = runner, spec, 0
+    def __init__(self, runner: Runner) -> None:
+        self._runner, self._spec, self._batches = runner, runner.spec, 0
         self.load, self.unload = runner.load, runner.unload
+
+    def tell_to(self, tell: Tell) -> None:
+        """Lets the runner tell the front what it does."""
+        self._runner.tell = tell
 
     def run(self, key: str, inputs: Arrays, received: float) -> Arrays:
         """As the runner, but for the faults."""
@@ -197,10 +201,10 @@ class Faults:
         return every > 0 and self._batches % every == 0
 
 
-def runner_for(spec: BoardSpec, tell: Tell = silent, board: Runner | None = None) -> Faults:
-    """What runs the batches of a board. board: one that is open already, as of the kind pynq."""
-    kinds: dict[str, Callable[[BoardSpec, Tell], Runner]] = {"emulator": Emulator, "paced": Paced, "rtl": Rtl}
-    return Faults(board or kinds[spec.kind](spec, tell), spec)
+def runner_for(spec: BoardSpec) -> Faults:
+    """What runs the batches of a board that needs no package of its own."""
+    kinds: dict[str, type[Emulator]] = {"emulator": Emulator, "paced": Paced, "rtl": Rtl}
+    return Faults(kinds[spec.kind](spec))
 
 
 def _version(key: str) -> str:

@@ -5,14 +5,14 @@
                                                              {"job": 2, "seconds": 0.003, "outputs": [...]}
 {"job": 3, "do": "unload", "key": ...}                        {"job": 3, "seconds": 0}
 
-An error is {"job": 2, "error": "...", "user": true | false}. Job 0 is the worker's own start; its answer names the board's
-configuration, where the board has one. Lines without a job may come at any time: {"said": "..."} is for the log, {"alive": true}
-says that a long command goes on, {"waits": 20} that it waits so long at most for something else, {"sensors": {"watts": 9.5,
-"celsius": 41.0}} what the board shows. It ends when the socket does, so no worker outlives its front.
+An error is {"job": 2, "error": "...", "user": true | false}. It ends when the socket does, so no worker outlives its front.
+Job 0 is the worker's own start. Lines without a job may come at any time: {"said": "..."} is for the log, {"alive": true} says that
+a long command goes on. `pynq_worker` has more of them.
 """
 
 import json
 import os
+import queue
 import signal
 import socket
 import sys
@@ -22,114 +22,86 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from cnna.serve.boards.alternating import Alternating, Command, Commands
 from cnna.serve.boards.board_spec import BoardSpec
-from cnna.serve.boards.pynq_runner import Pynq
-from cnna.serve.boards.runner import runner_for
+from cnna.serve.boards.runner import Faults, runner_for
 from cnna.serve.boards.slot import Slot
 from cnna.serve.models import golden
 from cnna.serve.models.signature import Arrays, signature_of
 from cnna.spec.artifact import load
 from cnna.spec.errors import CnnaError, UserError
 
-END: Command = {"do": "end"}
-END_SECONDS = 2.0  # for the end in order of a board that others may wait for
-
 
 class Worker:
-    """Runs commands one after another, or two in overlap on a PYNQ board. A thread reads them, so that their time of arrival is
-    known.
-    """
+    """Runs commands one after another. A thread reads them, so that a command's time of arrival is known."""
 
-    def __init__(self, control: socket.socket, spec: BoardSpec, slots: list[Slot]) -> None:
-        self._control, self._spec, self._slots, self._saying = control, spec, slots, threading.Lock()
-        self._commands = Commands()
-        self._alternating: Alternating | None = None
+    def __init__(self, control: socket.socket, runner: Faults, slots: list[Slot]) -> None:
+        self._control, self._runner, self._slots = control, runner, slots
+        self._saying = threading.Lock()
+        runner.tell_to(self._tell)
+        self._commands: queue.SimpleQueue[tuple[float, dict[str, Any]]] = queue.SimpleQueue()
 
     def serve(self) -> None:
         """Answers until the socket ends, and the process with it."""
         threading.Thread(target=self._read, daemon=True).start()
-        try:
-            self._open()
-        except Exception as error:
-            self._failed({"job": 0}, error)
-            return
-        while (command := self._commands.get()) is not None and command is not END:
-            if self._alternating is not None and self._alternating.takes(command):
-                self._commands.back(command)
-                self._alternating.serve()
-            else:
-                self._answer(command)
-        if self._alternating is not None:
-            self._alternating.board.close()
-
-    def _open(self) -> None:
-        """Opens the board, and says that commands may come."""
-        if self._spec.kind == "pynq":
-            board = Pynq(self._spec)
-            self._runner = runner_for(self._spec, self._tell, board)
-            more = self._tell, self._inputs, self._answer, self._done, self._failed
-            self._alternating = Alternating(board, self._runner, self._commands, *more)
-            self._say({"job": 0, "seconds": 0.0, "config": board.config})
-            threading.Thread(target=board.sense, args=(self._tell,), daemon=True).start()
-        else:
-            self._runner = runner_for(self._spec, self._tell)
-            self._say({"job": 0, "seconds": 0.0})
+        self._say({"job": 0, "seconds": 0.0})
+        while True:
+            self._say(self._answer(*self._commands.get()))
 
     def _read(self) -> None:
         with self._control.makefile("rb") as lines:
             for line in lines:
-                self._commands.put({**json.loads(line), "received": time.monotonic()})
-        if self._alternating is not None:  # the front has gone; others may wait for the board
-            self._commands.put(END)
-            time.sleep(END_SECONDS)
-        os._exit(0)  # the other thread may be in a batch, or hang
+                self._commands.put((time.monotonic(), json.loads(line)))
+        self._end()
+
+    def _end(self) -> None:
+        """The front has gone. The other thread may be in a batch, or hang."""
+        os._exit(0)
 
     def _say(self, answer: dict[str, Any]) -> None:
         with self._saying:
             self._control.sendall(json.dumps(answer).encode() + b"\n")
 
     def _tell(self, **message: Any) -> None:
+        """Says something beside the answers, from any thread."""
         self._say(message)
 
-    def _answer(self, command: Command) -> None:
+    def _answer(self, received: float, command: dict[str, Any]) -> dict[str, Any]:
         """Any error is an answer: the front decides what becomes of the batch, and of this process."""
         try:
             started = time.monotonic()
-            if command["do"] == "run":
-                outputs = self._runner.run(command["key"], self._inputs(command), command["received"])
-                self._done(command, outputs, time.monotonic() - started)
-            else:
-                getattr(self, f"_{command['do']}")(command)
-                self._say({"job": command["job"], "seconds": time.monotonic() - started})
-        except (BrokenPipeError, ConnectionResetError):  # the front has gone
-            raise
+            more = getattr(self, f"_{command['do']}")(command, received)
+            return {"job": command["job"], "seconds": time.monotonic() - started, **more}
         except Exception as error:
-            self._failed(command, error)
+            return self._failed(command, error)
 
-    def _failed(self, command: Command, error: Exception) -> None:
-        known = isinstance(error, CnnaError)
-        said = str(error) if known else f"internal error: {type(error).__name__}: {error}"
-        self._say({"job": command["job"], "error": said, "user": isinstance(error, UserError)})
+    def _failed(self, command: dict[str, Any], error: Exception) -> dict[str, Any]:
+        if isinstance(error, CnnaError):
+            return {"job": command["job"], "error": str(error), "user": isinstance(error, UserError)}
+        return {"job": command["job"], "error": f"internal error: {type(error).__name__}: {error}", "user": False}
 
-    def _done(self, command: Command, outputs: Arrays, seconds: float) -> None:
-        written = self._slots[command["slot"]].write({name: [y] for name, y in outputs.items()}, command["outputs_at"])
-        self._say({"job": command["job"], "seconds": seconds, "outputs": written})
-
-    def _inputs(self, command: Command) -> Arrays:
-        slot = self._slots[command["slot"]]
-        slot.fit(command["bytes"])
-        return slot.read(command["inputs"])
-
-    def _load(self, command: Command) -> None:
+    def _load(self, command: dict[str, Any], received: float) -> dict[str, Any]:
         known = {}
         if command["golden"] is not None:
             signature = signature_of(command["path"], load(command["path"]).manifest)
             known = golden.read(Path(command["golden"]), signature).inputs
         self._runner.load(command["key"], command["path"], known)
+        return {}
 
-    def _unload(self, command: Command) -> None:
+    def _unload(self, command: dict[str, Any], received: float) -> dict[str, Any]:
         self._runner.unload(command["key"])
+        return {}
+
+    def _run(self, command: dict[str, Any], received: float) -> dict[str, Any]:
+        return self._outputs(command, self._runner.run(command["key"], self._inputs(command), received))
+
+    def _inputs(self, command: dict[str, Any]) -> Arrays:
+        slot = self._slots[command["slot"]]
+        slot.fit(command["bytes"])
+        return slot.read(command["inputs"])
+
+    def _outputs(self, command: dict[str, Any], outputs: Arrays) -> dict[str, Any]:
+        slot = self._slots[command["slot"]]
+        return {"outputs": slot.write({name: [y] for name, y in outputs.items()}, command["outputs_at"])}
 
 
 def main() -> int:
@@ -137,8 +109,14 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes of a terminal; the front ends this one in order
     given = json.loads(sys.argv[1])
     control = socket.socket(fileno=given["control"])
+    spec, slots = BoardSpec(**given["board"]), [Slot(file) for file in given["slots"]]
     with suppress(BrokenPipeError, ConnectionResetError):  # the front has gone
-        Worker(control, BoardSpec(**given["board"]), [Slot(file) for file in given["slots"]]).serve()
+        if spec.kind == "pynq":
+            from cnna.serve.boards.pynq_worker import PynqWorker
+
+            PynqWorker(control, spec, slots).serve()
+        else:
+            Worker(control, runner_for(spec), slots).serve()
     return 0
 
 

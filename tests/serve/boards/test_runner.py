@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cnna.serve.boards.board_spec import BoardSpec
-from cnna.serve.boards.runner import REMEMBERED, Faults, Paced, runner_for, silent
+from cnna.serve.boards.runner import REMEMBERED, Faults, Paced, runner_for
 from cnna.spec.artifact import load
 from cnna.spec.errors import DataError, RunError
 
@@ -35,7 +35,7 @@ def artifact(published: Path) -> str:
 def test_a_paced_board_takes_the_predicted_clocks(artifact: str, images: NDArray[np.float32], answers: NDArray[np.float32]) -> None:
     """Figures of the engine would depend on the computer. A batch that came while another ran begins when that one ends."""
     clock = Clock()
-    board = Paced(BoardSpec("a", "paced", mhz=100), silent, clock.read, clock.sleep)
+    board = Paced(BoardSpec("a", "paced", mhz=100), clock.read, clock.sleep)
     board.load(KEY, artifact, {"image": images[:2]})
     assert clock.now == 100.0
     seconds = load(artifact).predicted_clocks() / 100e6
@@ -48,7 +48,7 @@ def test_a_paced_board_takes_the_predicted_clocks(artifact: str, images: NDArray
 def test_a_paced_board_that_is_late_makes_up_no_time(artifact: str, images: NDArray[np.float32]) -> None:
     """After a slow answer, later ones would come quicker than the accelerator gives them."""
     clock = Clock()
-    board = Paced(BoardSpec("a", "paced"), silent, clock.read, clock.sleep)
+    board = Paced(BoardSpec("a", "paced"), clock.read, clock.sleep)
     board.load(KEY, artifact, {"image": images[:4]})
     clock.now = 200.0
     board.run(KEY, {"image": images[:4]}, received=100.0)
@@ -60,7 +60,7 @@ def test_a_paced_board_that_is_late_makes_up_no_time(artifact: str, images: NDAr
 def test_a_paced_board_computes_a_sample_once(artifact: str, images: NDArray[np.float32], monkeypatch: pytest.MonkeyPatch) -> None:
     """It would be no quicker than the emulator; what it remembers must have an end."""
     clock = Clock()
-    board = Paced(BoardSpec("a", "paced"), silent, clock.read, clock.sleep)
+    board = Paced(BoardSpec("a", "paced"), clock.read, clock.sleep)
     board.load(KEY, artifact, {})
     computed: list[int] = []
     whole = board.computed
