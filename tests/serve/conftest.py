@@ -20,7 +20,7 @@ from cnna.serve.models import golden
 from cnna.spec.artifact import save
 from cnna.spec.config import preset
 
-collect_ignore = [] if find_spec("pynq") else ["engine/test_pynq_board.py"]
+collect_ignore = [] if find_spec("pynq") else ["engine/test_pynq_board.py", "engine/test_pynq_soak.py"]
 T = TypeVar("T")
 BATCHES = (1, 4, 8)
 GOLDEN = 4  # samples
