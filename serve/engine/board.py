@@ -79,9 +79,11 @@ class Board:
     def fits(self, version: Version) -> tuple[Compiled, ...]:
         """The artifacts of a version that it runs. RunError: it runs none; the line says why."""
         there = version.compiled
-        config = self.spec.config or (None if self._process is None else self._process.config)
+        config = self.spec.config
         if config is None and len(there) == 1:
-            return next(iter(there.values()))
+            return next(iter(there.values()))  # whether it fits, the board says itself
+        if config is None and self._process is not None:
+            config = self._process.config
         if config is None:
             raise RunError(f"board {self.spec.name}: there are {', '.join(there)}: say --board {self.spec.name}=...,config=")
         if config not in there:
