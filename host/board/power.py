@@ -41,7 +41,7 @@ class Sensors:
             raw, shift, scale = (_number(self._read(f"{channel}_{part}")) for part in ("raw", "offset", "scale"))
             if raw and shift is not None and scale is not None:
                 found.append((raw + shift) * scale / 1e3)
-        return max(found, default=None)
+        return round(max(found), 1) if found else None
 
 
 def rails(read: Read) -> dict[str, float]:

@@ -66,14 +66,14 @@ def monitor(number: int, name: str, **channels: int) -> dict[str, bytes]:
 def test_the_chips_hottest_place(files: dict[str, bytes], celsius: float | None) -> None:
     """A monitor that does not work would show -280 degrees; another device's would be taken for the chip's."""
     found = power.Sensors(files.get).celsius()
-    assert found == (None if celsius is None else pytest.approx(celsius, abs=0.01))
+    assert found == (None if celsius is None else pytest.approx(celsius, abs=0.1))
 
 
 def test_a_virtual_boards_sensors_are_read_and_give_no_energy(tmp_path):
     """Joules an image would be printed that nobody has measured."""
     sensors = power.Sensors(SENSORS.get)
     assert sensors.watts() == {"ina226_u79": 4.25, "ina226_u81": 2.5}
-    assert sensors.celsius() == pytest.approx(42.0, abs=0.01)
+    assert sensors.celsius() == pytest.approx(42.0, abs=0.1)
     (tmp_path / "cnna.bit").write_bytes(bit(design(preset("tiny"))))
     device = SimpleNamespace(has_capability=lambda name: True, read_file=SENSORS.__getitem__)
     device.exists_file = lambda path: SimpleNamespace(exists=path in SENSORS)
