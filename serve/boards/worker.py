@@ -48,7 +48,7 @@ class Worker:
             self._say(self._answer(*self._commands.get()))
 
     def _read(self) -> None:
-        with self._control.makefile("rb") as lines:
+        with suppress(ConnectionResetError), self._control.makefile("rb") as lines:  # reset: answers that the front has not read
             for line in lines:
                 self._commands.put((time.monotonic(), json.loads(line)))
         self._end()

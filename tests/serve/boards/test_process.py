@@ -3,7 +3,11 @@
 import asyncio
 import json
 import os
+import select
 import signal
+import socket
+import subprocess
+import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -94,3 +98,23 @@ def test_a_worker_ends_in_order(published: Path, within: Within, monkeypatch: py
                 await running
 
     within(life())
+
+
+@pytest.mark.parametrize("heard", [False, True])
+def test_no_worker_outlives_its_front(heard: bool) -> None:
+    """A front that was killed before it had read an answer would leave its workers behind, with all their memory, for ever."""
+    ours, theirs = socket.socketpair()
+    given = {"control": theirs.fileno(), "slots": [], "board": BoardSpec("a").options()}
+    line = [sys.executable, "-m", "cnna.serve.boards.worker", json.dumps(given)]
+    with theirs, subprocess.Popen(line, pass_fds=[theirs.fileno()], stderr=subprocess.PIPE) as process:
+        theirs.close()
+        select.select([ours], [], [])
+        if heard:
+            ours.recv(1 << 16)
+        ours.close()
+        try:
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
+        assert process.stderr is not None
+        assert not process.stderr.read(), "whoever reads the log has gone too, or sees an error that is none"
