@@ -79,7 +79,7 @@ ROOMS = {
         ("host.device", "host.model", "sim.emulator", "sim.rtl"),
     ),
     "serve.models": ("repositories, settings, golden answers", ("host.model",)),
-    "serve.boards": ("worker processes and shared memory", ("host.model", "serve.models")),
+    "serve.boards": ("worker processes and shared memory", ("host.board", "host.model", "serve.models")),
     "serve.engine": ("admission, batches, boards, versions", ("serve.models", "serve.boards")),
     "serve": ("the door: `Engine`", ("serve.engine",)),
     "serve.protocol": ("the Open Inference Protocol, without a transport", ("host.model", "serve.engine", "serve.models")),

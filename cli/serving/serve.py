@@ -27,8 +27,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--board",
         action="append",
         metavar="NAME=KIND[,OPTION=VALUE...]",
-        help=f"a board, emulator or paced; may be repeated (default: {BOARD}; docs/serving.md has the options)",
+        help=f"a board, such as left=emulator; may be repeated (default: {BOARD}; docs/serving.md has the options)",
     )
+    parser.add_argument("--boards", type=Path, metavar="boards.yaml", help="a list of boards, in place of --board")
     parser.add_argument("--token-file", type=Path, metavar="FILE", help="a token that all requests but those for health must have")
     parser.add_argument("--tls-certificate", type=Path, metavar="PEM", help="serve HTTPS with this certificate")
     parser.add_argument("--tls-key", type=Path, metavar="PEM", help="and this key")
@@ -45,6 +46,7 @@ def run(args: argparse.Namespace) -> Outcome:
     except ModuleNotFoundError as missing:
         raise ToolError(f"cnna serve needs the package {missing.name}: pip install 'cnna[serve]'") from None
     from cnna.serve.boards.board_spec import board_specs
+    from cnna.serve.boards.boards_file import boards_of
     from cnna.serve.engine.core import Core
     from cnna.serve.engine.json_log import json_log
     from cnna.serve.engine.listening import Listening
@@ -56,6 +58,8 @@ def run(args: argparse.Namespace) -> Outcome:
         places["--grpc"] = _address("--grpc", args.grpc)
     if (args.tls_certificate is None) != (args.tls_key is None):
         raise UserError("--tls-certificate and --tls-key belong together: give both, or neither")
+    if args.board and args.boards is not None:
+        raise UserError("--board and --boards: give one of them; a file may have all boards")
     token = None if args.token_file is None else _token(args.token_file)
     for option, (address, port) in places.items():
         if not is_loopback(address) and not args.insecure and (token is None or args.tls_key is None):
@@ -63,6 +67,8 @@ def run(args: argparse.Namespace) -> Outcome:
             raise UserError(f"{option} {address}:{port}: {what}; give --token-file, --tls-certificate and --tls-key, or --insecure")
     files = [None if path is None else _readable(path) for path in (args.tls_certificate, args.tls_key)]
     repository, specs = open_repository(args.repository), board_specs(args.board or [BOARD])
+    if args.boards is not None:
+        specs = boards_of(args.boards)
     kinds: dict[str, Callable[[Core, Listening, str], Front]] = {"--http": HttpFront, "--grpc": GrpcFront}
 
     async def run_all() -> None:

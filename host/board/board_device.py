@@ -110,9 +110,12 @@ class BoardDevice:
             allocation.buffer.invalidate()
         return np.asarray(allocation.buffer)[start : start + size_bytes].tobytes()
 
-    def wait(self) -> None:
-        """Returns when STATUS has done or error set. TimedOutError: no progress, or more than `limit_clocks`; says where."""
-        await_end(self, self.ended, self.timeout_seconds, self.limit_clocks)
+    def wait(self, other: Callable[[], bool] = lambda: False) -> None:
+        """Returns when STATUS has done or error set, or `other` holds, which is asked again and again.
+
+        TimedOutError: no progress, or more than `limit_clocks`; says where.
+        """
+        await_end(self, lambda: self.ended() or other(), self.timeout_seconds, self.limit_clocks)
 
     def close(self) -> None:
         """Frees all memory."""

@@ -3,8 +3,10 @@
 import hashlib
 import json
 import os
+import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -30,11 +32,27 @@ def open_overlay(path: Path) -> Any:
     import pynq
 
     try:
-        with warnings.catch_warnings():
+        with _alone(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "No devices found")  # the error below says the same, with a remedy
             return pynq.Overlay(str(path.absolute()))
     except Exception as error:  # grpc's errors, OSError, RuntimeError: pynq's parts raise different ones
         raise DataError(f"{path}: pynq cannot load it: {_said(error)}") from None
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Lets the processes of this machine open overlays one after another: pynq keeps what it reads in one file beside itself."""
+    import fcntl
+
+    file = -1
+    with suppress(OSError):  # another user's lock file: as without a lock
+        file = os.open(Path(tempfile.gettempdir()) / "cnna-overlay.lock", os.O_RDONLY | os.O_CREAT, 0o666)
+        fcntl.flock(file, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        if file >= 0:
+            os.close(file)
 
 
 def check_loaded(bit: str | os.PathLike[str] | None) -> None:

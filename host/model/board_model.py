@@ -3,7 +3,7 @@
 import os
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -75,28 +75,17 @@ class BoardModel(model.Model):
         """Places the model. It needs its turn for that, because placing resets the accelerator."""
         limits = [run_limit(program, self.board.ddr) for program in self.artifact.programs]
         self.limit_clocks = max(limits, default=0) + LATE_CLOCKS
-        with self._turn(), self.board.kept(self._made):
+        with turn_of([self]), self.board.kept(self._made):
             self.accelerators = [Accelerator(self.board, program, slots=SLOTS) for program in self.artifact.programs]
         return list(self.accelerators)
 
-    @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """Takes this model's turn, within its own limits; the board's limits hold again for the next one."""
-        with self.board.turns.mine(f"model {self.manifest['name']}", self.turn_seconds):
-            before = self.board.timeout_seconds, self.board.limit_clocks
-            self.board.timeout_seconds, self.board.limit_clocks = self.timeout_seconds, self.limit_clocks
-            try:
-                yield
-            finally:
-                self.board.timeout_seconds, self.board.limit_clocks = before
-
     def _run_jobs(self, jobs: Iterable[Job | None]) -> Iterator[tuple[Mapping[str, NDArray[np.int8]], dict[str, int]]]:
         """Runs jobs in ping-pong, once the turn has come."""
-        with self._going(), self._turn():
+        with self.going(), turn_of([self]):
             yield from PingPong(self.board, self.accelerators, self.retries).run(jobs)
 
     @contextmanager
-    def _going(self) -> Iterator[None]:
+    def going(self) -> Iterator[None]:
         """Marks a run, from before its turn on, so that `close` waits for it. RunError: the model is closed."""
         with self._changed:
             self._check_open()
@@ -118,6 +107,21 @@ class BoardModel(model.Model):
                 raise RunError(
                     f"{name} has been running in another thread for {self.turn_seconds:g} s: end it, then close it again"
                 )
+
+
+@contextmanager
+def turn_of(models: Sequence[BoardModel]) -> Iterator[None]:
+    """Takes a turn for models of one board, within the widest of their limits; the board's own hold again for the next turn."""
+    board, names = models[0].board, list(dict.fromkeys(model.manifest["name"] for model in models))
+    what = f"model{'s' * (len(names) > 1)} {', '.join(names)}"
+    with board.turns.mine(what, max(model.turn_seconds for model in models)):
+        before = board.timeout_seconds, board.limit_clocks
+        board.timeout_seconds = max(model.timeout_seconds for model in models)
+        board.limit_clocks = max(model.limit_clocks for model in models)
+        try:
+            yield
+        finally:
+            board.timeout_seconds, board.limit_clocks = before
 
 
 def _free(board: BoardDevice, addresses: list[int]) -> None:

@@ -6,7 +6,8 @@ The accelerator takes a whole batch. A piece on the CPU runs sample by sample, b
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from enum import Enum
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,16 @@ class Job(NamedTuple):
 
     program: int
     ports: Ports
+
+
+class NotYet(Enum):
+    """What a source says that has nothing now, and may have something later. It must not wait while something runs."""
+
+    NOT_YET = "nothing yet"
+
+
+NOT_YET: Final = NotYet.NOT_YET
+Asked: TypeAlias = Job | NotYet | None  # what a source of jobs says; None: the answers of the last job must be handed out first
 
 
 class Route:

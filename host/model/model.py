@@ -148,17 +148,27 @@ class Model:
 
         def prepared() -> Iterator[Flight]:
             for x in batches:
-                self._check_open()
-                inputs = self._route.inputs.checked(x)
-                samples = len(next(iter(inputs.values())))
-                if samples > self.manifest["batch"]:
-                    raise DataError(f"{self.manifest['name']}: {samples} samples at once, its batch is {self.manifest['batch']}")
+                flight = self.flight(x)
                 waiting.append(x)
-                yield Flight.of(self._route, inputs)
+                yield flight
 
         self._forget_seen()
         for flight in self._through(prepared()):
             yield self._joined(waiting.pop(0), [self._landed(flight)])
+
+    def flight(self, x: "Given | Mapping[str, Given]") -> Flight:
+        """A batch before its first piece. DataError: it does not fit, or has too many samples."""
+        self._check_open()
+        inputs = self._route.inputs.checked(x)
+        samples = len(next(iter(inputs.values())))
+        if samples > self.manifest["batch"]:
+            raise DataError(f"{self.manifest['name']}: {samples} samples at once, its batch is {self.manifest['batch']}")
+        return Flight.of(self._route, inputs)
+
+    def landed(self, flight: Flight) -> Arrays:
+        """The outputs of a batch after its last piece, by name."""
+        outputs: Arrays = self._joined({}, [self._landed(flight)])
+        return outputs
 
     def close(self) -> None:
         """Ends open iterators, and closes the device if this model opened it."""

@@ -1,17 +1,21 @@
 """Runs jobs in ping-pong for `BoardModel`: while job n runs, the host fetches outputs of n - 1 and brings inputs of n + 1.
 
 A job is a run of one of the model's programs. A job that fails is tried again where that may help. If it fails for good, the
-accelerator is reset.
+accelerator is reset. The programs may be those of several models (`alternate`), which then share a turn.
 """
 
+import itertools
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from enum import Enum
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from cnna.host.board.board_device import BoardDevice
+from cnna.host.board.run_wait import pause_seconds
 from cnna.host.device.accelerator import Accelerator, take_turn
-from cnna.host.model.flight import Job
+from cnna.host.model.flight import NOT_YET, Asked, Job
 from cnna.spec.errors import RunError, TurnLostError
 
 SLOTS = 2  # jobs in memory: one runs while the host moves those before and after it
@@ -19,30 +23,53 @@ SLOTS = 2  # jobs in memory: one runs while the host moves those before and afte
 Moved = TypeVar("Moved")
 
 
+class _End(Enum):
+    END = "no more jobs"
+
+
+END: Final = _End.END
+
+
 class _Run:
-    """A job that was started: its program, its slot, whether it still runs and, once it has ended, its counters."""
+    """A job that was started: its program, its slot, whether it still runs and, once it has ended, its counters.
+
+    failed: the error of a wait for its end that nobody has seen yet.
+    """
 
     def __init__(self, accelerator: Accelerator, slot: int) -> None:
         self.accelerator, self.slot, self.runs = accelerator, slot, True
         self.counters: dict[str, int] = {}
+        self.failed: RunError | None = None
+
+    def finish(self) -> None:
+        """As of Accelerator, unless a wait has failed already."""
+        failed, self.failed = self.failed, None
+        if failed is not None:
+            raise failed
+        self.accelerator.finish()
 
 
 class PingPong:
-    """The programs of one model, with SLOTS slots each, for one turn. retries: how often a job is tried again."""
+    """Programs of one model or of several, with SLOTS slots each, for one turn. retries: how often a job is tried again."""
 
     def __init__(self, board: BoardDevice, accelerators: Sequence[Accelerator], retries: int) -> None:
         self.board, self.accelerators, self.retries = board, accelerators, retries
         self._forget_registers()
 
-    def run(self, jobs: Iterable[Job | None]) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
+    def run(self, jobs: Iterable[Asked]) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
         """The answers and counters of each job, in order. An exception, or the generator's end, leaves the accelerator idle.
 
         It asks for a job's inputs once the job before it runs and the answers of the one before that are handed out. If it gets
-        None instead of a job, it hands out the answers of the last job first.
+        None instead of a job, it hands out the answers of the last job first. If it gets NOT_YET, it asks again and again, and
+        hands out the answers of the last job as soon as that has ended.
         """
         running: _Run | None = None
+        source = iter(jobs)
         try:
-            for number, job in enumerate(jobs):
+            for number in itertools.count():
+                job = self._next(source, running)
+                if job is END:
+                    break
                 slot, before = number % SLOTS, running
                 if job is not None:
                     accelerator = self.accelerators[job.program]
@@ -65,6 +92,35 @@ class PingPong:
         finally:
             if running is not None and running.runs:
                 self._stop()
+
+    def _next(self, source: Iterator[Asked], running: _Run | None) -> Job | _End | None:
+        """What the source says next. None in its place: it still has nothing, and the job that runs has ended, or failed."""
+        found: list[Job | _End | None] = []
+        broken: list[BaseException] = []
+
+        def came() -> bool:
+            try:
+                if not (found or broken) and (job := next(source, END)) is not NOT_YET:
+                    found.append(job)
+            except BaseException as error:  # the source's own, which says nothing of the accelerator
+                broken.append(error)
+            return bool(found or broken)
+
+        began = time.monotonic()
+        while not came():
+            if running is None:
+                time.sleep(pause_seconds(time.monotonic() - began))
+                continue
+            try:
+                self.board.wait(came)
+            except TurnLostError:
+                raise
+            except RunError as error:  # `_finish` tries the job again
+                running.failed = error
+            break
+        if broken:
+            raise broken[0]
+        return found[0] if found else None
 
     def _forget_registers(self) -> None:
         for accelerator in self.accelerators:
@@ -105,7 +161,7 @@ class PingPong:
         """Waits for a job, and tries it again where that may help. After an error it leaves the accelerator reset."""
         for attempt in range(self.retries + 1 if run.runs else 0):
             try:
-                run.accelerator.finish()
+                run.finish()
                 if not self.board.turns.certain:
                     run.accelerator.check_registers()
                 break

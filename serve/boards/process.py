@@ -10,7 +10,8 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,10 +23,13 @@ from cnna.spec.errors import DataError, RunError
 
 SLOTS = 2  # batches at once: one runs, the next one is there already
 OWN = 1  # slots of the front itself, for golden answers
+END_SECONDS = 3.0  # for a worker to end in order: longer than it takes itself
+
+LOOK_SECONDS = 0.005
 
 
 class LostError(RunError):
-    """The worker is gone, and its commands with it. first: whether this was the command that it was busy with."""
+    """The worker is gone, and its commands with it. first: whether it died, or hung, in this command."""
 
     def __init__(self, message: str, first: bool = False) -> None:
         super().__init__(message)
@@ -41,12 +45,15 @@ class Answer:
 
 
 class WorkerProcess:
-    """One worker. `gone` is set when it has ended, for whatever reason; `cause` then says why."""
+    """One worker. `gone` is set when it has ended, for whatever reason; `cause` then says why. told: is given what the worker says
+    beside its answers.
+    """
 
-    def __init__(self, spec: BoardSpec) -> None:
-        self.spec = spec
+    def __init__(self, spec: BoardSpec, told: Callable[[dict[str, Any]], None] = lambda message: None) -> None:
+        self.spec, self._told = spec, told
         self.gone = asyncio.Event()
         self.cause = ""
+        self.config: str | None = None  # of the board's accelerator, where the board itself has one
         self._jobs: dict[int, tuple[asyncio.Future[Answer], Slot | None]] = {}
         self._number = 0
         self._process: subprocess.Popen[bytes] | None = None
@@ -92,14 +99,20 @@ class WorkerProcess:
         command = {"do": "run", "key": key, "slot": number, "bytes": size, "inputs": entries, "outputs_at": outputs_at}
         return self._send(command, slot)
 
-    def kill(self, cause: str) -> None:
-        """Ends the process at once. Its commands end in a LostError with this cause."""
+    def kill(self, cause: str, busy: bool = False) -> None:
+        """Ends the process at once. Its commands end in a LostError with this cause. busy: its first command is the cause."""
         if not self.gone.is_set():
-            self._end(cause)
+            self._end(cause, busy=busy)
 
-    async def close(self) -> None:
-        """Ends the process and frees its memory."""
-        self.kill("the board was closed")
+    async def close(self, cause: str = "the board was closed") -> None:
+        """Lets the process end in order, or ends it, and frees its memory."""
+        if not self.gone.is_set():
+            self._end(cause, at_once=False)
+            until = time.monotonic() + END_SECONDS
+            while self._process is not None and self._process.poll() is None:
+                if time.monotonic() > until:
+                    self._process.kill()
+                await asyncio.sleep(LOOK_SECONDS)
         if self._reading is not None:
             await asyncio.wait([self._reading])
 
@@ -122,12 +135,16 @@ class WorkerProcess:
         except ValueError as error:
             self.kill(f"its worker's answers cannot be read: {error}")
         if not self.gone.is_set():
-            self._end("its worker died")
+            self._end("its worker died", busy=True)
 
     def _received(self, answer: dict[str, Any]) -> None:
+        if "job" not in answer:
+            self._told(answer)
+            return
         future, slot = self._jobs.pop(answer["job"])
         if future.done():
             return
+        self.config = answer.get("config", self.config)
         if "error" in answer:
             kind = DataError if answer["user"] else RunError
             future.set_exception(kind(answer["error"]))
@@ -135,10 +152,10 @@ class WorkerProcess:
             outputs = slot.read(answer["outputs"]) if slot is not None else {}
             future.set_result(Answer(answer["seconds"], outputs))
 
-    def _end(self, cause: str) -> None:
-        """Makes sure that the process is gone, and says so to all who wait."""
+    def _end(self, cause: str, at_once: bool = True, busy: bool = False) -> None:
+        """Says to all who wait that the process is gone, after it was made sure; not at once: it ends with its socket."""
         self.gone.set()
-        if self._process is not None:
+        if self._process is not None and at_once:
             self._process.kill()
             code = self._process.wait()  # at once: it has been killed
             if cause == "its worker died":
@@ -149,7 +166,7 @@ class WorkerProcess:
         jobs, self._jobs = self._jobs, {}
         for number, (future, _) in enumerate(jobs.values()):
             if not future.done():
-                future.set_exception(LostError(f"board {self.spec.name}: {cause}", number == 0))
+                future.set_exception(LostError(f"board {self.spec.name}: {cause}", busy and number == 0))
                 future.exception()  # whoever waits sees it; nobody is told off for not waiting
         for slot in self.slots:
             slot.close()

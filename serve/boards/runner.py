@@ -1,4 +1,4 @@
-"""What a worker runs batches with: the emulator, as quickly as it goes or at the pace of the accelerator that it stands for.
+"""What a worker runs batches with: the emulator, as quickly as it goes or at the pace of the accelerator, or the Verilog.
 
 A paced board computes the answers to golden samples when it loads a version, and those to others when they come first. It gives
 every answer after the predicted clocks, so that a figure of the engine is the same on any computer that is quick enough.
@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,13 @@ from cnna.serve.models.signature import Arrays, Signature, rows_of, signature_of
 from cnna.spec.errors import RunError
 
 REMEMBERED = 4096  # answers of a paced board, of each version
+ALIVE_SECONDS = 1.0  # at least so long between two signs of life of a simulation
+
+Tell = Callable[..., None]  # tells the front, beside the answers: said="a line for the log", alive=True
+
+
+def silent(**message: object) -> None:
+    """Tells nobody."""
 
 
 class Emulator:
@@ -29,14 +36,19 @@ class Emulator:
 
     def __init__(self, spec: BoardSpec) -> None:
         self.spec = spec
+        self.tell: Tell = silent
         self._sessions: dict[str, InferenceSession] = {}
         self._signatures: dict[str, tuple[Signature, list[Output]]] = {}
 
     def load(self, key: str, path: str, known: Arrays) -> None:
         """Opens an artifact. `known`: samples that it will be asked for."""
-        session = InferenceSession(path, "emulator")
+        session = self.opened(path)
         self._sessions[key] = session
         self._signatures[key] = signature_of(path, session.manifest), outputs_of(session.manifest)
+
+    def opened(self, path: str) -> InferenceSession:
+        """An artifact on the device."""
+        return InferenceSession(path, "emulator")
 
     def unload(self, key: str) -> None:
         """Closes an artifact, if it is open."""
@@ -49,13 +61,34 @@ class Emulator:
         return self.computed(key, inputs)
 
     def computed(self, key: str, inputs: Arrays) -> Arrays:
-        """The answers, by the emulator."""
+        """The answers, by the device."""
         if key not in self._sessions:
             raise RunError(f"{key} is not loaded")
         session, (signature, outputs) = self._sessions[key], self._signatures[key]
         answers = dict(zip((output.name for output in outputs), session.run(None, inputs), strict=True))
         samples = len(next(iter(inputs.values())))
         return rows_of(signature.outputs, {output.name: output.apart(answers, samples) for output in outputs})
+
+
+class Rtl(Emulator):
+    """Runs artifacts on the generated Verilog, each in a simulator of its own. The first one of a configuration is built, which
+    takes minutes; the front is told of each step, and that a long simulation goes on.
+    """
+
+    def __init__(self, spec: BoardSpec) -> None:
+        super().__init__(spec)
+        self._told = 0.0  # when it was last said that a simulation goes on
+
+    def opened(self, path: str) -> InferenceSession:
+        return InferenceSession(path, "rtl", say=self._say, count=self._count)
+
+    def _say(self, line: str) -> None:
+        self.tell(said=line)
+
+    def _count(self, clocks: int) -> None:
+        if time.monotonic() - self._told >= ALIVE_SECONDS:
+            self._told = time.monotonic()
+            self.tell(alive=True)
 
 
 class Paced(Emulator):
@@ -113,24 +146,52 @@ class Paced(Emulator):
         return {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
 
 
+class Runner(Protocol):
+    """What runs the batches of a board. tell: set before anything is loaded."""
+
+    spec: BoardSpec
+    tell: Tell
+
+    def load(self, key: str, path: str, known: Arrays) -> None:
+        """Opens an artifact."""
+
+    def unload(self, key: str) -> None:
+        """Closes an artifact, if it is open."""
+
+    def run(self, key: str, inputs: Arrays, received: float) -> Arrays:
+        """The answers to a batch."""
+
+
 class Faults:
     """A runner that fails as the board's options say: every Nth batch, counted from the worker's start."""
 
-    def __init__(self, runner: Emulator) -> None:
+    def __init__(self, runner: Runner) -> None:
         self._runner, self._spec, self._batches = runner, runner.spec, 0
         self.load, self.unload = runner.load, runner.unload
 
+    def tell_to(self, tell: Tell) -> None:
+        """Lets the runner tell the front what it does."""
+        self._runner.tell = tell
+
     def run(self, key: str, inputs: Arrays, received: float) -> Arrays:
         """As the runner, but for the faults."""
+        self.before()
+        started = time.monotonic()
+        answers = self._runner.run(key, inputs, received)
+        return self.after(answers, time.monotonic() - started)
+
+    def before(self) -> None:
+        """Dies or stands still, if it is the batch for it."""
         self._batches += 1
         if self._now(self._spec.kill):
             os.kill(os.getpid(), signal.SIGKILL)
         if self._now(self._spec.hang):
             threading.Event().wait()
-        started = time.monotonic()
-        answers = self._runner.run(key, inputs, received)
+
+    def after(self, answers: Arrays, seconds: float) -> Arrays:
+        """Takes longer, or makes the answers wrong."""
         if self._spec.slow > 1:
-            time.sleep((self._spec.slow - 1) * (time.monotonic() - started))
+            time.sleep((self._spec.slow - 1) * seconds)
         if self._now(self._spec.wrong):
             name = next(iter(answers))
             answers[name] = _altered(answers[name])
@@ -141,8 +202,9 @@ class Faults:
 
 
 def runner_for(spec: BoardSpec) -> Faults:
-    """What runs the batches of a board."""
-    return Faults(Paced(spec) if spec.kind == "paced" else Emulator(spec))
+    """What runs the batches of a board that needs no package of its own."""
+    kinds: dict[str, type[Emulator]] = {"emulator": Emulator, "paced": Paced, "rtl": Rtl}
+    return Faults(kinds[spec.kind](spec))
 
 
 def _version(key: str) -> str:

@@ -6,6 +6,8 @@
 {"job": 3, "do": "unload", "key": ...}                        {"job": 3, "seconds": 0}
 
 An error is {"job": 2, "error": "...", "user": true | false}. It ends when the socket does, so no worker outlives its front.
+Job 0 is the worker's own start. Lines without a job may come at any time: {"said": "..."} is for the log, {"alive": true} says that
+a long command goes on. `pynq_worker` has more of them.
 """
 
 import json
@@ -24,7 +26,7 @@ from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.boards.runner import Faults, runner_for
 from cnna.serve.boards.slot import Slot
 from cnna.serve.models import golden
-from cnna.serve.models.signature import signature_of
+from cnna.serve.models.signature import Arrays, signature_of
 from cnna.spec.artifact import load
 from cnna.spec.errors import CnnaError, UserError
 
@@ -34,6 +36,8 @@ class Worker:
 
     def __init__(self, control: socket.socket, runner: Faults, slots: list[Slot]) -> None:
         self._control, self._runner, self._slots = control, runner, slots
+        self._saying = threading.Lock()
+        runner.tell_to(self._tell)
         self._commands: queue.SimpleQueue[tuple[float, dict[str, Any]]] = queue.SimpleQueue()
 
     def serve(self) -> None:
@@ -44,13 +48,22 @@ class Worker:
             self._say(self._answer(*self._commands.get()))
 
     def _read(self) -> None:
-        with self._control.makefile("rb") as lines:
+        with suppress(ConnectionResetError), self._control.makefile("rb") as lines:  # reset: answers that the front has not read
             for line in lines:
                 self._commands.put((time.monotonic(), json.loads(line)))
-        os._exit(0)  # the front has gone; the other thread may be in a batch, or hang
+        self._end()
+
+    def _end(self) -> None:
+        """The front has gone. The other thread may be in a batch, or hang."""
+        os._exit(0)
 
     def _say(self, answer: dict[str, Any]) -> None:
-        self._control.sendall(json.dumps(answer).encode() + b"\n")
+        with self._saying:
+            self._control.sendall(json.dumps(answer).encode() + b"\n")
+
+    def _tell(self, **message: Any) -> None:
+        """Says something beside the answers, from any thread."""
+        self._say(message)
 
     def _answer(self, received: float, command: dict[str, Any]) -> dict[str, Any]:
         """Any error is an answer: the front decides what becomes of the batch, and of this process."""
@@ -58,10 +71,13 @@ class Worker:
             started = time.monotonic()
             more = getattr(self, f"_{command['do']}")(command, received)
             return {"job": command["job"], "seconds": time.monotonic() - started, **more}
-        except CnnaError as error:
-            return {"job": command["job"], "error": str(error), "user": isinstance(error, UserError)}
         except Exception as error:
-            return {"job": command["job"], "error": f"internal error: {type(error).__name__}: {error}", "user": False}
+            return self._failed(command, error)
+
+    def _failed(self, command: dict[str, Any], error: Exception) -> dict[str, Any]:
+        if isinstance(error, CnnaError):
+            return {"job": command["job"], "error": str(error), "user": isinstance(error, UserError)}
+        return {"job": command["job"], "error": f"internal error: {type(error).__name__}: {error}", "user": False}
 
     def _load(self, command: dict[str, Any], received: float) -> dict[str, Any]:
         known = {}
@@ -76,9 +92,15 @@ class Worker:
         return {}
 
     def _run(self, command: dict[str, Any], received: float) -> dict[str, Any]:
+        return self._outputs(command, self._runner.run(command["key"], self._inputs(command), received))
+
+    def _inputs(self, command: dict[str, Any]) -> Arrays:
         slot = self._slots[command["slot"]]
         slot.fit(command["bytes"])
-        outputs = self._runner.run(command["key"], slot.read(command["inputs"]), received)
+        return slot.read(command["inputs"])
+
+    def _outputs(self, command: dict[str, Any], outputs: Arrays) -> dict[str, Any]:
+        slot = self._slots[command["slot"]]
         return {"outputs": slot.write({name: [y] for name, y in outputs.items()}, command["outputs_at"])}
 
 
@@ -87,8 +109,14 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes of a terminal; the front ends this one in order
     given = json.loads(sys.argv[1])
     control = socket.socket(fileno=given["control"])
+    spec, slots = BoardSpec(**given["board"]), [Slot(file) for file in given["slots"]]
     with suppress(BrokenPipeError, ConnectionResetError):  # the front has gone
-        Worker(control, runner_for(BoardSpec(**given["board"])), [Slot(file) for file in given["slots"]]).serve()
+        if spec.kind == "pynq":
+            from cnna.serve.boards.pynq_worker import PynqWorker
+
+            PynqWorker(control, spec, slots).serve()
+        else:
+            Worker(control, runner_for(spec), slots).serve()
     return 0
 
 

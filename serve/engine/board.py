@@ -17,7 +17,7 @@ from cnna.serve.boards.slot import Slot
 from cnna.serve.engine.request import Batch
 from cnna.serve.models import golden
 from cnna.serve.models.repository import Compiled, Version
-from cnna.spec.errors import CheckError, CnnaError, RunError
+from cnna.spec.errors import CheckError, CnnaError, RunError, UserError
 
 FORGIVEN = 20
 Log = Callable[..., None]  # level, event, and what else is known: model, version, board, cause
@@ -25,7 +25,9 @@ Log = Callable[..., None]  # level, event, and what else is known: model, versio
 
 @dataclass(frozen=True)
 class Limits:
-    """How patient the engine is with boards. hang: at least so long, and at least so many times the warm-up."""
+    """How patient the engine is with boards. hang: at least so long, and at least so many times the warm-up. load: so long without
+    a sign of life, such as that of a simulator that is being built.
+    """
 
     hang_seconds: float = 0.25
     hang_times: float = 20.0
@@ -44,13 +46,15 @@ class Board:
         self.batches = self.resets = 0
         self.ratio = 1.0  # of measured to predicted seconds
         self.seconds = 0.0  # predicted, of the batches that it has
+        self.watts: float | None = None
+        self.celsius: float | None = None
         self.warm: dict[str, float] = {}  # what is loaded and tested: seconds of a batch, by key
         self.settled = asyncio.Event()  # it has become ready, or failed, for the first time
         self._wanted, self._changed = wanted, changed
         self._process: WorkerProcess | None = None
         self._free: list[Slot] = []
         self._loading = asyncio.Lock()
-        self._outstanding: deque[tuple[asyncio.Future[Answer], float]] = deque()
+        self._outstanding: deque[tuple[asyncio.Future[Answer], float, bool]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._operator = asyncio.Event()
         self._life = asyncio.create_task(self._live())
@@ -75,13 +79,16 @@ class Board:
     def fits(self, version: Version) -> tuple[Compiled, ...]:
         """The artifacts of a version that it runs. RunError: it runs none; the line says why."""
         there = version.compiled
-        if self.spec.config is None and len(there) == 1:
-            return next(iter(there.values()))
-        if self.spec.config is None:
+        config = self.spec.config
+        if config is None and len(there) == 1:
+            return next(iter(there.values()))  # whether it fits, the board says itself
+        if config is None and self._process is not None:
+            config = self._process.config
+        if config is None:
             raise RunError(f"board {self.spec.name}: there are {', '.join(there)}: say --board {self.spec.name}=...,config=")
-        if self.spec.config not in there:
-            raise RunError(f"board {self.spec.name}: has {self.spec.config}, but the version was compiled for {', '.join(there)}")
-        return there[self.spec.config]
+        if config not in there:
+            raise RunError(f"board {self.spec.name}: has {config}, but the version was compiled for {', '.join(there)}")
+        return there[config]
 
     def runs(self, version: Version) -> tuple[Compiled, ...]:
         """The artifacts of a version that are loaded here."""
@@ -97,7 +104,7 @@ class Board:
         limit = max(self.limits.hang_seconds, self.limits.hang_times * self.warm[key])
         self.seconds += compiled.seconds
         process, sizes = self._process, [tensor.sample_bytes * batch.samples for tensor in version.signature.outputs]
-        future = self._timed(process.run(key, slot, batch.inputs(), sizes), limit)
+        future = self._timed(process.run(key, slot, batch.inputs(), sizes), limit, renewed=False)
         future.add_done_callback(lambda _: self._back(process, slot, compiled.seconds))
         return future
 
@@ -109,10 +116,10 @@ class Board:
         if compiled.seconds > 0:
             self.ratio += 0.1 * (seconds / compiled.seconds - self.ratio)
 
-    def fail(self, cause: str) -> None:
-        """Ends the worker: the board will be reset and tested."""
+    def fail(self, cause: str, busy: bool = False) -> None:
+        """Ends the worker: the board will be reset and tested. busy: what it does now is the cause."""
         if self._process is not None:
-            self._process.kill(cause)
+            self._process.kill(cause, busy)
 
     # --- versions ---
 
@@ -129,6 +136,15 @@ class Board:
                 del self.warm[key_of(version, one)]
                 if self._process is not None:
                     await asyncio.wait([self._timed(self._process.unload(key_of(version, one)), self.limits.load_seconds)])
+
+    async def _load_again(self, version: Version) -> None:
+        """Loads a version, unless it is not for this board: that keeps no other one back."""
+        try:
+            await self.load(version)
+        except UserError as error:
+            more = {"board": self.spec.name, "model": version.model, "version": version.name}
+            self.log("warning", "version not on board", cause=str(error), **more)
+            await self.unload(version)
 
     async def _load(self, version: Version, compiled: Compiled) -> None:
         process, key = self._process, key_of(version, compiled)
@@ -159,13 +175,13 @@ class Board:
     async def _live(self) -> None:
         while True:
             self.state = "starting"
-            process = WorkerProcess(self.spec)
+            process = WorkerProcess(self.spec, self._told)
             try:
                 self._process = process
                 await asyncio.wait_for(process.start(), self.limits.load_seconds)
                 for version in self._wanted():
                     if self._can(version):
-                        await self.load(version)
+                        await self._load_again(version)
                 self._free = process.slots[: len(process.slots) - OWN]
                 self.state, self.cause = "ready", ""
                 self.log("info", "board ready", board=self.spec.name)
@@ -176,15 +192,15 @@ class Board:
             except (CnnaError, OSError, asyncio.TimeoutError) as error:
                 self.cause = str(error) or "its worker did not start in time"
             finally:
-                self._ended(process)
-                await process.close()
-            self.failures += 1
+                self._ended()
+                await process.close(self.cause or "the board was closed")
+            self.failures += not self._operator.is_set()
             await self._rest()
 
-    def _ended(self, process: WorkerProcess) -> None:
+    def _ended(self) -> None:
         """Nothing is loaded, and nothing can be taken."""
-        process.kill(self.cause or "the board was closed")
         self._process, self._free, self.state = None, [], "resting"
+        self.watts = self.celsius = None
         self.warm.clear()
 
     async def _rest(self) -> None:
@@ -194,11 +210,11 @@ class Board:
         shortest, longest = self.limits.pause_seconds
         pause = min(longest, shortest * 2.0 ** (self.failures - 1))
         self.log("error", "board out" if out else "board failed", board=self.spec.name, cause=self.cause, pause_seconds=pause)
-        self._operator.clear()
         self.settled.set()
         self._changed()
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._operator.wait(), None if out else pause)
+        self._operator.clear()
         self.resets += 1
 
     def reset(self) -> None:
@@ -226,26 +242,37 @@ class Board:
 
     # --- hangs: the worker runs commands in order, so the first outstanding one is timed ---
 
-    def _timed(self, future: "asyncio.Future[Answer]", limit: float) -> "asyncio.Future[Answer]":
-        entry = (future, limit)
+    def _timed(self, future: "asyncio.Future[Answer]", limit: float, renewed: bool = True) -> "asyncio.Future[Answer]":
+        """renewed: whether the limit begins anew with each sign of life."""
+        entry = (future, limit, renewed)
         self._outstanding.append(entry)
         if len(self._outstanding) == 1:
             self._arm()
         future.add_done_callback(lambda _: self._landed(entry))
         return future
 
-    def _landed(self, entry: "tuple[asyncio.Future[Answer], float]") -> None:
+    def _told(self, message: Mapping[str, Any]) -> None:
+        """The worker goes on with what it does. It may have a line for the log, or wait for something with a limit of its own."""
+        if "sensors" in message:  # a thread's, which goes on if the board hangs
+            self.watts, self.celsius = message["sensors"]["watts"], message["sensors"]["celsius"]
+            return
+        if "said" in message:
+            self.log("info", "board says", board=self.spec.name, cause=message["said"])
+        if self._outstanding and (self._outstanding[0][2] or "waits" in message):
+            self._arm(message.get("waits", 0.0))
+
+    def _landed(self, entry: "tuple[asyncio.Future[Answer], float, bool]") -> None:
         self._outstanding.remove(entry)
         self._arm()
 
-    def _arm(self) -> None:
+    def _arm(self, more: float = 0.0) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None
         if self._outstanding:
-            limit = self._outstanding[0][1]
+            limit = self._outstanding[0][1] + more
             cause = f"it hangs: no answer in {limit:.2f} s"
-            self._timer = asyncio.get_running_loop().call_later(limit, self.fail, cause)
+            self._timer = asyncio.get_running_loop().call_later(limit, self.fail, cause, True)
 
     def described(self) -> Mapping[str, Any]:
         """For operators."""
@@ -258,6 +285,8 @@ class Board:
             "resets": self.resets,
             "batches": self.batches,
             "outstanding_seconds": round(self.seconds * self.ratio, 6),
+            "watts": self.watts,
+            "celsius": self.celsius,
             "loaded": sorted(self.warm),
         }
 

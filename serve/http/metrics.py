@@ -57,6 +57,8 @@ class Collector:
         ready = GaugeMetricFamily("cnna_board_ready", "1: the board takes batches", labels=("board",))
         outstanding = GaugeMetricFamily("cnna_board_outstanding_seconds", "that its batches will take", labels=("board",))
         batches = CounterMetricFamily("cnna_board_batches", "batches that it has answered", labels=("board",))
+        watts = GaugeMetricFamily("cnna_board_power_watts", "that the board draws, where it has sensors", labels=("board",))
+        celsius = GaugeMetricFamily("cnna_board_temperature_celsius", "of its chip, where it has sensors", labels=("board",))
         resets = CounterMetricFamily("cnna_board_resets", "how often it was started again", labels=("board",))
         for board in self.core.boards:
             names = [board.spec.name]
@@ -64,7 +66,10 @@ class Collector:
             outstanding.add_metric(names, board.seconds * board.ratio)
             batches.add_metric(names, board.batches)
             resets.add_metric(names, board.resets)
-        yield from (ready, outstanding, batches, resets)
+            for gauge, value in ((watts, board.watts), (celsius, board.celsius)):
+                if value is not None:
+                    gauge.add_metric(names, value)
+        yield from (ready, outstanding, batches, resets, watts, celsius)
 
 
 def metrics(core: Core) -> tuple[bytes, str]:

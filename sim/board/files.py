@@ -16,6 +16,14 @@ WRITABLE = (FIRMWARE, "/tmp/")
 ROOM_BYTES = 256 << 20
 VERSION = "Linux version 6.6.40-xilinx (virtual) (aarch64-xilinx-linux-gcc) #1 SMP\n"
 
+SENSORS = {  # made up, and always the same: 42 °C and 6.75 W
+    **{f"/sys/class/hwmon/hwmon{number}/name": name for number, name in enumerate((b"ina226_u79\n", b"ina226_u81\n"))},
+    **{f"/sys/class/hwmon/hwmon{number}/power1_input": power for number, power in enumerate((b"4250000\n", b"2500000\n"))},
+    "/sys/bus/iio/devices/iio:device0/name": b"xilinx-ams\n",
+    "/sys/bus/iio/devices/iio:device0/in_temp20_raw": b"41462\n",
+    "/sys/bus/iio/devices/iio:device0/in_temp20_offset": b"-36058\n",
+    "/sys/bus/iio/devices/iio:device0/in_temp20_scale": b"7.771514892\n",
+}
 PATH_BYTES = 4096  # the longest name, as in Linux
 
 Load = Callable[[str, bytes], None]  # takes an image's name and content; raises if the image is refused
@@ -38,6 +46,7 @@ class Files:
     def __init__(self, load: Load, board: Board = ZCU102) -> None:
         self._load = load
         self._fixed: Mapping[str, bytes] = {
+            **SENSORS,
             "/proc/version": VERSION.encode(),
             "/proc/device-tree/chosen/pynq_board": board.name.encode() + b"\0",
             "/proc/device-tree/compatible": b"".join(name.encode() + b"\0" for name in board.compatible),

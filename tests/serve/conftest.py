@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 from collections.abc import Callable, Coroutine
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +20,7 @@ from cnna.serve.models import golden
 from cnna.spec.artifact import save
 from cnna.spec.config import preset
 
+collect_ignore = [] if find_spec("pynq") else ["engine/test_pynq_board.py", "engine/test_pynq_soak.py"]
 T = TypeVar("T")
 BATCHES = (1, 4, 8)
 GOLDEN = 4  # samples

@@ -84,6 +84,8 @@ def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
         (["{model}", "--http", "8000"], "must be ADDRESS:PORT"),
         (["{model}", "--http", "0.0.0.0:0"], "give --token-file, --tls-certificate and --tls-key, or --insecure"),
         (["{model}", "--http", "127.0.0.1:0", "--board", "a=gpu"], "there is no kind 'gpu'"),
+        (["{model}", "--http", "127.0.0.1:0", "--boards", "{boards}"], "boards.yaml: board 1: unknown key 'speed'"),
+        (["{model}", "--http", "127.0.0.1:0", "--boards", "{boards}", "--board", "a=paced"], "give one of them"),
         (["{model}", "--token-file", "{short}"], "a token of at least 16"),
         (["{model}", "--tls-key", "{short}"], "belong together"),
         (["{model}", "--http", "127.0.0.1:{taken}"], "cannot listen"),
@@ -96,8 +98,10 @@ def test_a_mistake_is_one_line(
     monkeypatch.chdir(tmp_path)
     short = tmp_path / "token"
     short.write_text("secret\n")
+    boards = tmp_path / "boards.yaml"
+    boards.write_text("- {name: a, speed: 3}\n")
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        names = {"model": path_of("tiny"), "short": short, "taken": taken.getsockname()[1]}
+        names = {"model": path_of("tiny"), "short": short, "boards": boards, "taken": taken.getsockname()[1]}
         assert main(["serve", *(argument.format(**names) for argument in arguments)]) == 2
     error = capsys.readouterr().err
     assert said in error

@@ -6,11 +6,13 @@ import pytest
 
 from cnna.compiler.compile import compile_model
 from cnna.compiler.quantise.quantise import quantise
+from cnna.host.model.alternate import Batch, alternate
 from cnna.host.model.board_model import BoardModel
-from cnna.host.model.flight import Flight, Job, jobs_of
+from cnna.host.model.flight import NOT_YET, Flight, Job, jobs_of
 from cnna.host.model.model import Model
 from cnna.spec.artifact import Artifact, load, save
 from cnna.spec.config import preset
+from cnna.spec.errors import DataError
 from cnna.spec.preprocess import Preprocess
 
 from ...compiler.written import images, written
@@ -94,7 +96,25 @@ def test_on_a_board_batches_alternate(gated, count, board):
         np.testing.assert_array_equal(np.concatenate([answer[name] for answer in again]), found[name])
 
 
-def test_a_model_for_the_cpu_alone_runs(tmp_path):
+@pytest.mark.parametrize("order", ["001", "0101", "1.00.", "10.1.0"])
+def test_cut_models_alternate_as_batches_come(gated, order, board):
+    """An answer would be taken for that of another piece or model. `.`: nothing yet; 1 is the same model for itself."""
+    artifact, model = gated
+    x = samples(len(order))
+    with BoardModel(artifact, board) as first, BoardModel(artifact, board) as second:
+        models = [first, second]
+        source = (
+            NOT_YET if letter == "." else Batch.of(models, int(letter), {"x": x[number : number + 1]}, number)
+            for number, letter in enumerate(order)
+        )
+        found = {batch.tag: outputs for batch, outputs in alternate(models, source)}
+    assert sorted(found) == [number for number, letter in enumerate(order) if letter != "."]
+    for name, wanted in answers(model, x).items():
+        for number, outputs in found.items():
+            np.testing.assert_allclose(outputs[name], wanted[number : number + 1], atol=1e-5)
+
+
+def test_a_model_for_the_cpu_alone_runs(tmp_path, board):
     """A model that the accelerator cannot run at all would not run."""
     model = written(ALONE, {})
     x = samples(3)
@@ -105,6 +125,8 @@ def test_a_model_for_the_cpu_alone_runs(tmp_path):
     with Model(tmp_path / "m.cnna") as opened:
         np.testing.assert_allclose(opened.run(x), answers(model.SerializeToString(), x)["y"], atol=1e-6)
         assert opened.last["cycles"] is None
+    with BoardModel(artifact, board) as opened, pytest.raises(DataError, match="has nothing for the accelerator"):
+        alternate([opened], [])
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.uint8])

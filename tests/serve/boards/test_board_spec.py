@@ -12,6 +12,10 @@ def test_options_are_read() -> None:
     assert board_spec("b=paced,config=zcu102,pix=4,mhz=250,kill=9,slow=1.5") == BoardSpec(
         "b", "paced", config="zcu102,pix=4", mhz=250, kill=9, slow=1.5
     )
+    assert board_spec("c=pynq:board-2.lan,overlay=a,b.bit,turn_seconds=5") == BoardSpec(
+        "c", "pynq", address="board-2.lan", overlay="a,b.bit", turn_seconds=5
+    )
+    assert board_spec("d=pynq,overlay=cnna.bit").address == ""
 
 
 @pytest.mark.parametrize(
@@ -20,12 +24,18 @@ def test_options_are_read() -> None:
         ("emulator", "must be NAME=KIND"),
         ("=emulator", "must be NAME=KIND"),
         ("a b=emulator", "must be NAME=KIND"),
-        ("a=gpu", "there is no kind 'gpu'; there are emulator, paced"),
+        ("a=gpu", "there is no kind 'gpu'; there are emulator, paced, rtl, pynq"),
         ("a=paced,speed=3", "'speed=3' is no option"),
         ("a=paced,kill=1,kill=2", "each once"),
         ("a=paced,mhz=0", "mhz=0 must be a number within 0.001..10000"),
         ("a=paced,slow=nan", "slow=nan must be a number"),
         ("a=paced,config=", "config needs a name"),
+        ("a=paced:127.0.0.1", "paced:127.0.0.1: only pynq has an address"),
+        ("a=pynq:,overlay=x", "only pynq has an address, such as pynq:192.168.2.99"),
+        ("a=pynq:127.0.0.1", "a board of the kind pynq needs a .bit file, such as overlay=cnna.bit"),
+        ("a=pynq,overlay=", "overlay needs a .bit file"),
+        ("a=pynq,overlay=x,turn_seconds=-1", "turn_seconds=-1 must be a number within 0..3600"),
+        ("a=rtl,overlay=x", "overlay is for boards of the kind pynq"),
         ("a=emulator,mhz=100", "mhz is for boards of the kind paced"),
     ],
 )

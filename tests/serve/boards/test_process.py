@@ -3,7 +3,11 @@
 import asyncio
 import json
 import os
+import select
 import signal
+import socket
+import subprocess
+import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -16,6 +20,8 @@ from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.boards.process import LostError, WorkerProcess
 from cnna.serve.boards.slot import Slot
 from cnna.spec.errors import DataError
+
+from ...waiting import until
 
 Within = Callable[[Coroutine[Any, Any, None]], None]
 BYTES = [4 * 40]
@@ -69,3 +75,46 @@ def test_a_worker_answers_fails_and_dies(
         await worker.close()
 
     within(life())
+
+
+def test_a_worker_ends_in_order(published: Path, within: Within, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A board's turn would stay taken after the server; what does not end must not be waited for."""
+
+    async def life() -> None:
+        for stopped in (False, True):
+            worker = WorkerProcess(BoardSpec("a"))
+            await worker.start()
+            process = worker._process
+            assert process is not None
+            if stopped:
+                monkeypatch.setattr("cnna.serve.boards.process.END_SECONDS", 0.1)
+                process.send_signal(signal.SIGSTOP)
+                state = Path(f"/proc/{process.pid}/stat")
+                until(lambda state=state: state.read_text().split()[2] == "T", "it goes on")
+            running = worker.load("k", str(published / "digits" / "1" / "tiny-b4.cnna"), None)
+            await worker.close("a reason")
+            assert process.poll() == (-signal.SIGKILL if stopped else 0)
+            with pytest.raises(LostError, match="board a: a reason"):
+                await running
+
+    within(life())
+
+
+@pytest.mark.parametrize("heard", [False, True])
+def test_no_worker_outlives_its_front(heard: bool) -> None:
+    """A front that was killed before it had read an answer would leave its workers behind, with all their memory, for ever."""
+    ours, theirs = socket.socketpair()
+    given = {"control": theirs.fileno(), "slots": [], "board": BoardSpec("a").options()}
+    line = [sys.executable, "-m", "cnna.serve.boards.worker", json.dumps(given)]
+    with theirs, subprocess.Popen(line, pass_fds=[theirs.fileno()], stderr=subprocess.PIPE) as process:
+        theirs.close()
+        select.select([ours], [], [])
+        if heard:
+            ours.recv(1 << 16)
+        ours.close()
+        try:
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
+        assert process.stderr is not None
+        assert not process.stderr.read(), "whoever reads the log has gone too, or sees an error that is none"

@@ -36,6 +36,7 @@ class FakeBoard:
     def __init__(self, name: str, core: Core, state: str = "ready") -> None:
         self.spec, self.state, self.cause, self.ratio, self.seconds = BoardSpec(name), state, "", 1.0, 0.0
         self.batches = self.resets = 0
+        self.watts = self.celsius = None
         self.core, self.had = core, list[tuple[Batch, Compiled]]()
         self.running: list[tuple[Batch, Version, Compiled, asyncio.Future[Answer]]] = []
 

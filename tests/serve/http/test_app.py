@@ -100,6 +100,11 @@ def test_what_the_server_says_of_itself(tmp_path: Path, within: Within) -> None:
         text = (await served.call("GET", "/metrics")).body.decode()
         assert 'cnna_requests_succeeded_total{model="m",version="1"} 1.0' in text
         assert 'cnna_board_ready{board="a"} 1.0' in text
+        assert 'cnna_board_power_watts{board="a"}' not in text
+        served.core.boards[0].watts, served.core.boards[0].celsius = 6.5, 41.0
+        text = (await served.call("GET", "/metrics")).body.decode()
+        assert 'cnna_board_power_watts{board="a"} 6.5' in text
+        assert 'cnna_board_temperature_celsius{board="a"} 41.0' in text
 
     within(run())
 

@@ -1,0 +1,98 @@
+"""Batches of several models on one board within one turn: while one model's batch runs, the next one's is packed and copied.
+
+It stands on `PingPong`, which runs the models' programs, and is there for servers: batches come when they come, and an answer is
+given as soon as it is there.
+"""
+
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, TypeAlias
+
+from cnna.host.model.board_model import BoardModel, turn_of
+from cnna.host.model.flight import NOT_YET, Asked, Flight, Job, NotYet
+from cnna.host.model.inputs import Arrays, Given
+from cnna.host.model.pingpong import PingPong
+from cnna.spec.errors import DataError
+
+TOGETHER = 2  # batches that are open at once: one runs, or a piece of it on the CPU, while the other is packed
+
+
+@dataclass(eq=False)
+class Batch:
+    """A batch for the model of that number. inputs: of at most the model's batch of samples. tag: the caller's own."""
+
+    model: int
+    flight: Flight
+    tag: Any = None
+    asked: bool = False  # a job of it was handed out, and its answers have not come
+
+    @classmethod
+    def of(cls, models: Sequence[BoardModel], model: int, inputs: "Given | Mapping[str, Given]", tag: Any = None) -> "Batch":
+        """DataError: the inputs do not fit the model, or are more than a batch."""
+        return cls(model, models[model].flight(inputs), tag)
+
+
+Answers: TypeAlias = Generator[tuple[Batch, Arrays], None, None]
+
+
+def alternate(models: Sequence[BoardModel], batches: Iterable[Batch | NotYet]) -> Answers:
+    """Each batch with its outputs by name, as soon as they are there. Batches of one model stay in order.
+
+    The source may say NOT_YET, and is asked again; it must not wait while one of its batches has no answer. The turn begins with
+    the first answer that is asked for, and ends with the iterator, which leaves the accelerator idle. DataError: the models are on
+    several boards, or one has nothing for the accelerator. RunError: as of `BoardModel.run`; what was open is lost.
+    """
+    if len({id(model.board) for model in models}) != 1:
+        raise DataError("models can alternate on one board: these are on several, or there is none")
+    for model in models:
+        if not model.accelerators:
+            raise DataError(f"model {model.manifest['name']} has nothing for the accelerator: run it by itself")
+    return _alternated(models, batches)
+
+
+def _alternated(models: Sequence[BoardModel], batches: Iterable[Batch | NotYet]) -> Answers:
+    first = [0, *accumulate(len(model.accelerators) for model in models)]
+    opened: list[Batch] = []  # in the order of their beginning
+    running: list[Batch] = []  # those whose jobs were handed out, in that order
+    with ExitStack() as held:
+        for model in models:
+            held.enter_context(model.going())
+        held.enter_context(turn_of(models))
+        accelerators = [accelerator for model in models for accelerator in model.accelerators]
+        both = PingPong(models[0].board, accelerators, max(model.retries for model in models))
+        for answers, _ in both.run(_jobs(batches, opened, running, first)):
+            batch = running.pop(0)
+            model, last = models[batch.model], batch.flight.program == len(models[batch.model].accelerators) - 1
+            batch.flight.take(answers)
+            batch.asked = False
+            if last:
+                batch.flight.advance()  # what is left for the CPU, while the next job runs
+                opened.remove(batch)
+                yield batch, model.landed(batch.flight)
+
+
+def _jobs(batches: Iterable[Batch | NotYet], opened: list[Batch], running: list[Batch], first: Sequence[int]) -> Iterator[Asked]:
+    """Jobs of open batches before those of new ones. first: the number of each model's first program among all."""
+    source, ended = iter(batches), False
+    while opened or not ended:
+        ready = next((batch for batch in opened if not batch.asked), None)
+        if ready is None and not ended and len(opened) < TOGETHER:
+            found = next(source, None)
+            if found is None:
+                ended = True
+                continue
+            if isinstance(found, NotYet):
+                yield NOT_YET
+                continue
+            ready = found
+            opened.append(ready)
+        if ready is None:
+            yield None  # every batch that is open waits for answers
+            continue
+        job = ready.flight.advance()
+        assert job is not None
+        ready.asked = True
+        running.append(ready)
+        yield Job(first[ready.model] + job.program, job.ports)

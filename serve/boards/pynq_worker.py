@@ -1,0 +1,141 @@
+"""The worker of a PYNQ board: while one batch runs, it packs and copies the next one, whichever models they are of.
+
+A turn at the board begins with a batch. It ends when another command comes, or no batch for IDLE_SECONDS, so that others may use
+the board. Beside what other workers say: job 0 is answered with the board's configuration, {"waits": 20} says that a batch waits so
+long at most for the turn (0: no more), {"sensors": {"watts": 9.5, "celsius": 41.0}} what the board shows.
+"""
+
+import os
+import queue
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+from cnna.host.model.alternate import Batch, alternate
+from cnna.host.model.flight import NOT_YET, NotYet
+from cnna.serve.boards.board_spec import BoardSpec
+from cnna.serve.boards.pynq_runner import Pynq
+from cnna.serve.boards.runner import Faults
+from cnna.serve.boards.slot import Slot
+from cnna.serve.boards.worker import Worker
+from cnna.serve.models.signature import Arrays
+from cnna.spec.errors import CnnaError, UserError
+
+IDLE_SECONDS = 0.5
+END_SECONDS = 2.0  # for an end in order, after which others need not wait for the turn
+
+Command = tuple[float, dict[str, Any]]  # when it came, of time.monotonic, and what the front has sent
+END: Command = (0.0, {"do": "end"})
+
+
+class Commands(queue.SimpleQueue[Command]):
+    """What the front has sent, in order. Any thread may put; one takes, and may put back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._back: deque[Command] = deque()
+
+    def taken(self, seconds: float | None = None) -> Command | None:
+        """The next command; None: none has come for so long. Without `seconds` it waits."""
+        if self._back:
+            return self._back.popleft()
+        try:
+            return self.get(seconds is None or seconds > 0, seconds)
+        except queue.Empty:
+            return None
+
+    def back(self, *commands: Command) -> None:
+        """Lets these come next."""
+        self._back.extendleft(reversed(commands))
+
+
+class PynqWorker(Worker):
+    """Opens the board when it serves."""
+
+    def __init__(self, control: socket.socket, spec: BoardSpec, slots: list[Slot]) -> None:
+        self._board = Pynq(spec)
+        super().__init__(control, Faults(self._board), slots)
+        self._commands: Commands = Commands()
+        self._open: list[Command] = []  # batches that have no answer
+        self._free = 0.0  # when the last answer was given
+
+    def serve(self) -> None:
+        """Answers until the socket ends. A board that cannot be opened is said in the answer to job 0."""
+        threading.Thread(target=self._read, daemon=True).start()
+        try:
+            self._board.open()
+        except Exception as error:
+            self._say(self._failed({"job": 0}, error))
+            return
+        self._say({"job": 0, "seconds": 0.0, "config": self._board.config})
+        threading.Thread(target=self._board.sense, daemon=True).start()
+        while (command := self._commands.taken()) is not None and command is not END:
+            if self._is_batch(command):
+                self._commands.back(command)
+                self._alternate()
+            else:
+                self._say(self._answer(*command))
+        self._board.close()
+
+    def _end(self) -> None:
+        self._commands.put(END)
+        time.sleep(END_SECONDS)
+        os._exit(0)
+
+    def _is_batch(self, command: Command) -> bool:
+        """Whether this is a batch for the accelerator."""
+        model = self._board.models.get(command[1].get("key", "")) if command[1]["do"] == "run" else None
+        return model is not None and bool(model.accelerators)
+
+    def _alternate(self) -> None:
+        """Has a turn, for at least one batch. An error is the answer to the oldest batch; those behind it come again."""
+        self._tell(waits=self._board.spec.turn_seconds)
+        keys = [key for key, model in self._board.models.items() if model.accelerators]
+        try:
+            with closing(alternate([self._board.models[key] for key in keys], self._batches(keys))) as answers:
+                for batch, outputs in answers:
+                    self._open.remove(batch.tag)
+                    self._answered(batch.tag, outputs, batch.flight.samples)
+        except UserError:  # the data of one of them are at fault: each by itself
+            for command in self._given_up():
+                self._say(self._answer(*command))
+        except Exception as error:
+            self._commands.back(*self._given_up())  # without a turn, none was taken
+            if (oldest := self._commands.taken(0.0)) is not None:
+                self._say(self._failed(oldest[1], error))
+
+    def _given_up(self) -> list[Command]:
+        taken, self._open = self._open, []
+        return taken
+
+    def _batches(self, keys: list[str]) -> Iterator[Batch | NotYet]:
+        """What is to run, while the turn lasts."""
+        self._tell(waits=0.0)
+        self._free = time.monotonic()
+        models = [self._board.models[key] for key in keys]
+        while (command := self._commands.taken(0.0 if self._open else IDLE_SECONDS)) is not None or self._open:
+            if command is None:
+                yield NOT_YET
+                continue
+            if not self._is_batch(command):
+                self._commands.back(command)
+                return
+            self._runner.before()
+            try:
+                batch = Batch.of(models, keys.index(command[1]["key"]), self._inputs(command[1]), command)
+            except CnnaError as error:
+                self._say(self._failed(command[1], error))
+                continue
+            self._open.append(command)
+            yield batch
+
+    def _answered(self, command: Command, outputs: Arrays, samples: int) -> None:
+        """Seconds are those in which the board had nothing before this batch to do."""
+        began = max(command[0], self._free)
+        rows = self._runner.after(self._board.rows(command[1]["key"], outputs, samples), time.monotonic() - began)
+        self._free = time.monotonic()
+        self._say({"job": command[1]["job"], "seconds": self._free - began, **self._outputs(command[1], rows)})

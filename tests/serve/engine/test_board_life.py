@@ -1,0 +1,79 @@
+"""A board's life: an operator's reset, versions that it refuses, and who is at fault when its worker is ended."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cnna.serve.boards.board_spec import BoardSpec
+from cnna.serve.boards.process import Answer, LostError, WorkerProcess
+from cnna.serve.engine.board import Board, Limits
+from cnna.serve.models.repository import open_repository
+from cnna.spec.errors import DataError
+
+Within = Callable[[Coroutine[Any, Any, None]], None]
+
+
+def nothing(*_: Any, **__: Any) -> None:
+    """A log, or somebody to tell, that nobody reads."""
+
+
+def test_an_operators_reset_is_no_failure(within: Within) -> None:
+    """A board that was reset four times would be out at its first failure, and stay away for a minute each time."""
+
+    async def life() -> None:
+        board = Board(BoardSpec("a"), Limits(pause_seconds=(3600.0, 3600.0)), list, nothing, nothing)
+        await board.settled.wait()
+        for number in range(3):
+            before = board.pid
+            board.reset()
+            while board.state != "ready" or board.pid == before:
+                await asyncio.sleep(0.01)
+            assert (board.failures, board.resets) == (0, number + 1)
+        await board.close()
+
+    within(life())
+
+
+def test_a_version_that_a_board_refuses_keeps_no_other_back(
+    published: Path, within: Within, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One version that is not for this board's accelerator would keep the board away for ever once its worker has died."""
+    repository, load = open_repository(published), WorkerProcess.load
+
+    def refused(self: WorkerProcess, key: str, path: str, golden: str | None) -> "asyncio.Future[Answer]":
+        future = load(self, key, path, golden)
+        if key == "digits/1/tiny-b8":
+            future = asyncio.get_running_loop().create_future()
+            future.set_exception(DataError("it was compiled for another accelerator"))
+        return future
+
+    async def life() -> None:
+        version = repository.version("digits", "1")
+        monkeypatch.setattr(WorkerProcess, "load", refused)
+        said: list[Any] = []
+        board = Board(BoardSpec("a"), Limits(), lambda: [version], nothing, lambda level, event, **more: said.append((event, more)))
+        await board.settled.wait()
+        assert (board.state, dict(board.warm)) == ("ready", {})
+        assert ("version not on board", "it was compiled for another accelerator") in [(e, more.get("cause")) for e, more in said]
+        await board.close()
+
+    within(life())
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_only_a_batch_that_hangs_is_at_fault(within: Within, hangs: bool) -> None:
+    """A batch would fail for good, or a version be taken back, because an operator has reset boards."""
+
+    async def life() -> None:
+        worker = WorkerProcess(BoardSpec("a"))
+        await worker.start()
+        running = [worker.unload("k"), worker.unload("k")]
+        worker.kill("a cause", busy=hangs)
+        lost = await asyncio.gather(*running, return_exceptions=True)
+        assert [error.first for error in lost if isinstance(error, LostError)] == [hangs, False]
+        await worker.close()
+
+    within(life())
