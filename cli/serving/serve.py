@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--board",
         action="append",
         metavar="NAME=KIND[,OPTION=VALUE...]",
-        help=f"a board, emulator or paced; may be repeated (default: {BOARD}; docs/serving.md has the options)",
+        help=f"a board: emulator, paced or cpu; may be repeated (default: {BOARD}; docs/serving.md has the options)",
     )
     parser.add_argument("--token-file", type=Path, metavar="FILE", help="a token that all requests but those for health must have")
     parser.add_argument("--tls-certificate", type=Path, metavar="PEM", help="serve HTTPS with this certificate")

@@ -1,8 +1,10 @@
 """What a user says of a board: `NAME=KIND,option=value,...`, as in `--board left=paced,mhz=300,kill=50`.
 
-kinds: emulator (answers as quickly as this computer computes them), paced (gives them after the predicted clocks)
+kinds: emulator (answers as quickly as this computer computes them), paced (gives them after the predicted clocks),
+       cpu (has no accelerator, and runs models of other runtimes)
 options: config (which artifacts it runs; needed where a version has several configurations)
          mhz (paced: clocks in a microsecond; without it, those of the configuration)
+         runtime (cpu: the one runtime whose models it runs; without it, all but cnna)
          kill, hang, wrong (in every Nth batch the worker dies, stands still, or gives a wrong answer: to try what happens then)
          slow (every batch takes so many times its time)
 """
@@ -11,13 +13,16 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from cnna.serve.runtimes.installed import names
+from cnna.serve.runtimes.interface import CNNA
 from cnna.spec.errors import UserError
 
-KINDS = ("emulator", "paced")
+CPU = "cpu"
+KINDS = ("emulator", "paced", CPU)
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 WHOLE = {"kill": 1_000_000_000, "hang": 1_000_000_000, "wrong": 1_000_000_000}  # option: the greatest value
 NUMBERS = {"mhz": (0.001, 10_000.0), "slow": (1.0, 1000.0)}  # option: the least and the greatest value
-OPTIONS = ("config", "mhz", "kill", "hang", "wrong", "slow")
+OPTIONS = ("config", "mhz", "runtime", "kill", "hang", "wrong", "slow")
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,13 @@ class BoardSpec:
     hang: int = 0
     wrong: int = 0
     slow: float = 1.0
+    runtime: str | None = None
+
+    def takes(self, runtime: str) -> bool:
+        """Whether it runs models of this runtime."""
+        if self.kind != CPU:
+            return runtime == CNNA
+        return runtime != CNNA and self.runtime in (None, runtime)
 
     def options(self) -> dict[str, Any]:
         """For the worker, as JSON."""
@@ -60,6 +72,8 @@ def board_spec(text: str) -> BoardSpec:
         values[key] = _value(text, key, value)
     if kind != "paced" and "mhz" in values:
         raise UserError(f"--board {text}: mhz is for boards of the kind paced")
+    if (other := "config" if kind == CPU else "runtime") in values:
+        raise UserError(f"--board {text}: {other} is for boards {'with accelerators' if kind == CPU else 'of the kind cpu'}")
     return BoardSpec(name, kind, **values)
 
 
@@ -77,6 +91,10 @@ def _value(text: str, key: str, value: str) -> Any:
     if key == "config":
         if not value:
             raise UserError(f"--board {text}: config needs a name, such as config=tiny")
+        return value
+    if key == "runtime":
+        if value not in (others := names()[1:]):
+            raise UserError(f"--board {text}: there is no runtime {value!r} without an accelerator; there are {', '.join(others)}")
         return value
     if key in NUMBERS:
         least, most = NUMBERS[key]

@@ -116,19 +116,19 @@ class Paced(Emulator):
 class Faults:
     """A runner that fails as the board's options say: every Nth batch, counted from the worker's start."""
 
-    def __init__(self, runner: Emulator) -> None:
+    def __init__(self, runner: Any) -> None:
         self._runner, self._spec, self._batches = runner, runner.spec, 0
         self.load, self.unload = runner.load, runner.unload
 
-    def run(self, key: str, inputs: Arrays, received: float) -> Arrays:
-        """As the runner, but for the faults."""
+    def run(self, key: str, inputs: Arrays, received: Any) -> Arrays:
+        """As the runner, but for the faults. received: whatever the runner takes for it."""
         self._batches += 1
         if self._now(self._spec.kill):
             os.kill(os.getpid(), signal.SIGKILL)
         if self._now(self._spec.hang):
             threading.Event().wait()
         started = time.monotonic()
-        answers = self._runner.run(key, inputs, received)
+        answers: Arrays = self._runner.run(key, inputs, received)
         if self._spec.slow > 1:
             time.sleep((self._spec.slow - 1) * (time.monotonic() - started))
         if self._now(self._spec.wrong):

@@ -5,7 +5,7 @@
                                                              {"job": 2, "seconds": 0.003, "outputs": [...]}
 {"job": 3, "do": "unload", "key": ...}                        {"job": 3, "seconds": 0}
 
-An error is {"job": 2, "error": "...", "user": true | false}. It ends when the socket does, so no worker outlives its front.
+An error is {"job": 2, "error": "...", "kind": "DataError"}. It ends when the socket does, so no worker outlives its front.
 """
 
 import json
@@ -20,13 +20,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from cnna.serve.boards.board_spec import BoardSpec
+from cnna.serve.boards.board_spec import CPU, BoardSpec
 from cnna.serve.boards.runner import Faults, runner_for
 from cnna.serve.boards.slot import Slot
 from cnna.serve.models import golden
 from cnna.serve.models.signature import signature_of
+from cnna.serve.runtimes.interface import name_of
 from cnna.spec.artifact import load
-from cnna.spec.errors import CnnaError, UserError
+from cnna.spec.errors import CnnaError
 
 
 class Worker:
@@ -59,9 +60,9 @@ class Worker:
             more = getattr(self, f"_{command['do']}")(command, received)
             return {"job": command["job"], "seconds": time.monotonic() - started, **more}
         except CnnaError as error:
-            return {"job": command["job"], "error": str(error), "user": isinstance(error, UserError)}
+            return {"job": command["job"], "error": str(error), "kind": name_of(error)}
         except Exception as error:
-            return {"job": command["job"], "error": f"internal error: {type(error).__name__}: {error}", "user": False}
+            return {"job": command["job"], "error": f"internal error: {type(error).__name__}: {error}", "kind": "RunError"}
 
     def _load(self, command: dict[str, Any], received: float) -> dict[str, Any]:
         known = {}
@@ -87,8 +88,14 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes of a terminal; the front ends this one in order
     given = json.loads(sys.argv[1])
     control = socket.socket(fileno=given["control"])
+    spec, slots = BoardSpec(**given["board"]), [Slot(file) for file in given["slots"]]
     with suppress(BrokenPipeError, ConnectionResetError):  # the front has gone
-        Worker(control, runner_for(BoardSpec(**given["board"])), [Slot(file) for file in given["slots"]]).serve()
+        if spec.kind == CPU:
+            from cnna.serve.boards.cpu_worker import CpuWorker
+
+            CpuWorker(control, spec, slots).serve()
+        else:
+            Worker(control, runner_for(spec), slots).serve()
     return 0
 
 

@@ -7,7 +7,7 @@ that it replaces stays loaded until the next switch, so that a rollback is one a
 import asyncio
 import hashlib
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from cnna.serve.engine.board import Board, Log
@@ -18,6 +18,7 @@ from cnna.serve.models.settings import Settings
 from cnna.spec.errors import BusyError, CheckError, CnnaError, RunError, UnknownError, UserError
 
 READY, LOADING, UNLOADING, UNAVAILABLE = "READY", "LOADING", "UNLOADING", "UNAVAILABLE"
+PAUSES = 1.0, 60.0  # seconds before a version is loaded again whose runtime cannot answer now: the first and the longest
 FAULTS, FAULTY_BOARDS = 3, 2  # in a row, on so many boards: then a version is taken back
 
 
@@ -87,11 +88,19 @@ class Model:
 
 
 class Catalogue:
-    """All models. `changed` is called when a version has come or gone."""
+    """All models. changed: is called when a version has come or gone. need: awaited for each runtime that a version wants."""
 
-    def __init__(self, repository: Repository, boards: Sequence[Board], changed: Callable[[], None], log: Log) -> None:
-        self.repository, self.boards, self.log = repository, boards, log
+    def __init__(
+        self,
+        repository: Repository,
+        boards: Sequence[Board],
+        changed: Callable[[], None],
+        log: Log,
+        need: Callable[[str], Awaitable[None]],
+    ) -> None:
+        self.repository, self.boards, self.log, self._need = repository, boards, log, need
         self.models: dict[str, Model] = {}
+        self._retries: dict[str, asyncio.Task[None]] = {}  # by model
         self._changed = changed
         self._loading = asyncio.Lock()
 
@@ -131,7 +140,7 @@ class Catalogue:
                 if old is not None and old.freeing is not None:
                     await asyncio.wait([old.freeing])
                 if old is None or old.state == UNAVAILABLE:
-                    await self._load(model, version)
+                    await self._load(model, version, settings)
             model.reason = (
                 "" if wanted else f"model.yaml asks for versions that are not there; there are {', '.join(there) or 'none'}"
             )
@@ -159,17 +168,21 @@ class Catalogue:
                 self._retire(one, "not among the versions that model.yaml asks for")
         self._changed()
 
-    async def _load(self, model: Model, name: str) -> None:
+    async def _load(self, model: Model, name: str, settings: Settings) -> None:
         """Reads and tests a version. Whatever is wrong with it becomes its reason."""
         served = model.versions[name] = Served(model.name, name)
         model.versions = {key: model.versions[key] for key in sorted(model.versions, key=int)}
         try:
-            version = await asyncio.get_running_loop().run_in_executor(None, self.repository.version, model.name, name)
+            version = await asyncio.get_running_loop().run_in_executor(None, self.repository.version, model.name, name, settings)
+            for runtime in version.runtimes():
+                await self._need(runtime)
             await self._test(version)
             served.version, served.state = version, READY
             self.log("info", "version ready", model=model.name, version=name)
         except CnnaError as error:
             served.state, served.reason = UNAVAILABLE, str(error)
+            if isinstance(error, BusyError):
+                self._retry(model.name)
             self.log("error", "version refused", model=model.name, version=name, cause=str(error))
 
     async def _test(self, version: Version) -> None:
@@ -178,7 +191,8 @@ class Catalogue:
         If its golden answers differ on all boards, the version is wrong. If they differ on some, these boards are wrong.
         """
         found: dict[Board, CnnaError | None] = {}
-        while new := [board for board in self.boards if board.state == "ready" and board not in found]:
+        takers = [board for board in self.boards if any(map(board.spec.takes, version.runtimes()))]
+        while new := [board for board in takers if board.state == "ready" and board not in found]:
             done = await asyncio.gather(*(board.load(version) for board in new), return_exceptions=True)
             for board, error in zip(new, done, strict=True):
                 if error is not None and not isinstance(error, CnnaError):
@@ -191,10 +205,32 @@ class Catalogue:
             elif error is not None:
                 await board.unload(version)
         if not good:
-            boards = [f"board {board.spec.name} is {board.state}: {board.cause}" for board in self.boards if board not in found]
-            raise RunError(
-                "; ".join(dict.fromkeys([str(error) for error in found.values() if error] + boards)) or "there is no board"
-            )
+            boards = [f"board {board.spec.name} is {board.state}: {board.cause}" for board in takers if board not in found]
+            errors = [error for error in found.values() if error]
+            text = "; ".join(dict.fromkeys([*map(str, errors), *boards])) or f"there is no board for the runtime {version.runtime}"
+            raise BusyError(text) if errors and all(isinstance(error, BusyError) for error in errors) else RunError(text)
+
+    def _retry(self, model: str) -> None:
+        """Loads a model again, after growing pauses, until what it needs can answer."""
+        if model not in self._retries or self._retries[model].done():
+            self._retries[model] = asyncio.create_task(self._again(model))
+
+    async def _again(self, model: str) -> None:
+        pause = PAUSES[0]
+        while True:
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, PAUSES[1])
+            try:
+                refused = await self.load(model)
+            except CnnaError:
+                return
+            if self.models[model].unloaded or not refused:
+                return
+
+    def close(self) -> None:
+        """Ends what goes on by itself."""
+        for task in self._retries.values():
+            task.cancel()
 
     def _retire(self, served: Served, reason: str) -> None:
         """Takes no more requests for a version, and frees it once it has answered those that it has."""

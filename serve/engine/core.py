@@ -14,7 +14,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from cnna.serve.boards.board_spec import BoardSpec
+from cnna.serve.boards.board_spec import CPU, BoardSpec
 from cnna.serve.boards.process import Answer, LostError
 from cnna.serve.engine.board import Board, Limits, Log
 from cnna.serve.engine.budget import Budget
@@ -22,8 +22,10 @@ from cnna.serve.engine.catalogue import Catalogue, Served
 from cnna.serve.engine.cover import choose, seconds_of
 from cnna.serve.engine.request import Batch, Piece, Request, Result
 from cnna.serve.models.repository import Compiled, Repository, Version
+from cnna.serve.runtimes.interface import CNNA
 from cnna.spec.errors import BusyError, CnnaError, DataError, LateError, UserError
 
+BUSY_SECONDS = 0.1  # after the first failure of a runtime that cannot answer now; twice that after the second
 USUAL = 100  # the priority of requests that name none, or 0: those of 1 to 99 go first
 
 
@@ -37,7 +39,7 @@ class Core:
     def __init__(self, repository: Repository, specs: Sequence[BoardSpec], limits: Limits | None = None, log: Log = silent) -> None:
         self.repository, self.specs, self.limits, self.log = repository, specs, limits or Limits(), log
         self.boards: list[Board] = []
-        self.catalogue = Catalogue(repository, self.boards, self.pump, log)
+        self.catalogue = Catalogue(repository, self.boards, self.pump, log, self.board_for)
         self.budget = Budget()
         self.draining = False
         self.starting = False
@@ -53,7 +55,7 @@ class Core:
     async def start(self) -> None:
         """Starts the boards and loads all models. What cannot be loaded says why in `catalogue`; it keeps nothing else back."""
         self.starting = True
-        self.boards += [Board(spec, self.limits, self.catalogue.wanted, self.pump, self.log) for spec in self.specs]
+        self.boards += [self._board(spec) for spec in self.specs]
         for board in self.boards:
             await board.settled.wait()
         for name in self.repository.models():
@@ -62,6 +64,18 @@ class Core:
             except UserError:
                 continue  # the model's reason says it
         self.starting = False
+
+    async def board_for(self, runtime: str) -> None:
+        """Makes sure that some board takes models of a runtime without an accelerator: one of the kind `cpu`, named after it."""
+        if runtime == CNNA or self._closed or any(board.spec.takes(runtime) for board in self.boards):
+            return
+        name = runtime if self.board(runtime) is None else f"{runtime}.cpu"
+        board = self._board(BoardSpec(name, CPU, runtime=runtime))
+        self.boards.append(board)
+        await board.settled.wait()
+
+    def _board(self, spec: BoardSpec) -> Board:
+        return Board(spec, self.limits, self.catalogue.wanted, self.pump, self.log)
 
     async def drain(self, seconds: float) -> bool:
         """Takes no more requests, and waits until those that are open have ended. Whether they all did in time."""
@@ -79,6 +93,7 @@ class Core:
         self.draining = self._closed = True
         for request in list(self.open_requests):
             self._end(request, BusyError("the server is closed"), "closed")
+        self.catalogue.close()
         await asyncio.gather(*(board.close() for board in self.boards))
         if self._timer is not None:
             self._timer.cancel()
@@ -87,10 +102,10 @@ class Core:
     def ready(self) -> bool:
         """Whether every model has a version that is ready, or was unloaded; some board is not out; it neither starts nor ends."""
         models = self.catalogue.models.values()
-        return (
+        return bool(
             not (self.draining or self.starting)
-            and self._alive()
-            and all(model.default is not None or model.unloaded for model in models)
+            and (models or self._alive(None))
+            and all(model.unloaded or (model.default is not None and self._alive(model.default)) for model in models)
         )
 
     def board(self, name: str) -> Board | None:
@@ -132,8 +147,9 @@ class Core:
         if samples > settings.max_request_samples:
             most = f"a request has at most {settings.max_request_samples} samples (max_request_samples in model.yaml)"
             raise DataError(f"model {model}: {samples} samples: {most}")
-        if not self._alive():
-            raise BusyError("all boards are out: " + "; ".join(f"{board.spec.name}: {board.cause}" for board in self.boards))
+        if not self._alive(served):
+            boards = [board for board in self.boards if self._takes(board, served)]
+            raise BusyError("all boards are out: " + "; ".join(f"{board.spec.name}: {board.cause}" for board in boards))
         waiting = served.pending.samples
         if waiting and waiting + samples > settings.queue:
             served.stats.failed["queue full"] += 1
@@ -143,7 +159,8 @@ class Core:
         deadline = now + (min(seconds, timeout_us / 1e6) if timeout_us > 0 else seconds)
         future: asyncio.Future[Result] = loop.create_future()
         order = priority or USUAL, next(self._numbers)
-        request = Request(model, served.name, arrays, samples, order, now, deadline, future, request_id)
+        alone = served.version.signature.alone
+        request = Request(model, served.name, arrays, samples, order, now, deadline, future, request_id, alone=alone)
         served.pending.add(request)
         served.open += 1
         self.open_requests.add(request)
@@ -152,8 +169,12 @@ class Core:
         self.pump()
         return request
 
-    def _alive(self) -> bool:
-        return any(board.state != "out" for board in self.boards)
+    def _alive(self, served: Served | None) -> bool:
+        """Whether a board is not out, of those for a version or of all."""
+        return any(board.state != "out" and (served is None or self._takes(board, served)) for board in self.boards)
+
+    def _takes(self, board: Board, served: Served) -> bool:
+        return any(board.spec.takes(runtime) for runtime in self._version(served).runtimes())
 
     def _wait_seconds(self, served: Served) -> float:
         """In how many seconds the queue will be shorter, as predicted."""
@@ -261,6 +282,9 @@ class Core:
             self._again += [Batch(batch.model, batch.version, [piece], list(batch.boards)) for piece in batch.pieces]
         elif isinstance(error, UserError):
             self._end(batch.pieces[0].request, error, "data")
+        elif isinstance(error, LateError):
+            for piece in batch.pieces:
+                self._end(piece.request, error, "deadline")
         else:
             self._failed(board, served, batch, error)
         self.pump()
@@ -274,18 +298,25 @@ class Core:
             request = piece.request
             if not request.future.done():
                 request.run_seconds += answer.seconds
+                if compiled.runtime != CNNA:
+                    request.runtime = compiled.runtime
                 if request.answer(piece, outputs, answer.outputs, first):
                     self._succeed(served, request)
             first += piece.count
 
     def _failed(self, board: Board, served: Served, batch: Batch, error: BaseException) -> None:
-        """The board is at fault, or the version on it: the batch goes elsewhere while its model's `retries` last."""
-        if not isinstance(error, LostError):
+        """The board is at fault, or the version on it: the batch goes elsewhere while its model's `retries` last.
+
+        BusyError: neither is, but the runtime cannot answer now. The batch is tried again after a pause.
+        """
+        busy = isinstance(error, BusyError)
+        if not isinstance(error, LostError) and not busy:
             board.fail(str(error))
         if self._closed:
             return
         if not isinstance(error, LostError) or error.first:  # a batch that waited behind another one has not failed
             batch.boards.append(board.spec.name)
+        if not busy and (not isinstance(error, LostError) or error.first):
             self.catalogue.fault(served, board.spec.name)
         batch.drop_ended()
         if len(batch.boards) > self.catalogue.models[batch.model].settings.retries:
@@ -294,8 +325,15 @@ class Core:
                 self._end(piece.request, BusyError(cause), "board")
         elif batch.pieces:
             served.stats.retries += 1
-            self._again.append(batch)
+            if busy:
+                asyncio.get_running_loop().call_later(BUSY_SECONDS * len(batch.boards), self._once_more, batch)
+            else:
+                self._again.append(batch)
             self.log("warning", "batch again", model=batch.model, version=batch.version, board=board.spec.name, cause=str(error))
+
+    def _once_more(self, batch: Batch) -> None:
+        self._again.append(batch)
+        self.pump()
 
     def _succeed(self, served: Served, request: Request) -> None:
         now, stats = asyncio.get_running_loop().time(), served.stats
@@ -306,7 +344,8 @@ class Core:
         stats.run_seconds += request.run_seconds
         stats.total_seconds += now - request.admitted
         stats.last = time.time()
-        request.future.set_result(Result(request.model, request.version, request.outputs, waited, request.run_seconds))
+        seconds = request.run_seconds
+        request.future.set_result(Result(request.model, request.version, request.outputs, waited, seconds, request.runtime))
 
     def _late(self, request: Request) -> None:
         seconds = request.deadline - request.admitted

@@ -5,6 +5,7 @@ R/digits/3/tiny-b1.cnna          version 3, compiled for the configuration `tiny
 R/digits/3/tiny-b4.cnna          the same for batch 4
 R/digits/3/golden.npz            answers that it must give
 
+Where model.yaml names another runtime, a version holds what that one reads (`model.onnx`), or nothing (`remote`).
 A single `M.cnna` is a repository of one model with one version. Nothing outside the folder is ever read.
 """
 
@@ -16,7 +17,9 @@ from cnna.serve.models.golden import FILE as GOLDEN
 from cnna.serve.models.golden import Golden, read
 from cnna.serve.models.settings import FILE as SETTINGS
 from cnna.serve.models.settings import Settings, settings_of, version_name
-from cnna.serve.models.signature import Signature, signature_of
+from cnna.serve.models.signature import Signature, described_signature, signature_of
+from cnna.serve.runtimes.describe import described
+from cnna.serve.runtimes.interface import CNNA, Place
 from cnna.spec.artifact import Artifact, load
 from cnna.spec.errors import ArtifactError, UnknownError, UserError
 
@@ -26,24 +29,36 @@ ARTIFACT = re.compile(r"(?P<config>[\w,=.-]+)-b(?P<batch>[1-9]\d{0,5})\.cnna")
 
 @dataclass(frozen=True)
 class Compiled:
-    """One artifact of a version: the file, and what it costs. seconds: predicted for a whole batch, pieces on the CPU included."""
+    """One artifact of a version: the file, and what it costs. seconds: predicted for a whole batch, pieces on the CPU included.
+
+    Of another runtime than `cnna`: the version's folder, and the runtime's name as the configuration. place: what the runtime is
+    told. bounded: it ends by a deadline by itself.
+    """
 
     path: Path
     config: str
     batch: int
     clocks: int
     seconds: float
+    runtime: str = CNNA
+    place: Place | None = None
+    bounded: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Version:
-    """A version whose files are sound. compiled: by configuration, in ascending order of the batch."""
+    """A version whose files are sound. compiled: by configuration, in ascending order of the batch. runtime: model.yaml's."""
 
     model: str
     name: str
     signature: Signature
     compiled: dict[str, tuple[Compiled, ...]]
     golden: Golden | None
+    runtime: str = CNNA
+
+    def runtimes(self) -> list[str]:
+        """Those that can answer for it."""
+        return list(dict.fromkeys(many[0].runtime for many in self.compiled.values()))
 
 
 @dataclass(frozen=True)
@@ -74,8 +89,11 @@ class Repository:
         names = [entry.name for entry in self._folder(model).iterdir() if entry.is_dir() and version_name(entry.name)]
         return sorted(names, key=int)
 
-    def version(self, model: str, name: str) -> Version:
-        """Reads a version and checks all of its files. UserError: one of them is not sound; the line names it."""
+    def version(self, model: str, name: str, settings: Settings | None = None) -> Version:
+        """Reads a version and checks all of its files. settings: the model's, if they are known.
+
+        UserError: one of them is not sound; the line names it. RunError: another runtime cannot say now what it takes.
+        """
         if self.single is not None:
             return _version(model, name, [self.root], None)
         if version_name(name) is None:
@@ -83,11 +101,14 @@ class Repository:
         folder = self._folder(model) / name
         if not folder.is_dir():
             raise UnknownError(f"{folder}: no such version; there are {', '.join(self.versions(model)) or 'none'}")
+        settings = self.settings(model) if settings is None else settings
+        golden = folder / GOLDEN if (folder / GOLDEN).is_file() else None
+        if settings.runtime != CNNA:
+            return _by_runtime(settings.runtime, Place(model, name, folder, settings.options), golden)
         files = sorted(folder.glob("*.cnna"))
         if not files:
             raise ArtifactError(f"{folder}: holds no .cnna; cnna publish makes versions")
-        golden = folder / GOLDEN
-        return _version(model, name, files, golden if golden.is_file() else None)
+        return _version(model, name, files, golden)
 
     def _folder(self, model: str) -> Path:
         """UnknownError: there is no such model. The name cannot lead out of the repository."""
@@ -136,3 +157,14 @@ def _compiled(path: Path, artifact: Artifact) -> Compiled:
     cpu = sum(piece["seconds"] for piece in manifest["pieces"] if piece["kind"] == "cpu") * manifest["batch"]
     seconds = clocks / (artifact.config.clock_mhz * 1e6) + cpu
     return Compiled(path, artifact.config.name, manifest["batch"], clocks, seconds)
+
+
+def _by_runtime(runtime: str, place: Place, golden: Path | None) -> Version:
+    """A version as another runtime describes it."""
+    found = described(runtime, place)
+    if not found.inputs or not found.outputs:
+        raise ArtifactError(f"{place.folder}: runtime {runtime}: a version needs at least one input and one output")
+    signature = described_signature(place.model, found)
+    compiled = Compiled(place.folder, runtime, found.batch, 0, found.seconds, runtime, place, found.bounded)
+    answers = None if golden is None else read(golden, signature)
+    return Version(place.model, place.version, signature, {runtime: (compiled,)}, answers, runtime)

@@ -1,6 +1,7 @@
 """`model.yaml`: how one model of a repository is served. A key that is not known here is an error, not a wish.
 
-runtime: cnna           # what runs it; there is no other yet
+runtime: cnna           # what runs it: boards with accelerators; or onnxruntime, remote, or another one that is installed
+onnxruntime: {batch: 4} # what the runtime of that name wants to know
 versions: latest 1      # or `all`, or a list such as [1, 3]
 max_delay_us: 1000      # how long a sample may wait for others to share a batch
 queue: 256              # samples that may wait; more are refused
@@ -11,16 +12,17 @@ canary: {version: 3, share: 0.1}  # this part of the requests that name no versi
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from cnna.serve.runtimes.installed import names
+from cnna.serve.runtimes.interface import CNNA
 from cnna.spec.checks.json_kinds import is_number, is_whole
 from cnna.spec.errors import ToolError, UserError
 from cnna.spec.files import read_bytes
 
 FILE = "model.yaml"
-RUNTIMES = ("cnna",)
 NOT_YET = {"fallback": "no other runtime can stand in yet"}  # keys that are planned
 
 
@@ -34,9 +36,9 @@ class Canary:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a model is served. versions: the number of the latest ones, None for all, or their names."""
+    """How a model is served. versions: the number of the latest ones, None for all, or their names. options: of its runtime."""
 
-    runtime: str = "cnna"
+    runtime: str = CNNA
     versions: int | tuple[str, ...] | None = 1
     max_delay_us: int = 1000
     queue: int = 256
@@ -44,6 +46,7 @@ class Settings:
     retries: int = 2
     canary: Canary | None = None
     max_request_samples: int = 64
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def chosen(self, there: Collection[str]) -> list[str]:
         """The versions to serve of those that are there, in ascending order; the canary's is one of them."""
@@ -70,13 +73,18 @@ def settings_of(path: Path) -> Settings:
     found = {} if found is None else found
     if not isinstance(found, dict):
         raise UserError(f"{path}: must be a list of `key: value` lines")
-    known = [field.name for field in fields(Settings)]
+    known = [one.name for one in fields(Settings) if one.name in _READ]
+    runtime = _runtime(path, "runtime", found.get("runtime", CNNA))
+    options = found.pop(runtime, None) if runtime != CNNA else None
+    if options is not None and not isinstance(options, dict):
+        raise UserError(f"{path}: {runtime}: {options!r} must be like {{key: value}}")
     for key in found:
         if key in NOT_YET:
             raise UserError(f"{path}: {key}: not built yet ({NOT_YET[key]}); remove the line")
         if key not in known:
-            raise UserError(f"{path}: unknown key {key!r}; there are {', '.join(known)}")
-    return Settings(**{key: _READ[key](path, key, value) for key, value in found.items()})
+            hint = f"; it is for models with `runtime: {key}`" if key in names() else ""
+            raise UserError(f"{path}: unknown key {key!r}; there are {', '.join(known)}{hint}")
+    return Settings(**{key: _READ[key](path, key, value) for key, value in found.items()}, options=options or {})
 
 
 def version_name(value: Any) -> str | None:
@@ -95,8 +103,8 @@ def _whole(low: int, high: int) -> Callable[[Path, str, Any], int]:
 
 
 def _runtime(path: Path, key: str, value: Any) -> str:
-    if value not in RUNTIMES:
-        raise UserError(f"{path}: {key}: there is no runtime {value!r}; there is {', '.join(RUNTIMES)}")
+    if value not in names():
+        raise UserError(f"{path}: {key}: there is no runtime {value!r}; there are {', '.join(names())}")
     return str(value)
 
 

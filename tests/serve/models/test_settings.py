@@ -37,7 +37,7 @@ max_request_samples: 7
     [
         ("delay: 3", "unknown key 'delay'; there are runtime, versions"),
         ("fallback: onnxruntime", "fallback: not built yet"),
-        ("runtime: tensorflow", "there is no runtime 'tensorflow'; there is cnna"),
+        ("runtime: tensorflow", "there is no runtime 'tensorflow'; there are cnna, onnxruntime, remote"),
         ("queue: 0", "queue: 0 is not an integer within 1.."),
         ("queue: true", "queue: True is not an integer"),
         ("retries: 1.5", "retries: 1.5 is not an integer"),
