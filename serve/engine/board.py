@@ -16,7 +16,7 @@ from cnna.serve.boards.process import OWN, Answer, LostError, WorkerProcess
 from cnna.serve.boards.slot import Slot
 from cnna.serve.engine.request import Batch
 from cnna.serve.models import golden
-from cnna.serve.models.repository import Compiled, Version
+from cnna.serve.models.version import Compiled, Version
 from cnna.serve.runtimes.interface import Call
 from cnna.spec.errors import BusyError, CheckError, CnnaError, RunError
 
@@ -173,7 +173,7 @@ class Board:
             answer = await self._timed(process.run(key, process.slots[-1], parts, sizes, call), self.limits.load_seconds)
             whole = 1.0 if compiled.place is None else min(compiled.batch, MOST_TIMES) / (part.stop - part.start)
             seconds = max(seconds, answer.seconds * whole)
-            if tested is not None and (wrong := _wrong(version, answer.outputs, part)):
+            if tested is not None and (wrong := _wrong(version, compiled, answer.outputs, part)):
                 raise CheckError(f"{key} on board {self.spec.name}: golden answers differ: {wrong}")
         if process is self._process:
             self.warm[key] = seconds
@@ -293,11 +293,11 @@ def key_of(version: Version, compiled: Compiled) -> str:
     return f"{version.model}/{version.name}/{compiled.config}-b{compiled.batch}"
 
 
-def _wrong(version: Version, outputs: Mapping[str, Any], part: slice) -> str | None:
+def _wrong(version: Version, compiled: Compiled, outputs: Mapping[str, Any], part: slice) -> str | None:
     """How answers to a part of the golden samples differ."""
     assert version.golden is not None
     wanted = {
         tensor.name: version.golden.outputs[tensor.name][part.start * tensor.rows : part.stop * tensor.rows]
         for tensor in version.signature.outputs
     }
-    return golden.difference(version.signature.outputs, outputs, wanted)
+    return golden.difference(version.signature.outputs, outputs, wanted, compiled.tolerance)

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from cnna.serve.engine.board import Board, Log
 from cnna.serve.engine.pending import Pending
 from cnna.serve.engine.stats import Stats
-from cnna.serve.models.repository import Repository, Version
+from cnna.serve.models.repository import Repository
 from cnna.serve.models.settings import Settings
+from cnna.serve.models.version import Version
 from cnna.spec.errors import BusyError, CheckError, CnnaError, RunError, UnknownError, UserError
 
 READY, LOADING, UNLOADING, UNAVAILABLE = "READY", "LOADING", "UNLOADING", "UNAVAILABLE"
@@ -190,25 +191,43 @@ class Catalogue:
 
         If its golden answers differ on all boards, the version is wrong. If they differ on some, these boards are wrong.
         """
-        found: dict[Board, CnnaError | None] = {}
-        takers = [board for board in self.boards if any(map(board.spec.takes, version.runtimes()))]
-        while new := [board for board in takers if board.state == "ready" and board not in found]:
-            done = await asyncio.gather(*(board.load(version) for board in new), return_exceptions=True)
-            for board, error in zip(new, done, strict=True):
-                if error is not None and not isinstance(error, CnnaError):
-                    raise error
-                found[board] = error
+        takers, found = await self._tried(version, [version.runtime])
         good = [board for board, error in found.items() if error is None and board.runs(version)]
         for board, error in found.items():
             if isinstance(error, CheckError) and good:
                 board.fail(str(error))
             elif error is not None:
                 await board.unload(version)
-        if not good:
+        sound = not any(isinstance(error, (UserError, CheckError)) for error in found.values())
+        if not good and not (sound and await self._spare(version)):
             boards = [f"board {board.spec.name} is {board.state}: {board.cause}" for board in takers if board not in found]
             errors = [error for error in found.values() if error]
             text = "; ".join(dict.fromkeys([*map(str, errors), *boards])) or f"there is no board for the runtime {version.runtime}"
             raise BusyError(text) if errors and all(isinstance(error, BusyError) for error in errors) else RunError(text)
+        if good:
+            await self._spare(version)
+
+    async def _spare(self, version: Version) -> bool:
+        """Loads a version's fallback. Whether it is there and can answer; why not is in the log."""
+        _, found = await self._tried(version, version.runtimes()[1:])
+        for board, error in found.items():
+            if error is not None:
+                known = {"model": version.model, "version": version.name, "board": board.spec.name}
+                self.log("error", "fallback refused", cause=str(error), **known)
+                await board.unload(version)
+        return any(error is None for error in found.values())
+
+    async def _tried(self, version: Version, runtimes: Sequence[str]) -> tuple[list[Board], dict[Board, CnnaError | None]]:
+        """The boards for these runtimes, and how the version was loaded on those that are ready. One may become so meanwhile."""
+        found: dict[Board, CnnaError | None] = {}
+        takers = [board for board in self.boards if any(map(board.spec.takes, runtimes))]
+        while new := [board for board in takers if board.state == "ready" and board not in found]:
+            done = await asyncio.gather(*(board.load(version) for board in new), return_exceptions=True)
+            for board, error in zip(new, done, strict=True):
+                if error is not None and not isinstance(error, CnnaError):
+                    raise error
+                found[board] = error
+        return takers, found
 
     def _retry(self, model: str) -> None:
         """Loads a model again, after growing pauses, until what it needs can answer."""

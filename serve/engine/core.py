@@ -9,6 +9,7 @@ import itertools
 import math
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,8 @@ from cnna.serve.engine.budget import Budget
 from cnna.serve.engine.catalogue import Catalogue, Served
 from cnna.serve.engine.cover import choose, seconds_of
 from cnna.serve.engine.request import Batch, Piece, Request, Result
-from cnna.serve.models.repository import Compiled, Repository, Version
+from cnna.serve.models.repository import Repository
+from cnna.serve.models.version import Compiled, Version
 from cnna.serve.runtimes.interface import CNNA
 from cnna.spec.errors import BusyError, CnnaError, DataError, LateError, UserError
 
@@ -201,14 +203,15 @@ class Core:
             if not batch.pieces:
                 self._again.remove(batch)
                 continue
-            others = [board for board in self._able(served) if board.spec.name not in batch.boards]
-            boards = [board for board in others or self._able(served) if board.free]
+            able = self._able(served, batch)
+            others = [board for board in able if board.spec.name not in batch.boards]
+            boards = [board for board in others or able if board.free]
             if boards:
                 board = self._soonest(boards)
                 fitting = [one for one in board.runs(self._version(served)) if one.batch >= batch.samples]
                 if not fitting:  # this board's batches are smaller than those of the one that failed
                     self._again.remove(batch)
-                    self._again += [Batch(batch.model, batch.version, [piece], list(batch.boards)) for piece in _singles(batch)]
+                    self._again += [replace(batch, pieces=[piece], boards=list(batch.boards)) for piece in _singles(batch)]
                     return True
                 self._again.remove(batch)
                 self._send(board, served, batch, min(fitting, key=lambda one: one.seconds))
@@ -247,10 +250,13 @@ class Core:
         if due:
             self._timer = loop.call_at(max(min(due), loop.time()), self.pump)
 
-    def _able(self, served: Served) -> list[Board]:
-        """Boards that run a version, free or not."""
+    def _able(self, served: Served, batch: Batch | None = None) -> list[Board]:
+        """Boards that run a version, free or not: its fallback's where no other is ready, or where the batch wants no other."""
         version = self._version(served)
-        return [board for board in self.boards if board.state == "ready" and board.runs(version)]
+        able = [board for board in self.boards if board.state == "ready" and board.runs(version)]
+        own = [board for board in able if board.spec.takes(version.runtime)]
+        spare = [board for board in able if board not in own]
+        return spare or own if batch is not None and batch.spare else own or spare
 
     def _soonest(self, boards: Sequence[Board]) -> Board:
         """The board with the least outstanding seconds."""
@@ -268,9 +274,18 @@ class Core:
         for piece in batch.pieces:
             if piece.request.begun is None:
                 piece.request.begun = now
+        if compiled.runtime != self._version(served).runtime:
+            for piece in batch.pieces:
+                piece.request.spare = batch.spare or self._why_none(served)
         future = board.run(batch, self._version(served), compiled)
         # Runs before anything else can use the slot: the callbacks of a future follow each other without a gap.
         future.add_done_callback(partial(self._finished, board, served, batch, compiled))
+
+    def _why_none(self, served: Served) -> str:
+        """Why no board of a version's own runtime can answer."""
+        runtime = self._version(served).runtime
+        boards = [f"board {one.spec.name} is {one.state}: {one.cause}" for one in self.boards if one.spec.takes(runtime)]
+        return "; ".join(boards) or f"there is no board for the runtime {runtime}"
 
     # --- answers ---
 
@@ -279,7 +294,7 @@ class Core:
         if error is None:
             self._answered(board, served, batch, compiled, future.result())
         elif isinstance(error, UserError) and len(batch.pieces) > 1:  # one request's data is at fault: each goes by itself
-            self._again += [Batch(batch.model, batch.version, [piece], list(batch.boards)) for piece in batch.pieces]
+            self._again += [replace(batch, pieces=[piece], boards=list(batch.boards)) for piece in batch.pieces]
         elif isinstance(error, UserError):
             self._end(batch.pieces[0].request, error, "data")
         elif isinstance(error, LateError):
@@ -291,7 +306,8 @@ class Core:
 
     def _answered(self, board: Board, served: Served, batch: Batch, compiled: Compiled, answer: Answer) -> None:
         board.answered(compiled, answer.seconds)
-        self.catalogue.went_well(served)
+        if board.spec.takes(self._version(served).runtime):
+            self.catalogue.went_well(served)
         served.stats.ran(batch.samples, answer.seconds, compiled.clocks)
         first, outputs = 0, self._version(served).signature.outputs
         for piece in batch.pieces:
@@ -316,13 +332,17 @@ class Core:
             return
         if not isinstance(error, LostError) or error.first:  # a batch that waited behind another one has not failed
             batch.boards.append(board.spec.name)
-        if not busy and (not isinstance(error, LostError) or error.first):
-            self.catalogue.fault(served, board.spec.name)
+            if not busy and board.spec.takes(self._version(served).runtime):
+                self.catalogue.fault(served, board.spec.name)
         batch.drop_ended()
         if len(batch.boards) > self.catalogue.models[batch.model].settings.retries:
-            cause = f"model {batch.model}, version {batch.version}: failed {len(batch.boards)} times, last: {error}"
+            cause = f"failed {len(batch.boards)} times, last: {error}"
+            if not batch.spare and len(self._version(served).runtimes()) > 1:
+                batch.spare, batch.boards = cause, []
+                self._again.append(batch)
+                return
             for piece in batch.pieces:
-                self._end(piece.request, BusyError(cause), "board")
+                self._end(piece.request, BusyError(f"model {batch.model}, version {batch.version}: {cause}"), "board")
         elif batch.pieces:
             served.stats.retries += 1
             if busy:
@@ -339,6 +359,10 @@ class Core:
         now, stats = asyncio.get_running_loop().time(), served.stats
         waited = (request.begun or now) - request.admitted
         stats.succeeded += 1
+        if request.spare:
+            stats.fallbacks[request.runtime] += 1
+            known = {"request_id": request.request_id, "model": request.model, "version": request.version}
+            self.log("warning", "answered by the fallback", runtime=request.runtime, cause=request.spare, **known)
         stats.samples += request.samples
         stats.wait_seconds += waited
         stats.run_seconds += request.run_seconds

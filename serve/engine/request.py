@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.serve.models.repository import Compiled
 from cnna.serve.models.signature import Arrays, Form, Tensor, form_of
+from cnna.serve.models.version import Compiled
 from cnna.serve.runtimes.interface import ANY, CNNA, Call
 
 
@@ -45,6 +45,7 @@ class Request:
     form: Form = ()
     outputs: Arrays = field(default_factory=dict)
     runtime: str = CNNA
+    spare: str = ""  # why a fallback has answered; empty: none has
     alone: bool = False  # it shares no batch, and is not cut
 
     def __post_init__(self) -> None:
@@ -98,6 +99,7 @@ class Batch:
     version: str
     pieces: list[Piece]
     boards: list[str] = field(default_factory=list)
+    spare: str = ""  # why its version's own runtime is not asked any more
 
     @property
     def samples(self) -> int:

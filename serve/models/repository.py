@@ -10,14 +10,16 @@ A single `M.cnna` is a repository of one model with one version. Nothing outside
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cnna.serve.models.fallback import with_fallback
 from cnna.serve.models.golden import FILE as GOLDEN
-from cnna.serve.models.golden import Golden, read
+from cnna.serve.models.golden import read
 from cnna.serve.models.settings import FILE as SETTINGS
 from cnna.serve.models.settings import Settings, settings_of, version_name
 from cnna.serve.models.signature import Signature, described_signature, signature_of
+from cnna.serve.models.version import Compiled, Version
 from cnna.serve.runtimes.describe import described
 from cnna.serve.runtimes.interface import CNNA, Place
 from cnna.spec.artifact import Artifact, load
@@ -25,40 +27,6 @@ from cnna.spec.errors import ArtifactError, UnknownError, UserError
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")  # of a model: no separator, no leading dot
 ARTIFACT = re.compile(r"(?P<config>[\w,=.-]+)-b(?P<batch>[1-9]\d{0,5})\.cnna")
-
-
-@dataclass(frozen=True)
-class Compiled:
-    """One artifact of a version: the file, and what it costs. seconds: predicted for a whole batch, pieces on the CPU included.
-
-    Of another runtime than `cnna`: the version's folder, and the runtime's name as the configuration. place: what the runtime is
-    told. bounded: it ends by a deadline by itself.
-    """
-
-    path: Path
-    config: str
-    batch: int
-    clocks: int
-    seconds: float
-    runtime: str = CNNA
-    place: Place | None = None
-    bounded: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class Version:
-    """A version whose files are sound. compiled: by configuration, in ascending order of the batch. runtime: model.yaml's."""
-
-    model: str
-    name: str
-    signature: Signature
-    compiled: dict[str, tuple[Compiled, ...]]
-    golden: Golden | None
-    runtime: str = CNNA
-
-    def runtimes(self) -> list[str]:
-        """Those that can answer for it."""
-        return list(dict.fromkeys(many[0].runtime for many in self.compiled.values()))
 
 
 @dataclass(frozen=True)
@@ -103,12 +71,16 @@ class Repository:
             raise UnknownError(f"{folder}: no such version; there are {', '.join(self.versions(model)) or 'none'}")
         settings = self.settings(model) if settings is None else settings
         golden = folder / GOLDEN if (folder / GOLDEN).is_file() else None
+        place = Place(model, name, folder, settings.options.get(settings.runtime, {}))
         if settings.runtime != CNNA:
-            return _by_runtime(settings.runtime, Place(model, name, folder, settings.options), golden)
-        files = sorted(folder.glob("*.cnna"))
-        if not files:
+            found = _by_runtime(settings.runtime, place, golden)
+        elif files := sorted(folder.glob("*.cnna")):
+            found = _version(model, name, files, golden)
+        else:
             raise ArtifactError(f"{folder}: holds no .cnna; cnna publish makes versions")
-        return _version(model, name, files, golden)
+        if settings.fallback is None:
+            return found
+        return with_fallback(found, settings.fallback, replace(place, options=settings.options.get(settings.fallback, {})))
 
     def _folder(self, model: str) -> Path:
         """UnknownError: there is no such model. The name cannot lead out of the repository."""

@@ -16,7 +16,7 @@ from cnna.serve.runtimes.interface import ANY, Arrays, Description, Tensor
 from cnna.spec.errors import ArtifactError, DataError
 from cnna.spec.manifest import ACCELERATOR, Manifest, PreprocessEntry
 
-__all__ = ["Arrays", "Form", "Signature", "Tensor", "described_signature", "form_of", "rows_of", "signature_of"]
+__all__ = ["Arrays", "Form", "Signature", "Tensor", "described_signature", "form_of", "rows_of", "signature_of", "units_of"]
 
 MOVES = ("Concat", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze")
 Form = tuple[tuple[str, str, tuple[int, ...]], ...]  # name, dtype and shape of a sample, of each input: equal ones share a batch
@@ -149,6 +149,20 @@ def _exact(manifest: Manifest) -> set[str]:
             if operator["op"] in MOVES and all(name in exact for name in read):
                 exact |= set(operator["outputs"])
     return exact
+
+
+def units_of(signature: Signature) -> dict[str, float]:
+    """What one step of int8 is worth in the outputs that come from an accelerator as they are."""
+    units: dict[str, float] = {}
+    for piece in signature.manifest["pieces"] if signature.manifest is not None else ():
+        if piece["kind"] == ACCELERATOR:
+            units |= {port["name"]: port["scale"] for port in piece["outputs"]}
+            continue
+        for operator in piece["operators"]:
+            read = [units[name] for name in operator["inputs"] if name in units]
+            if operator["op"] in MOVES and read:
+                units |= dict.fromkeys(operator["outputs"], max(read))
+    return {tensor.name: units[tensor.name] for tensor in signature.outputs if tensor.name in units}
 
 
 def form_of(arrays: Mapping[str, NDArray[Any]]) -> Form:

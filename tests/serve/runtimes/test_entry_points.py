@@ -111,7 +111,7 @@ def test_a_version_that_cannot_be_opened(fake: Path, runtime: str, add: object, 
 def test_model_yaml_knows_it(fake: Path) -> None:
     """Its options would be unknown keys, or belong to nobody."""
     path = fake / "m" / "model.yaml"
-    assert (settings_of(path).runtime, settings_of(path).options) == ("fake", {"add": 10})
+    assert (settings_of(path).runtime, settings_of(path).options) == ("fake", {"fake": {"add": 10}})
     path.write_text("fake: {add: 10}\n")
     with pytest.raises(UserError, match=r"unknown key 'fake'; .* it is for models with `runtime: fake`"):
         settings_of(path)
