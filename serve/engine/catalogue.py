@@ -5,87 +5,18 @@ that it replaces stays loaded until the next switch, so that a rollback is one a
 """
 
 import asyncio
-import hashlib
-import random
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 
+from cnna.serve.engine.assembly import Assembly, Steps
 from cnna.serve.engine.board import Board, Log
-from cnna.serve.engine.pending import Pending
-from cnna.serve.engine.stats import Stats
+from cnna.serve.engine.served import READY, UNAVAILABLE, UNLOADING, Model, Served
 from cnna.serve.models.repository import Repository
 from cnna.serve.models.settings import Settings
 from cnna.serve.models.version import Version
 from cnna.spec.errors import BusyError, CheckError, CnnaError, RunError, UnknownError, UserError
 
-READY, LOADING, UNLOADING, UNAVAILABLE = "READY", "LOADING", "UNLOADING", "UNAVAILABLE"
 PAUSES = 1.0, 60.0  # seconds before a version is loaded again whose runtime cannot answer now: the first and the longest
 FAULTS, FAULTY_BOARDS = 3, 2  # in a row, on so many boards: then a version is taken back
-
-
-@dataclass(eq=False)
-class Served:
-    """A version and what the engine has of it. version: None until its files have been read."""
-
-    model: str
-    name: str
-    version: Version | None = None
-    state: str = LOADING
-    reason: str = ""
-    pending: Pending = field(default_factory=Pending)
-    open: int = 0  # requests that have been admitted and not answered
-    faults: list[str] = field(default_factory=list)  # the boards of the faults in a row
-    stats: Stats = field(default_factory=Stats)
-    freeing: "asyncio.Task[None] | None" = None
-
-    @property
-    def loaded(self) -> bool:
-        """Whether boards must have it."""
-        return self.state in (READY, UNLOADING) and self.version is not None
-
-
-@dataclass(eq=False)
-class Model:
-    """A model. default: the version for requests that name none, as the last switch left it."""
-
-    name: str
-    settings: Settings = field(default_factory=Settings)
-    versions: dict[str, Served] = field(default_factory=dict)
-    reason: str = ""
-    default: Served | None = None
-    before: Served | None = None  # the default before the last switch
-    unloaded: bool = False  # by an operator
-    drawn: random.Random = field(default_factory=random.Random)
-
-    def named(self, version: str) -> Served:
-        """UnknownError: there is none of that name."""
-        if version not in self.versions:
-            raise UnknownError(f"model {self.name} has no version {version!r}; there are {', '.join(self.versions) or 'none'}")
-        return self.versions[version]
-
-    def chosen(self, version: str | None, identity: str) -> Served:
-        """The version that a request gets. UnknownError: there is none of that name. BusyError: it is not ready."""
-        found = self._canary(identity) or self.default if version is None else self.named(version)
-        if found is None:
-            raise BusyError(f"model {self.name} has no version that is ready: {self.why()}")
-        if found.state != READY:
-            raise BusyError(f"model {self.name}, version {found.name} is {found.state.lower()}: {found.reason or 'try again'}")
-        return found
-
-    def why(self) -> str:
-        """What is wrong with it, in one line."""
-        reasons = [f"version {one.name}: {one.reason or one.state.lower()}" for one in self.versions.values() if one.state != READY]
-        return self.reason or "; ".join(reasons) or "it has no versions; cnna publish makes one"
-
-    def _canary(self, identity: str) -> Served | None:
-        """The canary's version for its share of the requests: always the same answer for one identity, random without one."""
-        canary = self.settings.canary
-        found = self.versions.get(canary.version) if canary else None
-        if canary is None or found is None or found.state != READY:
-            return None
-        digest = hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        drawn = int.from_bytes(digest, "big") / (1 << 64) if identity else self.drawn.random()
-        return found if drawn < canary.share else None
 
 
 class Catalogue:
@@ -101,6 +32,7 @@ class Catalogue:
     ) -> None:
         self.repository, self.boards, self.log, self._need = repository, boards, log, need
         self.models: dict[str, Model] = {}
+        self._assembly = Assembly(repository, self.models, Steps(self._tested, self._retire))
         self._retries: dict[str, asyncio.Task[None]] = {}  # by model
         self._changed = changed
         self._loading = asyncio.Lock()
@@ -135,6 +67,8 @@ class Catalogue:
                 model.reason = str(error)
                 self.log("error", "model refused", model=name, cause=str(error))
                 raise
+            if self.repository.has_pipeline(name):
+                return await self._assemble(model, settings)
             wanted = settings.chosen(there)
             for version in wanted:
                 old = model.versions.get(version)
@@ -147,14 +81,38 @@ class Catalogue:
             )
             model.settings, model.unloaded = settings, False
             self._switch(model, wanted)
+            for other in [one for one in self.models.values() if name in one.needs and not one.unloaded]:
+                await self._assemble(other, other.settings)
             return [model.versions[one] for one in wanted if model.versions[one].state == UNAVAILABLE]
 
     async def unload(self, name: str) -> None:
         """Takes no more requests for a model; frees it once those that it has are answered."""
         model = self.model(name)
-        model.default, model.before, model.unloaded = None, None, True
-        for one in model.versions.values():
-            self._retire(one, "unloaded by an operator")
+        for each in (model, *self._assembly.pieces(name)):
+            each.default, each.before, each.unloaded = None, None, True
+            for one in each.versions.values():
+                self._retire(one, "unloaded by an operator")
+
+    async def _assemble(self, model: Model, settings: Settings) -> list[Served]:
+        """Loads a pipeline."""
+        old = model.versions.get("1")
+        if old is not None and old.freeing is not None:
+            await asyncio.wait([old.freeing])
+        model.settings, model.unloaded = settings, False
+        refused = await self._assembly.load(model)
+        model.reason = refused[0].reason if refused else ""
+        if refused:
+            self.log("error", "version refused", model=model.name, version="1", cause=model.reason)
+        else:
+            self.log("info", "version ready", model=model.name, version="1")
+        self._changed()
+        return refused
+
+    async def _tested(self, version: Version) -> None:
+        """Loads a version on boards that can run it, and tests it there."""
+        for runtime in version.runtimes():
+            await self._need(runtime)
+        await self._test(version)
 
     def _switch(self, model: Model, wanted: Sequence[str]) -> None:
         """Makes the highest version that is ready the default; the canary's is not, unless there is no other."""
@@ -175,9 +133,7 @@ class Catalogue:
         model.versions = {key: model.versions[key] for key in sorted(model.versions, key=int)}
         try:
             version = await asyncio.get_running_loop().run_in_executor(None, self.repository.version, model.name, name, settings)
-            for runtime in version.runtimes():
-                await self._need(runtime)
-            await self._test(version)
+            await self._tested(version)
             served.version, served.state = version, READY
             self.log("info", "version ready", model=model.name, version=name)
         except CnnaError as error:

@@ -17,15 +17,18 @@ from numpy.typing import NDArray
 
 from cnna.serve.boards.board_spec import CPU, BoardSpec
 from cnna.serve.boards.process import Answer, LostError
+from cnna.serve.engine import composed
 from cnna.serve.engine.board import Board, Limits, Log
 from cnna.serve.engine.budget import Budget
-from cnna.serve.engine.catalogue import Catalogue, Served
+from cnna.serve.engine.catalogue import Catalogue
+from cnna.serve.engine.composed import Composition
 from cnna.serve.engine.cover import choose, seconds_of
 from cnna.serve.engine.request import Batch, Piece, Request, Result
+from cnna.serve.engine.served import Served
 from cnna.serve.models.repository import Repository
 from cnna.serve.models.version import Compiled, Version
 from cnna.serve.runtimes.interface import CNNA
-from cnna.spec.errors import BusyError, CnnaError, DataError, LateError, UserError
+from cnna.spec.errors import BusyError, CnnaError, DataError, LateError, RunError, UserError
 
 BUSY_SECONDS = 0.1  # after the first failure of a runtime that cannot answer now; twice that after the second
 USUAL = 100  # the priority of requests that name none, or 0: those of 1 to 99 go first
@@ -60,7 +63,7 @@ class Core:
         self.boards += [self._board(spec) for spec in self.specs]
         for board in self.boards:
             await board.settled.wait()
-        for name in self.repository.models():
+        for name in sorted(self.repository.models(), key=self.repository.has_pipeline):  # pipelines need others: they come last
             try:
                 await self.catalogue.load(name)
             except UserError:
@@ -127,18 +130,19 @@ class Core:
         priority: int = 0,
         timeout_us: int = 0,
         outputs: Sequence[str] = (),
+        within: bool = False,
     ) -> Request:
         """Admits a request; its `future` ends in a `Result` or an error. It is bound to its version from here on.
 
-        timeout_us: an earlier deadline than the model's. outputs: those that the client wants; all are computed. DataError: inputs
-        or outputs do not fit. BusyError: the queue is full, or nothing
-        is ready. UnknownError: there is no such model or version.
+        timeout_us: an earlier deadline than the model's. outputs: those that the client wants; all are computed. within: it is part
+        of a request that was admitted. DataError: inputs or outputs do not fit. BusyError: the queue is full, or nothing is ready.
+        UnknownError: there is no such model or version.
         """
         if self.starting and model not in self.catalogue.models:
             raise BusyError("the server is starting")
         one = self.catalogue.model(model)
         settings = one.settings
-        if self.draining:
+        if self.draining and not within:
             raise BusyError("the server is ending")
         served = one.chosen(version, sequence_id or request_id)
         assert served.version is not None
@@ -152,7 +156,7 @@ class Core:
         if not self._alive(served):
             boards = [board for board in self.boards if self._takes(board, served)]
             raise BusyError("all boards are out: " + "; ".join(f"{board.spec.name}: {board.cause}" for board in boards))
-        waiting = served.pending.samples
+        waiting = self._waiting(served)
         if waiting and waiting + samples > settings.queue:
             served.stats.failed["queue full"] += 1
             raise BusyError(f"model {model}: its queue of {settings.queue} samples is full", self._wait_seconds(served), True)
@@ -163,16 +167,67 @@ class Core:
         order = priority or USUAL, next(self._numbers)
         alone = served.version.signature.alone
         request = Request(model, served.name, arrays, samples, order, now, deadline, future, request_id, alone=alone)
-        served.pending.add(request)
         served.open += 1
         self.open_requests.add(request)
         timer = loop.call_at(deadline, self._late, request)
         future.add_done_callback(lambda _: self._ended(served, request, timer))
-        self.pump()
+        if served.composition is None:
+            served.pending.add(request)
+            self.pump()
+        else:
+            task = loop.create_task(self._compose(served, served.composition, request))
+            future.add_done_callback(lambda _: task.cancel())
         return request
 
+    async def _compose(self, served: Served, composition: Composition, request: Request) -> None:
+        """Answers a request to a pipeline."""
+        request.begun = asyncio.get_running_loop().time()
+        try:
+            await composed.answer(composition, request, self._ask)
+            self._succeed(served, request)
+        except UserError as error:
+            self._end(request, error, "data")
+        except LateError as error:
+            self._end(request, error, "deadline")
+        except CnnaError as error:
+            self._end(request, error, "step")
+        except Exception as error:
+            self._end(request, RunError(f"model {request.model}: internal error: {type(error).__name__}: {error}"), "internal")
+
+    async def _ask(
+        self, model: str, inputs: Mapping[str, NDArray[Any]], version: str | None, request: Request, whole: bool
+    ) -> list[Result]:
+        """The answers to a step of a request, in parts that its model takes unless it is `whole`."""
+        samples = len(next(iter(inputs.values())))
+        most = self.catalogue.model(model).settings.max_request_samples
+        left = request.deadline - asyncio.get_running_loop().time()
+        more: dict[str, Any] = {
+            "request_id": request.request_id,
+            "priority": request.order[0],
+            "timeout_us": max(1, int(left * 1e6)),
+        }
+        asked: list[Request] = []
+        try:
+            for part in [slice(None)] if whole else composed.bounds(samples, most):
+                given = {name: array[part] for name, array in inputs.items()}
+                asked.append(self.admit(model, given, version, within=True, **more))
+            return [await one.future for one in asked]
+        finally:
+            for one in asked:
+                one.future.cancel()
+
+    def _waiting(self, served: Served) -> int:
+        """Samples that wait; of a pipeline, those of all its open requests."""
+        if served.composition is None:
+            return served.pending.samples
+        return sum(one.samples for one in self.open_requests if (one.model, one.version) == (served.model, served.name))
+
     def _alive(self, served: Served | None) -> bool:
-        """Whether a board is not out, of those for a version or of all."""
+        """Whether a board is not out, of those for a version or of all. A pipeline's steps have boards of their own."""
+        if served is not None and served.composition is not None:
+            defaults = [(part, self.catalogue.model(part.model)) for part in served.composition.parts]
+            parts = [model.versions.get(part.version) if part.version else model.default for part, model in defaults]
+            return all(part is not None and self._alive(part) for part in parts)
         return any(board.state != "out" and (served is None or self._takes(board, served)) for board in self.boards)
 
     def _takes(self, board: Board, served: Served) -> bool:

@@ -6,8 +6,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from cnna.serve.engine.catalogue import READY, Served
 from cnna.serve.engine.core import Core
+from cnna.serve.engine.served import READY, Served
 
 LABELS = ("model", "version")
 

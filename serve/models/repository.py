@@ -4,6 +4,7 @@ R/digits/model.yaml              settings; may be missing
 R/digits/3/tiny-b1.cnna          version 3, compiled for the configuration `tiny` and batch 1
 R/digits/3/tiny-b4.cnna          the same for batch 4
 R/digits/3/golden.npz            answers that it must give
+R/reader/pipeline.yaml           a model that is made of others
 
 Where model.yaml names another runtime, a version holds what that one reads (`model.onnx`), or nothing (`remote`).
 A single `M.cnna` is a repository of one model with one version. Nothing outside the folder is ever read.
@@ -16,6 +17,8 @@ from pathlib import Path
 from cnna.serve.models.fallback import with_fallback
 from cnna.serve.models.golden import FILE as GOLDEN
 from cnna.serve.models.golden import read
+from cnna.serve.models.pipeline import FILE as PIPELINE
+from cnna.serve.models.pipeline import Pipeline, pipeline_of
 from cnna.serve.models.settings import FILE as SETTINGS
 from cnna.serve.models.settings import Settings, settings_of, version_name
 from cnna.serve.models.signature import Signature, described_signature, signature_of
@@ -50,9 +53,17 @@ class Repository:
         path = self._folder(model) / SETTINGS
         return settings_of(path) if self.single is None and path.is_file() else Settings()
 
+    def has_pipeline(self, model: str) -> bool:
+        """Whether it is made of others."""
+        return self.single is None and (self._folder(model) / PIPELINE).is_file()
+
+    def pipeline(self, model: str) -> Pipeline:
+        """How it is made of others. UserError: pipeline.yaml is wrong."""
+        return pipeline_of(self._folder(model) / PIPELINE)
+
     def versions(self, model: str) -> list[str]:
         """The names of its versions that are there now, in ascending order."""
-        if self.single is not None:
+        if self.single is not None or self.has_pipeline(model):
             return ["1"]
         names = [entry.name for entry in self._folder(model).iterdir() if entry.is_dir() and version_name(entry.name)]
         return sorted(names, key=int)

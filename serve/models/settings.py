@@ -61,8 +61,8 @@ class Settings:
         return [name for name in ordered if name in wanted or (self.canary is not None and name == self.canary.version)]
 
 
-def settings_of(path: Path) -> Settings:
-    """Reads model.yaml. UserError: it is no YAML, or has an unknown key or a value out of range; one line names file and remedy."""
+def settings_text(path: Path) -> dict[str, Any]:
+    """A file's keys and values. UserError: it is no YAML, or no table."""
     try:
         import yaml
     except ModuleNotFoundError:
@@ -74,6 +74,12 @@ def settings_of(path: Path) -> Settings:
     found = {} if found is None else found
     if not isinstance(found, dict):
         raise UserError(f"{path}: must be a list of `key: value` lines")
+    return found
+
+
+def settings_of(path: Path) -> Settings:
+    """Reads model.yaml. UserError: it is no YAML, or has an unknown key or a value out of range; one line names file and remedy."""
+    found = settings_text(path)
     known = [one.name for one in fields(Settings) if one.name in _READ]
     runtime = _runtime(path, "runtime", found.get("runtime", CNNA))
     fallback = _fallback(path, "fallback", found["fallback"]) if "fallback" in found else None

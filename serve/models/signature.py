@@ -90,6 +90,8 @@ class Signature:
             raise DataError(f"model {self.model} has inputs {', '.join(wanted)}, not {', '.join(given) or 'none'}")
         ready = {tensor.name: self._fitted(tensor, given[tensor.name]) for tensor in self.inputs}
         counts = {name: len(array) for name, array in ready.items()}
+        if self.alone:  # a step between models: its inputs may have rows of different things, or none
+            return max(1, *counts.values()), ready
         if len(set(counts.values())) > 1:
             raise DataError(f"the inputs have different numbers of samples: {counts}")
         if not (samples := next(iter(counts.values()))):

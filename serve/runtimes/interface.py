@@ -124,11 +124,12 @@ class Description:
     @staticmethod
     def from_json(given: Mapping[str, Any]) -> "Description":
         """What `as_json` gave."""
-        tensors = {name: tuple(_tensor(entry) for entry in given[name]) for name in ("inputs", "outputs")}
+        tensors = {name: tuple(tensor_of(entry) for entry in given[name]) for name in ("inputs", "outputs")}
         return Description(**{**given, **tensors})
 
 
-def _tensor(entry: Mapping[str, Any]) -> Tensor:
+def tensor_of(entry: Mapping[str, Any]) -> Tensor:
+    """A tensor from its entry in JSON."""
     return Tensor(**{**entry, "shape": tuple(entry["shape"])})
 
 

@@ -29,7 +29,7 @@ def test_options_are_read() -> None:
         ("a=emulator,mhz=100", "mhz is for boards of the kind paced"),
         ("a=cpu,config=tiny", "config is for boards with accelerators"),
         ("a=emulator,runtime=remote", "runtime is for boards of the kind cpu"),
-        ("a=cpu,runtime=cnna", "there is no runtime 'cnna' without an accelerator; there are onnxruntime, remote"),
+        ("a=cpu,runtime=cnna", "there is no runtime 'cnna' without an accelerator; there are function, onnxruntime, remote"),
     ],
 )
 def test_a_mistake_is_one_line(text: str, said: str) -> None:

@@ -11,9 +11,9 @@ import numpy as np
 from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.boards.process import Answer, LostError
 from cnna.serve.engine.board import Board, key_of
-from cnna.serve.engine.catalogue import READY, Model, Served
 from cnna.serve.engine.core import Core
 from cnna.serve.engine.request import Batch, Request
+from cnna.serve.engine.served import READY, Model, Served
 from cnna.serve.models.repository import Repository, open_repository
 from cnna.serve.models.settings import Settings
 from cnna.serve.models.signature import Signature, Tensor
