@@ -63,6 +63,7 @@ ROOMS = {
         "the quickest configurations and tilings",
         ("compiler", "compiler.graph", "compiler.lower", "compiler.plan", "compiler.report"),
     ),
+    "compiler.split": ("models cut in two, for an edge and a cloud", ()),
     "compiler.zoo": ("models to try", ()),
     "host.device": ("the driver of one accelerator", ()),
     "host.board": ("PYNQ boards, real and virtual", ()),
@@ -94,7 +95,7 @@ ROOMS = {
         "the command `cnna`",
         (
             *("compiler", "compiler.frontend", "compiler.quantise", "compiler.explain", "compiler.report", "compiler.explore"),
-            *("compiler.zoo", "host.board", "host.model", "host.selftest", "sim.rtl", "sim.board"),
+            *("compiler.split", "compiler.zoo", "host.board", "host.model", "host.selftest", "sim.rtl", "sim.board"),
             *("serve.boards", "serve.engine", "serve.grpc", "serve.http", "serve.models"),
         ),
     ),

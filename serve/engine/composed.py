@@ -49,7 +49,7 @@ async def answer(composition: Composition, request: Request, ask: Ask) -> None:
     tasks: dict[str, asyncio.Task[None]] = {}
 
     async def run(part: Part) -> None:
-        await asyncio.gather(*(tasks[name] for name in part.step.after()))
+        await asyncio.gather(*(tasks[name] for name in part.step.after))
         given = {name: values[source] for name, source in part.step.inputs.items()}
         for name, array in (await _outputs(part, given, request, ask)).items():
             values[f"{part.step.name}.{name}"] = array

@@ -47,10 +47,7 @@ class Step:
     version: str | None
     inputs: Mapping[str, str]
     outputs: tuple[Tensor, ...] = ()
-
-    def after(self) -> set[str]:
-        """The steps that it waits for."""
-        return {source.partition(".")[0] for source in self.inputs.values() if "." in source}
+    after: frozenset[str] = frozenset()  # the steps that it waits for
 
 
 @dataclass(frozen=True)
@@ -84,6 +81,9 @@ def pipeline_of(path: Path) -> Pipeline:
             _check_source(f"{path}: step {step.name}", source, known, steps)
     for name, source in outputs.items():
         _check_source(f"{path}: output {name}", source, known, steps)
+    for name, step in steps.items():
+        after = {source.partition(".")[0] for source in step.inputs.values() if source not in known}
+        steps[name] = replace(step, after=frozenset(after))
     return Pipeline(path, inputs, _ordered(path, steps), outputs)
 
 
@@ -171,8 +171,8 @@ def _tensors(where: str, found: Any, rows: int = 1) -> tuple[Tensor, ...]:
 
 
 def _named(where: str, found: Any) -> dict[str, Any]:
-    if not isinstance(found, dict) or not found or not all(isinstance(name, str) and name and "." not in name for name in found):
-        raise UserError(f"{where}: must be a table of names (without dots) that is not empty")
+    if not isinstance(found, dict) or not found or not all(isinstance(name, str) and name for name in found):
+        raise UserError(f"{where}: must be a table of names that is not empty")
     return found
 
 
@@ -180,9 +180,11 @@ def _check_source(where: str, source: Any, inputs: set[str], steps: Mapping[str,
     if not isinstance(source, str):
         raise UserError(f"{where}: {source!r} is no source; one is an input of the pipeline, or STEP.OUTPUT")
     step, dot, _ = source.partition(".")
+    if source in inputs:
+        return
     if dot and step not in steps:
         raise UserError(f"{where}: {source}: there is no step {step!r}; there are {', '.join(steps)}")
-    if not dot and source not in inputs:
+    if not dot:
         raise UserError(f"{where}: the pipeline has no input {source!r}; there are {', '.join(inputs)}; or say STEP.OUTPUT")
 
 
@@ -190,7 +192,7 @@ def _ordered(path: Path, steps: Mapping[str, Step]) -> tuple[Step, ...]:
     """Each behind those that it waits for. UserError: some wait for each other."""
     left, ordered = dict(steps), list[Step]()
     while left:
-        ready = [step for step in left.values() if not step.after() & set(left)]
+        ready = [step for step in left.values() if not step.after & set(left)]
         if not ready:
             raise UserError(f"{path}: step {next(iter(left))}: {_circle(left)} wait for each other; take one of the sources away")
         ordered += ready
@@ -202,5 +204,5 @@ def _circle(steps: Mapping[str, Step]) -> str:
     name, seen = next(iter(steps)), list[str]()
     while name not in seen:
         seen.append(name)
-        name = min(steps[name].after() & set(steps))
+        name = min(steps[name].after & set(steps))
     return ", ".join(seen[seen.index(name) :])

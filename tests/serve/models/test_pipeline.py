@@ -31,7 +31,7 @@ def test_steps_stand_behind_those_that_they_need(tmp_path: Path) -> None:
     assert [step.name for step in found.steps] == ["first", "middle", "last"]
     assert [step.kind for step in found.steps] == ["function", "onnx", "model"]
     assert found.steps[2].version == "2"
-    assert found.steps[2].after() == {"first", "middle"}
+    assert found.steps[2].after == {"first", "middle"}
     assert found.steps[0].outputs[0].served_shape == [-1, -1]
     assert found.models() == {"m"}
 
