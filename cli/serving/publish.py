@@ -12,7 +12,7 @@ from cnna.cli.options import CONFIG_HELP, add_shape_option, configuration, given
 from cnna.cli.progress import Progress
 from cnna.host.model.answers import WHOLE, named, outputs_of
 from cnna.host.model.session import InferenceSession
-from cnna.serve.models import golden
+from cnna.serve.models import fallback, golden
 from cnna.serve.models.publication import next_version, publish
 from cnna.serve.models.signature import Signature, rows_of, signature_of
 from cnna.spec.artifact import Artifact
@@ -34,6 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batches", default=BATCHES, metavar="N,...", help=f"the batches to compile (default: {BATCHES})")
     parser.add_argument("--input", type=Path, metavar="X", help="samples for golden answers, .npz or .npy (default: noise)")
     parser.add_argument("--limit", type=int, default=SAMPLES, metavar="N", help=f"use N samples (default: {SAMPLES})")
+    parser.add_argument("--fallback", choices=fallback.NEEDS_FILE, help="keep the model too, for `fallback` in model.yaml")
     add_shape_option(parser)
 
 
@@ -63,9 +64,14 @@ def run(args: argparse.Namespace) -> Outcome:
             wrong = golden.difference(signature.outputs, answers_of(artifact, "emulator", signature, inputs), outputs)
         if wrong:
             raise CheckError(f"{args.onnx}: compiled as {name}, it does not give its golden answers: {wrong}")
-    folder = publish(args.repo, args.model, version, artifacts, inputs, outputs)
+    spare = None
+    if args.fallback:
+        with about_model(args.onnx), Progress(f"comparing {args.fallback} with them"):
+            spare = fallback.measured(args.fallback, model.SerializeToString(), signature, inputs, outputs)
+    folder = publish(args.repo, args.model, version, artifacts, inputs, outputs, spare)
     samples = len(next(iter(inputs.values())))
-    print(f"{folder}: {len(artifacts)} artifacts, golden answers to {samples} sample{'s' * (samples != 1)}")
+    kept = f"; a fallback whose answers differ by at most {spare.difference:.3g}" if spare is not None else ""
+    print(f"{folder}: {len(artifacts)} artifacts, golden answers to {samples} sample{'s' * (samples != 1)}{kept}")
     return Outcome({"folder": str(folder), "model": args.model, "version": version, "artifacts": len(artifacts)})
 
 

@@ -1,10 +1,12 @@
 """What a user says of a board: `NAME=KIND,option=value,...`, as in `--board left=paced,mhz=300,kill=50`.
 
 kinds: emulator (answers as quickly as this computer computes them), paced (gives them after the predicted clocks),
-       rtl (runs them on the generated Verilog under Verilator), pynq:ADDRESS (a board behind PYNQ.remote; pynq alone is this one)
+       rtl (runs them on the generated Verilog under Verilator), pynq:ADDRESS (a board behind PYNQ.remote; pynq alone is this one),
+       cpu (has no accelerator, and runs models of other runtimes)
 options: config (which artifacts it runs; needed where a version has several configurations)
          overlay (pynq: the .bit file), turn_seconds (pynq: how long a batch may wait for others who have the board)
          mhz (paced: clocks in a microsecond; without it, those of the configuration)
+         runtime (cpu: the one runtime whose models it runs; without it, all but cnna)
          kill, hang, wrong (in every Nth batch the worker dies, stands still, or gives a wrong answer: to try what happens then)
          slow (every batch takes so many times its time)
 """
@@ -14,9 +16,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from cnna.serve.runtimes.installed import names
+from cnna.serve.runtimes.interface import CNNA
 from cnna.spec.errors import UserError
 
-KINDS = ("emulator", "paced", "rtl", "pynq")
+CPU = "cpu"
+KINDS = ("emulator", "paced", "rtl", "pynq", CPU)
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 ADDRESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*")
 TEXTS = {"config": "a name, such as config=tiny", "overlay": "a .bit file, such as overlay=cnna.bit"}
@@ -26,8 +31,8 @@ NUMBERS = {
     "slow": (1.0, 1000.0),
     "turn_seconds": (0.0, 3600.0),
 }  # option: the least and the greatest value
-OPTIONS = ("config", "overlay", "turn_seconds", "mhz", "kill", "hang", "wrong", "slow")
-ONE_KIND = {"mhz": "paced", "overlay": "pynq", "turn_seconds": "pynq"}  # options that only boards of one kind have
+OPTIONS = ("config", "overlay", "turn_seconds", "mhz", "runtime", "kill", "hang", "wrong", "slow")
+ONE_KIND = {"mhz": "paced", "overlay": "pynq", "turn_seconds": "pynq", "runtime": CPU}  # options that only boards of one kind have
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,13 @@ class BoardSpec:
     hang: int = 0
     wrong: int = 0
     slow: float = 1.0
+    runtime: str | None = None
+
+    def takes(self, runtime: str) -> bool:
+        """Whether it runs models of this runtime."""
+        if self.kind != CPU:
+            return runtime == CNNA
+        return runtime != CNNA and self.runtime in (None, runtime)
 
     def options(self) -> dict[str, Any]:
         """For the worker, as JSON."""
@@ -86,6 +98,8 @@ def checked(where: str, name: str, kind: str, address: str | None, values: Mappi
     for key, only in ONE_KIND.items():
         if key in values and kind != only:
             raise UserError(f"{where}: {key} is for boards of the kind {only}")
+    if kind == CPU and "config" in values:
+        raise UserError(f"{where}: config is for boards with accelerators")
     if kind == "pynq" and "overlay" not in values:
         raise UserError(f"{where}: a board of the kind pynq needs {TEXTS['overlay']}")
     return BoardSpec(name, kind, address=address or "", **{key: _value(where, key, value) for key, value in values.items()})
@@ -105,6 +119,10 @@ def _value(where: str, key: str, value: str) -> Any:
     if key in TEXTS:
         if not value:
             raise UserError(f"{where}: {key} needs {TEXTS[key]}")
+        return value
+    if key == "runtime":
+        if value not in (others := names()[1:]):
+            raise UserError(f"{where}: there is no runtime {value!r} without an accelerator; there are {', '.join(others)}")
         return value
     if key in NUMBERS:
         least, most = NUMBERS[key]

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.boards.slot import Slot, aligned
-from cnna.spec.errors import DataError, RunError
+from cnna.serve.runtimes.interface import Call, Place, error_of
+from cnna.spec.errors import RunError
 
 SLOTS = 2  # batches at once: one runs, the next one is there already
 OWN = 1  # slots of the front itself, for golden answers
@@ -84,20 +85,29 @@ class WorkerProcess:
         """Opens an artifact under this key."""
         return self._send({"do": "load", "key": key, "path": path, "golden": golden})
 
+    def open(self, key: str, runtime: str, place: Place) -> "asyncio.Future[Answer]":
+        """Opens a version of another runtime than `cnna`, on a board of the kind `cpu`."""
+        return self._send({"do": "load", "key": key, "runtime": runtime, "place": place.as_json()})
+
     def unload(self, key: str) -> "asyncio.Future[Answer]":
         """Closes it."""
         return self._send({"do": "unload", "key": key})
 
     def run(
-        self, key: str, slot: Slot, inputs: Mapping[str, Sequence[NDArray[Any]]], output_bytes: Sequence[int]
+        self,
+        key: str,
+        slot: Slot,
+        inputs: Mapping[str, Sequence[NDArray[Any]]],
+        output_bytes: Sequence[int],
+        call: Call | None = None,
     ) -> "asyncio.Future[Answer]":
-        """Copies a batch into a slot, each input in parts along axis 0, and runs it."""
+        """Copies a batch into a slot, each input in parts along axis 0, and runs it. call: for boards of the kind `cpu`."""
         outputs_at = sum(aligned(sum(part.nbytes for part in parts)) for parts in inputs.values())
         size = outputs_at + sum(map(aligned, output_bytes))
         slot.fit(size)
         entries, number = slot.write(inputs), self.slots.index(slot)
         command = {"do": "run", "key": key, "slot": number, "bytes": size, "inputs": entries, "outputs_at": outputs_at}
-        return self._send(command, slot)
+        return self._send(command if call is None else {**command, **vars(call)}, slot)
 
     def kill(self, cause: str, busy: bool = False) -> None:
         """Ends the process at once. Its commands end in a LostError with this cause. busy: its first command is the cause."""
@@ -146,9 +156,10 @@ class WorkerProcess:
             return
         self.config = answer.get("config", self.config)
         if "error" in answer:
-            kind = DataError if answer["user"] else RunError
-            future.set_exception(kind(answer["error"]))
+            future.set_exception(error_of(answer["kind"], answer["error"]))
         else:
+            if slot is not None and "bytes" in answer:
+                slot.fit(answer["bytes"])
             outputs = slot.read(answer["outputs"]) if slot is not None else {}
             future.set_result(Answer(answer["seconds"], outputs))
 

@@ -165,7 +165,7 @@ class Runner(Protocol):
 class Faults:
     """A runner that fails as the board's options say: every Nth batch, counted from the worker's start."""
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: Any) -> None:  # a `Runner`, or one with other arguments and the same names
         self._runner, self._spec, self._batches = runner, runner.spec, 0
         self.load, self.unload = runner.load, runner.unload
 
@@ -173,8 +173,8 @@ class Faults:
         """Lets the runner tell the front what it does."""
         self._runner.tell = tell
 
-    def run(self, key: str, inputs: Arrays, received: float) -> Arrays:
-        """As the runner, but for the faults."""
+    def run(self, key: str, inputs: Arrays, received: Any) -> Arrays:
+        """As the runner, but for the faults. received: whatever the runner takes for it."""
         self.before()
         started = time.monotonic()
         answers = self._runner.run(key, inputs, received)

@@ -5,7 +5,7 @@
                                                              {"job": 2, "seconds": 0.003, "outputs": [...]}
 {"job": 3, "do": "unload", "key": ...}                        {"job": 3, "seconds": 0}
 
-An error is {"job": 2, "error": "...", "user": true | false}. It ends when the socket does, so no worker outlives its front.
+An error is {"job": 2, "error": "...", "kind": "DataError"}. It ends when the socket does, so no worker outlives its front.
 Job 0 is the worker's own start. Lines without a job may come at any time: {"said": "..."} is for the log, {"alive": true} says that
 a long command goes on. `pynq_worker` has more of them.
 """
@@ -22,13 +22,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from cnna.serve.boards.board_spec import BoardSpec
+from cnna.serve.boards.board_spec import CPU, BoardSpec
 from cnna.serve.boards.runner import Faults, runner_for
 from cnna.serve.boards.slot import Slot
 from cnna.serve.models import golden
 from cnna.serve.models.signature import Arrays, signature_of
+from cnna.serve.runtimes.interface import name_of
 from cnna.spec.artifact import load
-from cnna.spec.errors import CnnaError, UserError
+from cnna.spec.errors import CnnaError
 
 
 class Worker:
@@ -76,8 +77,8 @@ class Worker:
 
     def _failed(self, command: dict[str, Any], error: Exception) -> dict[str, Any]:
         if isinstance(error, CnnaError):
-            return {"job": command["job"], "error": str(error), "user": isinstance(error, UserError)}
-        return {"job": command["job"], "error": f"internal error: {type(error).__name__}: {error}", "user": False}
+            return {"job": command["job"], "error": str(error), "kind": name_of(error)}
+        return {"job": command["job"], "error": f"internal error: {type(error).__name__}: {error}", "kind": "RunError"}
 
     def _load(self, command: dict[str, Any], received: float) -> dict[str, Any]:
         known = {}
@@ -115,6 +116,10 @@ def main() -> int:
             from cnna.serve.boards.pynq_worker import PynqWorker
 
             PynqWorker(control, spec, slots).serve()
+        elif spec.kind == CPU:
+            from cnna.serve.boards.cpu_worker import CpuWorker
+
+            CpuWorker(control, spec, slots).serve()
         else:
             Worker(control, runner_for(spec), slots).serve()
     return 0

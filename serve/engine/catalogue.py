@@ -5,93 +5,35 @@ that it replaces stays loaded until the next switch, so that a rollback is one a
 """
 
 import asyncio
-import hashlib
-import random
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
+from cnna.serve.engine.assembly import Assembly, Steps
 from cnna.serve.engine.board import Board, Log
-from cnna.serve.engine.pending import Pending
-from cnna.serve.engine.stats import Stats
-from cnna.serve.models.repository import Repository, Version
+from cnna.serve.engine.served import READY, UNAVAILABLE, UNLOADING, Model, Served
+from cnna.serve.models.repository import Repository
 from cnna.serve.models.settings import Settings
+from cnna.serve.models.version import Version
 from cnna.spec.errors import BusyError, CheckError, CnnaError, RunError, UnknownError, UserError
 
-READY, LOADING, UNLOADING, UNAVAILABLE = "READY", "LOADING", "UNLOADING", "UNAVAILABLE"
+PAUSES = 1.0, 60.0  # seconds before a version is loaded again whose runtime cannot answer now: the first and the longest
 FAULTS, FAULTY_BOARDS = 3, 2  # in a row, on so many boards: then a version is taken back
 
 
-@dataclass(eq=False)
-class Served:
-    """A version and what the engine has of it. version: None until its files have been read."""
-
-    model: str
-    name: str
-    version: Version | None = None
-    state: str = LOADING
-    reason: str = ""
-    pending: Pending = field(default_factory=Pending)
-    open: int = 0  # requests that have been admitted and not answered
-    faults: list[str] = field(default_factory=list)  # the boards of the faults in a row
-    stats: Stats = field(default_factory=Stats)
-    freeing: "asyncio.Task[None] | None" = None
-
-    @property
-    def loaded(self) -> bool:
-        """Whether boards must have it."""
-        return self.state in (READY, UNLOADING) and self.version is not None
-
-
-@dataclass(eq=False)
-class Model:
-    """A model. default: the version for requests that name none, as the last switch left it."""
-
-    name: str
-    settings: Settings = field(default_factory=Settings)
-    versions: dict[str, Served] = field(default_factory=dict)
-    reason: str = ""
-    default: Served | None = None
-    before: Served | None = None  # the default before the last switch
-    unloaded: bool = False  # by an operator
-    drawn: random.Random = field(default_factory=random.Random)
-
-    def named(self, version: str) -> Served:
-        """UnknownError: there is none of that name."""
-        if version not in self.versions:
-            raise UnknownError(f"model {self.name} has no version {version!r}; there are {', '.join(self.versions) or 'none'}")
-        return self.versions[version]
-
-    def chosen(self, version: str | None, identity: str) -> Served:
-        """The version that a request gets. UnknownError: there is none of that name. BusyError: it is not ready."""
-        found = self._canary(identity) or self.default if version is None else self.named(version)
-        if found is None:
-            raise BusyError(f"model {self.name} has no version that is ready: {self.why()}")
-        if found.state != READY:
-            raise BusyError(f"model {self.name}, version {found.name} is {found.state.lower()}: {found.reason or 'try again'}")
-        return found
-
-    def why(self) -> str:
-        """What is wrong with it, in one line."""
-        reasons = [f"version {one.name}: {one.reason or one.state.lower()}" for one in self.versions.values() if one.state != READY]
-        return self.reason or "; ".join(reasons) or "it has no versions; cnna publish makes one"
-
-    def _canary(self, identity: str) -> Served | None:
-        """The canary's version for its share of the requests: always the same answer for one identity, random without one."""
-        canary = self.settings.canary
-        found = self.versions.get(canary.version) if canary else None
-        if canary is None or found is None or found.state != READY:
-            return None
-        digest = hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        drawn = int.from_bytes(digest, "big") / (1 << 64) if identity else self.drawn.random()
-        return found if drawn < canary.share else None
-
-
 class Catalogue:
-    """All models. `changed` is called when a version has come or gone."""
+    """All models. changed: is called when a version has come or gone. need: awaited for each runtime that a version wants."""
 
-    def __init__(self, repository: Repository, boards: Sequence[Board], changed: Callable[[], None], log: Log) -> None:
-        self.repository, self.boards, self.log = repository, boards, log
+    def __init__(
+        self,
+        repository: Repository,
+        boards: Sequence[Board],
+        changed: Callable[[], None],
+        log: Log,
+        need: Callable[[str], Awaitable[None]],
+    ) -> None:
+        self.repository, self.boards, self.log, self._need = repository, boards, log, need
         self.models: dict[str, Model] = {}
+        self._assembly = Assembly(repository, self.models, Steps(self._tested, self._retire))
+        self._retries: dict[str, asyncio.Task[None]] = {}  # by model
         self._changed = changed
         self._loading = asyncio.Lock()
 
@@ -125,26 +67,52 @@ class Catalogue:
                 model.reason = str(error)
                 self.log("error", "model refused", model=name, cause=str(error))
                 raise
+            if self.repository.has_pipeline(name):
+                return await self._assemble(model, settings)
             wanted = settings.chosen(there)
             for version in wanted:
                 old = model.versions.get(version)
                 if old is not None and old.freeing is not None:
                     await asyncio.wait([old.freeing])
                 if old is None or old.state == UNAVAILABLE:
-                    await self._load(model, version)
+                    await self._load(model, version, settings)
             model.reason = (
                 "" if wanted else f"model.yaml asks for versions that are not there; there are {', '.join(there) or 'none'}"
             )
             model.settings, model.unloaded = settings, False
             self._switch(model, wanted)
+            for other in [one for one in self.models.values() if name in one.needs and not one.unloaded]:
+                await self._assemble(other, other.settings)
             return [model.versions[one] for one in wanted if model.versions[one].state == UNAVAILABLE]
 
     async def unload(self, name: str) -> None:
         """Takes no more requests for a model; frees it once those that it has are answered."""
         model = self.model(name)
-        model.default, model.before, model.unloaded = None, None, True
-        for one in model.versions.values():
-            self._retire(one, "unloaded by an operator")
+        for each in (model, *self._assembly.pieces(name)):
+            each.default, each.before, each.unloaded = None, None, True
+            for one in each.versions.values():
+                self._retire(one, "unloaded by an operator")
+
+    async def _assemble(self, model: Model, settings: Settings) -> list[Served]:
+        """Loads a pipeline."""
+        old = model.versions.get("1")
+        if old is not None and old.freeing is not None:
+            await asyncio.wait([old.freeing])
+        model.settings, model.unloaded = settings, False
+        refused = await self._assembly.load(model)
+        model.reason = refused[0].reason if refused else ""
+        if refused:
+            self.log("error", "version refused", model=model.name, version="1", cause=model.reason)
+        else:
+            self.log("info", "version ready", model=model.name, version="1")
+        self._changed()
+        return refused
+
+    async def _tested(self, version: Version) -> None:
+        """Loads a version on boards that can run it, and tests it there."""
+        for runtime in version.runtimes():
+            await self._need(runtime)
+        await self._test(version)
 
     def _switch(self, model: Model, wanted: Sequence[str]) -> None:
         """Makes the highest version that is ready the default; the canary's is not, unless there is no other."""
@@ -159,17 +127,19 @@ class Catalogue:
                 self._retire(one, "not among the versions that model.yaml asks for")
         self._changed()
 
-    async def _load(self, model: Model, name: str) -> None:
+    async def _load(self, model: Model, name: str, settings: Settings) -> None:
         """Reads and tests a version. Whatever is wrong with it becomes its reason."""
         served = model.versions[name] = Served(model.name, name)
         model.versions = {key: model.versions[key] for key in sorted(model.versions, key=int)}
         try:
-            version = await asyncio.get_running_loop().run_in_executor(None, self.repository.version, model.name, name)
-            await self._test(version)
+            version = await asyncio.get_running_loop().run_in_executor(None, self.repository.version, model.name, name, settings)
+            await self._tested(version)
             served.version, served.state = version, READY
             self.log("info", "version ready", model=model.name, version=name)
         except CnnaError as error:
             served.state, served.reason = UNAVAILABLE, str(error)
+            if isinstance(error, BusyError):
+                self._retry(model.name)
             self.log("error", "version refused", model=model.name, version=name, cause=str(error))
 
     async def _test(self, version: Version) -> None:
@@ -177,24 +147,65 @@ class Catalogue:
 
         If its golden answers differ on all boards, the version is wrong. If they differ on some, these boards are wrong.
         """
-        found: dict[Board, CnnaError | None] = {}
-        while new := [board for board in self.boards if board.state == "ready" and board not in found]:
-            done = await asyncio.gather(*(board.load(version) for board in new), return_exceptions=True)
-            for board, error in zip(new, done, strict=True):
-                if error is not None and not isinstance(error, CnnaError):
-                    raise error
-                found[board] = error
+        takers, found = await self._tried(version, [version.runtime])
         good = [board for board, error in found.items() if error is None and board.runs(version)]
         for board, error in found.items():
             if isinstance(error, CheckError) and good:
                 board.fail(str(error))
             elif error is not None:
                 await board.unload(version)
-        if not good:
-            boards = [f"board {board.spec.name} is {board.state}: {board.cause}" for board in self.boards if board not in found]
-            raise RunError(
-                "; ".join(dict.fromkeys([str(error) for error in found.values() if error] + boards)) or "there is no board"
-            )
+        sound = not any(isinstance(error, (UserError, CheckError)) for error in found.values())
+        if not good and not (sound and await self._spare(version)):
+            boards = [f"board {board.spec.name} is {board.state}: {board.cause}" for board in takers if board not in found]
+            errors = [error for error in found.values() if error]
+            text = "; ".join(dict.fromkeys([*map(str, errors), *boards])) or f"there is no board for the runtime {version.runtime}"
+            raise BusyError(text) if errors and all(isinstance(error, BusyError) for error in errors) else RunError(text)
+        if good:
+            await self._spare(version)
+
+    async def _spare(self, version: Version) -> bool:
+        """Loads a version's fallback. Whether it is there and can answer; why not is in the log."""
+        _, found = await self._tried(version, version.runtimes()[1:])
+        for board, error in found.items():
+            if error is not None:
+                known = {"model": version.model, "version": version.name, "board": board.spec.name}
+                self.log("error", "fallback refused", cause=str(error), **known)
+                await board.unload(version)
+        return any(error is None for error in found.values())
+
+    async def _tried(self, version: Version, runtimes: Sequence[str]) -> tuple[list[Board], dict[Board, CnnaError | None]]:
+        """The boards for these runtimes, and how the version was loaded on those that are ready. One may become so meanwhile."""
+        found: dict[Board, CnnaError | None] = {}
+        takers = [board for board in self.boards if any(map(board.spec.takes, runtimes))]
+        while new := [board for board in takers if board.state == "ready" and board not in found]:
+            done = await asyncio.gather(*(board.load(version) for board in new), return_exceptions=True)
+            for board, error in zip(new, done, strict=True):
+                if error is not None and not isinstance(error, CnnaError):
+                    raise error
+                found[board] = error
+        return takers, found
+
+    def _retry(self, model: str) -> None:
+        """Loads a model again, after growing pauses, until what it needs can answer."""
+        if model not in self._retries or self._retries[model].done():
+            self._retries[model] = asyncio.create_task(self._again(model))
+
+    async def _again(self, model: str) -> None:
+        pause = PAUSES[0]
+        while True:
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, PAUSES[1])
+            try:
+                refused = await self.load(model)
+            except CnnaError:
+                return
+            if self.models[model].unloaded or not refused:
+                return
+
+    def close(self) -> None:
+        """Ends what goes on by itself."""
+        for task in self._retries.values():
+            task.cancel()
 
     def _retire(self, served: Served, reason: str) -> None:
         """Takes no more requests for a version, and frees it once it has answered those that it has."""

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from cnna.serve.engine.request import Choice
-from cnna.serve.models.repository import Compiled
+from cnna.serve.models.version import Compiled
 
 Costs = tuple[tuple[int, float], ...]  # batch, seconds; in ascending order of the batch
 EXACT = 4  # times the largest batch: what is beyond goes into the batches that are cheapest for a sample

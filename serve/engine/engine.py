@@ -8,7 +8,7 @@ print(answer.version, answer.outputs["logits"].argmax(1))
 import asyncio
 import os
 import threading
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
@@ -61,6 +61,15 @@ class Engine:
     def unload(self, model: str) -> None:
         """Takes no more requests for a model; it answers those that it has."""
         self._done(self.core.catalogue.unload(model))
+
+    def of_loop(self, make: Callable[[], Any]) -> Any:
+        """What `make` returns in the engine's loop; awaited if it is a coroutine. For fronts of one's own."""
+
+        async def made() -> Any:
+            found = make()
+            return await found if asyncio.iscoroutine(found) else found
+
+        return self._done(made())
 
     def close(self) -> None:
         """Ends what is open, and the workers."""

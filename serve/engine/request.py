@@ -8,19 +8,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.serve.models.repository import Compiled
 from cnna.serve.models.signature import Arrays, Form, Tensor, form_of
+from cnna.serve.models.version import Compiled
+from cnna.serve.runtimes.interface import ANY, CNNA, Call
 
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """The answer to a request. seconds: how long it waited, and how long its batches ran."""
+    """The answer to a request. seconds: how long it waited, and how long its batches ran. runtime: what has computed it."""
 
     model: str
     version: str
     outputs: Arrays
     wait_seconds: float
     run_seconds: float
+    runtime: str = CNNA
 
 
 @dataclass(eq=False)
@@ -42,9 +44,12 @@ class Request:
     run_seconds: float = 0.0
     form: Form = ()
     outputs: Arrays = field(default_factory=dict)
+    runtime: str = CNNA
+    spare: str = ""  # why a fallback has answered; empty: none has
+    alone: bool = False  # it shares no batch, and is not cut
 
     def __post_init__(self) -> None:
-        self.form = form_of(self.inputs)
+        self.form = (*form_of(self.inputs), *([("", "", self.order)] if self.alone else []))
 
     @property
     def left(self) -> int:
@@ -61,6 +66,9 @@ class Request:
         """Keeps the answers to a piece, which begins with sample `first` of its batch. Whether all are there now."""
         for tensor in outputs:
             rows = tensor.rows
+            if rows == ANY:
+                self.outputs[tensor.name] = batch[tensor.name].copy()
+                continue
             if tensor.name not in self.outputs:
                 y = batch[tensor.name]
                 self.outputs[tensor.name] = np.empty((self.samples * rows, *y.shape[1:]), y.dtype)
@@ -91,6 +99,7 @@ class Batch:
     version: str
     pieces: list[Piece]
     boards: list[str] = field(default_factory=list)
+    spare: str = ""  # why its version's own runtime is not asked any more
 
     @property
     def samples(self) -> int:
@@ -106,6 +115,11 @@ class Batch:
         """Each input in parts."""
         parts = [piece.inputs() for piece in self.pieces]
         return {name: [part[name] for part in parts] for name in parts[0]}
+
+    def call(self) -> Call:
+        """Its circumstances: the latest deadline of its requests, and the first id."""
+        requests = [piece.request for piece in self.pieces]
+        return Call(max(one.deadline for one in requests), next((one.request_id for one in requests if one.request_id), ""))
 
     def drop_ended(self) -> None:
         """Leaves out pieces of requests that have been answered, refused or given up."""

@@ -10,6 +10,7 @@ class Stats:
 
     succeeded: int = 0
     failed: Counter[str] = field(default_factory=Counter)  # by cause
+    fallbacks: Counter[str] = field(default_factory=Counter)  # those of `succeeded` that a fallback answered, by its name
     samples: int = 0  # that were answered
     batches: int = 0
     retries: int = 0

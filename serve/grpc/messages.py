@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from cnna.serve.engine.request import Result
 from cnna.serve.grpc import open_inference_pb2 as pb
 from cnna.serve.protocol import parameters, tensors
+from cnna.serve.runtimes.interface import CNNA
 from cnna.spec.errors import DataError
 
 CONTENTS = {
@@ -67,6 +68,8 @@ def answer_of(request: pb.ModelInferRequest, result: Result) -> pb.ModelInferRes
     """The outputs that a request wants, raw."""
     wanted = {output.name: parameters.classes(output.name, plain(output.parameters)) for output in request.outputs}
     answer = pb.ModelInferResponse(model_name=result.model, model_version=result.version, id=request.id)
+    if result.runtime != CNNA:
+        answer.parameters[parameters.RUNTIME].string_param = result.runtime
     for name, count in (wanted or dict.fromkeys(result.outputs, 0)).items():
         array = tensors.classes(result.outputs[name], count) if count else result.outputs[name]
         answer.outputs.add(name=name, datatype=tensors.name_of(array.dtype), shape=array.shape)

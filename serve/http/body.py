@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from cnna.serve.engine.request import Result
 from cnna.serve.protocol import parameters, tensors
+from cnna.serve.runtimes.interface import CNNA
 from cnna.spec.errors import DataError
 
 LENGTH = "inference-header-content-length"
@@ -74,6 +75,8 @@ def write(asked: Asked, result: Result) -> tuple[bytes, int | None]:
             entry["data"] = tensors.to_list(array)
         entries.append(entry)
     head: dict[str, Any] = {"model_name": result.model, "model_version": result.version, "outputs": entries}
+    if result.runtime != CNNA:
+        head["parameters"] = {parameters.RUNTIME: result.runtime}
     if asked.request_id is not None:
         head["id"] = asked.request_id
     text = json.dumps(head, separators=(",", ":")).encode()

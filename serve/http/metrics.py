@@ -6,8 +6,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from cnna.serve.engine.catalogue import READY, Served
 from cnna.serve.engine.core import Core
+from cnna.serve.engine.served import READY, Served
 
 LABELS = ("model", "version")
 
@@ -40,6 +40,7 @@ class Collector:
                 counter.add_metric([one.model, one.name], value(one))
             yield counter
         failed = CounterMetricFamily("cnna_requests_failed", "requests that failed, by cause", labels=(*LABELS, "cause"))
+        others = CounterMetricFamily("cnna_requests_fallback", "requests that a fallback answered", labels=(*LABELS, "runtime"))
         sizes = CounterMetricFamily("cnna_batch_samples", "batches by the samples in them", labels=(*LABELS, "samples"))
         queue = GaugeMetricFamily("cnna_queue_samples", "samples that wait", labels=LABELS)
         ready = GaugeMetricFamily("cnna_version_ready", "1: the version takes requests", labels=LABELS)
@@ -47,11 +48,13 @@ class Collector:
             names = [one.model, one.name]
             for cause, count in one.stats.failed.items():
                 failed.add_metric([*names, cause], count)
+            for runtime, count in one.stats.fallbacks.items():
+                others.add_metric([*names, runtime], count)
             for size, count in one.stats.batch_sizes.items():
                 sizes.add_metric([*names, str(size)], count)
             queue.add_metric(names, one.pending.samples)
             ready.add_metric(names, float(one.state == READY))
-        yield from (failed, sizes, queue, ready)
+        yield from (failed, others, sizes, queue, ready)
 
     def _boards(self) -> Iterator[Metric]:
         ready = GaugeMetricFamily("cnna_board_ready", "1: the board takes batches", labels=("board",))

@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from cnna.serve.models import golden
+from cnna.serve.models import fallback, golden
 from cnna.serve.models.repository import NAME
 from cnna.serve.models.settings import version_name
 from cnna.serve.models.signature import Arrays
@@ -29,7 +29,15 @@ def next_version(root: Path, model: str, wanted: str | None = None) -> str:
     return wanted
 
 
-def publish(root: Path, model: str, version: str, artifacts: Sequence[Artifact], inputs: Arrays, outputs: Arrays) -> Path:
+def publish(
+    root: Path,
+    model: str,
+    version: str,
+    artifacts: Sequence[Artifact],
+    inputs: Arrays,
+    outputs: Arrays,
+    spare: fallback.Spare | None = None,
+) -> Path:
     """Writes a version with its golden answers; returns its folder. UserError: it cannot be written, or somebody was quicker."""
     folder = root / model / version
     hidden = folder.with_name(f".{version}.{os.getpid()}.part")
@@ -38,6 +46,8 @@ def publish(root: Path, model: str, version: str, artifacts: Sequence[Artifact],
         for artifact in artifacts:
             save(artifact, hidden / f"{artifact.config.name}-b{artifact.manifest['batch']}.cnna")
         golden.write(hidden / golden.FILE, inputs, outputs)
+        if spare is not None:
+            fallback.write(hidden, spare)
         hidden.rename(folder)
     except OSError as error:
         raise UserError(f"{folder}: {error.strerror or error}") from None

@@ -4,46 +4,32 @@ R/digits/model.yaml              settings; may be missing
 R/digits/3/tiny-b1.cnna          version 3, compiled for the configuration `tiny` and batch 1
 R/digits/3/tiny-b4.cnna          the same for batch 4
 R/digits/3/golden.npz            answers that it must give
+R/reader/pipeline.yaml           a model that is made of others
 
+Where model.yaml names another runtime, a version holds what that one reads (`model.onnx`), or nothing (`remote`).
 A single `M.cnna` is a repository of one model with one version. Nothing outside the folder is ever read.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cnna.serve.models.fallback import with_fallback
 from cnna.serve.models.golden import FILE as GOLDEN
-from cnna.serve.models.golden import Golden, read
+from cnna.serve.models.golden import read
+from cnna.serve.models.pipeline import FILE as PIPELINE
+from cnna.serve.models.pipeline import Pipeline, pipeline_of
 from cnna.serve.models.settings import FILE as SETTINGS
 from cnna.serve.models.settings import Settings, settings_of, version_name
-from cnna.serve.models.signature import Signature, signature_of
+from cnna.serve.models.signature import Signature, described_signature, signature_of
+from cnna.serve.models.version import Compiled, Version
+from cnna.serve.runtimes.describe import described
+from cnna.serve.runtimes.interface import CNNA, Place
 from cnna.spec.artifact import Artifact, load
 from cnna.spec.errors import ArtifactError, UnknownError, UserError
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")  # of a model: no separator, no leading dot
 ARTIFACT = re.compile(r"(?P<config>[\w,=.-]+)-b(?P<batch>[1-9]\d{0,5})\.cnna")
-
-
-@dataclass(frozen=True)
-class Compiled:
-    """One artifact of a version: the file, and what it costs. seconds: predicted for a whole batch, pieces on the CPU included."""
-
-    path: Path
-    config: str
-    batch: int
-    clocks: int
-    seconds: float
-
-
-@dataclass(frozen=True, eq=False)
-class Version:
-    """A version whose files are sound. compiled: by configuration, in ascending order of the batch."""
-
-    model: str
-    name: str
-    signature: Signature
-    compiled: dict[str, tuple[Compiled, ...]]
-    golden: Golden | None
 
 
 @dataclass(frozen=True)
@@ -67,15 +53,26 @@ class Repository:
         path = self._folder(model) / SETTINGS
         return settings_of(path) if self.single is None and path.is_file() else Settings()
 
+    def has_pipeline(self, model: str) -> bool:
+        """Whether it is made of others."""
+        return self.single is None and (self._folder(model) / PIPELINE).is_file()
+
+    def pipeline(self, model: str) -> Pipeline:
+        """How it is made of others. UserError: pipeline.yaml is wrong."""
+        return pipeline_of(self._folder(model) / PIPELINE)
+
     def versions(self, model: str) -> list[str]:
         """The names of its versions that are there now, in ascending order."""
-        if self.single is not None:
+        if self.single is not None or self.has_pipeline(model):
             return ["1"]
         names = [entry.name for entry in self._folder(model).iterdir() if entry.is_dir() and version_name(entry.name)]
         return sorted(names, key=int)
 
-    def version(self, model: str, name: str) -> Version:
-        """Reads a version and checks all of its files. UserError: one of them is not sound; the line names it."""
+    def version(self, model: str, name: str, settings: Settings | None = None) -> Version:
+        """Reads a version and checks all of its files. settings: the model's, if they are known.
+
+        UserError: one of them is not sound; the line names it. RunError: another runtime cannot say now what it takes.
+        """
         if self.single is not None:
             return _version(model, name, [self.root], None)
         if version_name(name) is None:
@@ -83,11 +80,18 @@ class Repository:
         folder = self._folder(model) / name
         if not folder.is_dir():
             raise UnknownError(f"{folder}: no such version; there are {', '.join(self.versions(model)) or 'none'}")
-        files = sorted(folder.glob("*.cnna"))
-        if not files:
+        settings = self.settings(model) if settings is None else settings
+        golden = folder / GOLDEN if (folder / GOLDEN).is_file() else None
+        place = Place(model, name, folder, settings.options.get(settings.runtime, {}))
+        if settings.runtime != CNNA:
+            found = _by_runtime(settings.runtime, place, golden)
+        elif files := sorted(folder.glob("*.cnna")):
+            found = _version(model, name, files, golden)
+        else:
             raise ArtifactError(f"{folder}: holds no .cnna; cnna publish makes versions")
-        golden = folder / GOLDEN
-        return _version(model, name, files, golden if golden.is_file() else None)
+        if settings.fallback is None:
+            return found
+        return with_fallback(found, settings.fallback, replace(place, options=settings.options.get(settings.fallback, {})))
 
     def _folder(self, model: str) -> Path:
         """UnknownError: there is no such model. The name cannot lead out of the repository."""
@@ -136,3 +140,14 @@ def _compiled(path: Path, artifact: Artifact) -> Compiled:
     cpu = sum(piece["seconds"] for piece in manifest["pieces"] if piece["kind"] == "cpu") * manifest["batch"]
     seconds = clocks / (artifact.config.clock_mhz * 1e6) + cpu
     return Compiled(path, artifact.config.name, manifest["batch"], clocks, seconds)
+
+
+def _by_runtime(runtime: str, place: Place, golden: Path | None) -> Version:
+    """A version as another runtime describes it."""
+    found = described(runtime, place)
+    if not found.inputs or not found.outputs:
+        raise ArtifactError(f"{place.folder}: runtime {runtime}: a version needs at least one input and one output")
+    signature = described_signature(place.model, found)
+    compiled = Compiled(place.folder, runtime, found.batch, 0, found.seconds, runtime, place, found.bounded)
+    answers = None if golden is None else read(golden, signature)
+    return Version(place.model, place.version, signature, {runtime: (compiled,)}, answers, runtime)

@@ -1,6 +1,8 @@
 """`model.yaml`: how one model of a repository is served. A key that is not known here is an error, not a wish.
 
-runtime: cnna           # what runs it; there is no other yet
+runtime: cnna           # what runs it: boards with accelerators; or onnxruntime, remote, or another one that is installed
+fallback: onnxruntime   # what answers where no board can; there is none unless it is said
+onnxruntime: {batch: 4} # what the runtime of that name wants to know
 versions: latest 1      # or `all`, or a list such as [1, 3]
 max_delay_us: 1000      # how long a sample may wait for others to share a batch
 queue: 256              # samples that may wait; more are refused
@@ -11,17 +13,17 @@ canary: {version: 3, share: 0.1}  # this part of the requests that name no versi
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from cnna.serve.runtimes.installed import names
+from cnna.serve.runtimes.interface import CNNA
 from cnna.spec.checks.json_kinds import is_number, is_whole
 from cnna.spec.errors import ToolError, UserError
 from cnna.spec.files import read_bytes
 
 FILE = "model.yaml"
-RUNTIMES = ("cnna",)
-NOT_YET = {"fallback": "no other runtime can stand in yet"}  # keys that are planned
 
 
 @dataclass(frozen=True)
@@ -34,9 +36,9 @@ class Canary:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a model is served. versions: the number of the latest ones, None for all, or their names."""
+    """How a model is served. versions: the number of the latest ones, None for all, or their names. options: by runtime."""
 
-    runtime: str = "cnna"
+    runtime: str = CNNA
     versions: int | tuple[str, ...] | None = 1
     max_delay_us: int = 1000
     queue: int = 256
@@ -44,6 +46,8 @@ class Settings:
     retries: int = 2
     canary: Canary | None = None
     max_request_samples: int = 64
+    fallback: str | None = None
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def chosen(self, there: Collection[str]) -> list[str]:
         """The versions to serve of those that are there, in ascending order; the canary's is one of them."""
@@ -57,8 +61,8 @@ class Settings:
         return [name for name in ordered if name in wanted or (self.canary is not None and name == self.canary.version)]
 
 
-def settings_of(path: Path) -> Settings:
-    """Reads model.yaml. UserError: it is no YAML, or has an unknown key or a value out of range; one line names file and remedy."""
+def settings_text(path: Path) -> dict[str, Any]:
+    """A file's keys and values. UserError: it is no YAML, or no table."""
     try:
         import yaml
     except ModuleNotFoundError:
@@ -70,13 +74,26 @@ def settings_of(path: Path) -> Settings:
     found = {} if found is None else found
     if not isinstance(found, dict):
         raise UserError(f"{path}: must be a list of `key: value` lines")
-    known = [field.name for field in fields(Settings)]
+    return found
+
+
+def settings_of(path: Path) -> Settings:
+    """Reads model.yaml. UserError: it is no YAML, or has an unknown key or a value out of range; one line names file and remedy."""
+    found = settings_text(path)
+    known = [one.name for one in fields(Settings) if one.name in _READ]
+    runtime = _runtime(path, "runtime", found.get("runtime", CNNA))
+    fallback = _fallback(path, "fallback", found["fallback"]) if "fallback" in found else None
+    if fallback == runtime:
+        raise UserError(f"{path}: fallback: {fallback} is the model's runtime already; name another one, or remove the line")
+    options = {name: found.pop(name) for name in (runtime, fallback) if name is not None and name in found and name != CNNA}
+    for name, value in options.items():
+        if not isinstance(value, dict):
+            raise UserError(f"{path}: {name}: {value!r} must be like {{key: value}}")
     for key in found:
-        if key in NOT_YET:
-            raise UserError(f"{path}: {key}: not built yet ({NOT_YET[key]}); remove the line")
         if key not in known:
-            raise UserError(f"{path}: unknown key {key!r}; there are {', '.join(known)}")
-    return Settings(**{key: _READ[key](path, key, value) for key, value in found.items()})
+            hint = f"; it is for models with `runtime: {key}` or `fallback: {key}`" if key in names() else ""
+            raise UserError(f"{path}: unknown key {key!r}; there are {', '.join(known)}{hint}")
+    return Settings(**{key: _READ[key](path, key, value) for key, value in found.items()}, options=options)
 
 
 def version_name(value: Any) -> str | None:
@@ -95,8 +112,14 @@ def _whole(low: int, high: int) -> Callable[[Path, str, Any], int]:
 
 
 def _runtime(path: Path, key: str, value: Any) -> str:
-    if value not in RUNTIMES:
-        raise UserError(f"{path}: {key}: there is no runtime {value!r}; there is {', '.join(RUNTIMES)}")
+    if value not in names():
+        raise UserError(f"{path}: {key}: there is no runtime {value!r}; there are {', '.join(names())}")
+    return str(value)
+
+
+def _fallback(path: Path, key: str, value: Any) -> str:
+    if value not in (others := names()[1:]):
+        raise UserError(f"{path}: {key}: {value!r} cannot stand in for boards; there are {', '.join(others)}")
     return str(value)
 
 
@@ -122,6 +145,7 @@ def _canary(path: Path, key: str, value: Any) -> Canary:
 
 _READ: dict[str, Callable[[Path, str, Any], Any]] = {
     "runtime": _runtime,
+    "fallback": _fallback,
     "versions": _versions,
     "max_delay_us": _whole(0, 10_000_000),
     "queue": _whole(1, 1_000_000),

@@ -11,48 +11,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.host.model.answers import WHOLE, outputs_of
-from cnna.host.model.inputs import Inputs
+from cnna.host.model.inputs import Inputs, integers
+from cnna.serve.runtimes.interface import ANY, Arrays, Description, Tensor
 from cnna.spec.errors import ArtifactError, DataError
-from cnna.spec.manifest import ACCELERATOR, Manifest
+from cnna.spec.manifest import ACCELERATOR, Manifest, PreprocessEntry
 
-Arrays = dict[str, NDArray[Any]]
+__all__ = ["Arrays", "Form", "Signature", "Tensor", "described_signature", "form_of", "rows_of", "signature_of", "units_of"]
+
 MOVES = ("Concat", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze")
 Form = tuple[tuple[str, str, tuple[int, ...]], ...]  # name, dtype and shape of a sample, of each input: equal ones share a batch
 
 
 @dataclass(frozen=True)
-class Tensor:
-    """An input or output. shape: of the answer to, or the input of, one sample, without the samples' axis; None: not fixed.
-
-    rows: of the output for each sample, on axis 0. exact: it is the same on every computer, so golden answers are equal to the bit.
-    """
-
-    name: str
-    dtype: str
-    shape: tuple[int | None, ...]
-    rows: int = 1
-    exact: bool = True
-
-    @property
-    def sample_bytes(self) -> int:
-        """Bytes of the answer to one sample. For outputs only, whose shape is fixed."""
-        return self.rows * int(np.prod([size or 0 for size in self.shape])) * np.dtype(self.dtype).itemsize
-
-    @property
-    def served_shape(self) -> list[int]:
-        """As metadata shows it: -1 stands for the samples, and for a size that is not fixed."""
-        return [-1, *(-1 if size is None else size for size in self.shape)]
-
-
-@dataclass(frozen=True)
 class Signature:
-    """Inputs and outputs of a version. pictures: whether it takes uint8 pictures, because it stores their preprocessing."""
+    """Inputs and outputs of a version. pictures: whether it takes uint8 pictures, because it stores their preprocessing.
+
+    manifest: of an artifact; None where another runtime said what the version takes, and `described` is what it said.
+    """
 
     model: str
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     pictures: bool
-    manifest: Manifest
+    manifest: Manifest | None
+    described: Description | None = None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Signature):
@@ -61,6 +43,18 @@ class Signature:
 
     def __hash__(self) -> int:
         return hash((self.inputs, self.outputs, self.pictures))
+
+    @property
+    def preprocess(self) -> PreprocessEntry | None:
+        """What the version stores of its pictures."""
+        if self.manifest is not None:
+            return self.manifest["preprocess"]
+        return self.described.preprocess if self.described is not None else None
+
+    @property
+    def alone(self) -> bool:
+        """Whether a request's answers cannot be told apart from those of others, so that it shares no batch."""
+        return any(tensor.rows == ANY for tensor in self.outputs)
 
     def blank(self) -> Arrays:
         """One sample of zeros, where no better one is known."""
@@ -71,6 +65,8 @@ class Signature:
         for name, array in given.items():
             if array.ndim == 0:
                 raise DataError(f"input {name} has no axis for the samples")
+        if self.manifest is None:
+            return self._plain(given)
         Inputs(self.manifest).rows(given)  # checks names, shapes and types; converts nothing
         ready: Arrays = {}
         for tensor in self.inputs:
@@ -86,6 +82,43 @@ class Signature:
                     raise DataError(f"input {tensor.name} has NaN, which has no int8 value")
             ready[tensor.name] = array
         return len(next(iter(ready.values()))), ready
+
+    def _plain(self, given: Mapping[str, NDArray[Any]]) -> tuple[int, Arrays]:
+        """As `request`, where there is no accelerator: floats may be NaN."""
+        wanted = [tensor.name for tensor in self.inputs]
+        if set(given) != set(wanted):
+            raise DataError(f"model {self.model} has inputs {', '.join(wanted)}, not {', '.join(given) or 'none'}")
+        ready = {tensor.name: self._fitted(tensor, given[tensor.name]) for tensor in self.inputs}
+        counts = {name: len(array) for name, array in ready.items()}
+        if self.alone:  # a step between models: its inputs may have rows of different things, or none
+            return max(1, *counts.values()), ready
+        if len(set(counts.values())) > 1:
+            raise DataError(f"the inputs have different numbers of samples: {counts}")
+        if not (samples := next(iter(counts.values()))):
+            raise DataError(f"input {wanted[0]} has no samples")
+        return samples, ready
+
+    def _fitted(self, tensor: Tensor, array: NDArray[Any]) -> NDArray[Any]:
+        name, picture = tensor.name, self.pictures and array.dtype == np.uint8 and tensor.dtype not in WHOLE
+        if picture and array.ndim == len(tensor.shape) + 1 == 4 and not _fits(array.shape[1:], tensor.shape):
+            array = array.transpose(0, 3, 1, 2)  # channels last, where the model has them first
+        if not _fits(array.shape[1:], tensor.shape):
+            raise DataError(f"input {name} has shape {list(array.shape)}, but the model wants {tensor.served_shape}")
+        if tensor.dtype in WHOLE:
+            return integers(array, tensor.dtype, f"input {name}")
+        if array.dtype.kind != "f" and not picture:
+            raise DataError(f"input {name} is {array.dtype}, but the model wants {tensor.dtype}")
+        with np.errstate(over="ignore"):
+            return array if picture else array.astype(tensor.dtype, copy=False)
+
+
+def described_signature(model: str, found: Description) -> Signature:
+    """The signature of a version whose runtime said what it takes and gives."""
+    return Signature(model, found.inputs, found.outputs, found.preprocess is not None, None, found)
+
+
+def _fits(sizes: Sequence[int], wanted: Sequence[int | None]) -> bool:
+    return len(sizes) == len(wanted) and all(want in (None, size) for size, want in zip(sizes, wanted, strict=True))
 
 
 def signature_of(model: str, manifest: Manifest) -> Signature:
@@ -118,6 +151,20 @@ def _exact(manifest: Manifest) -> set[str]:
             if operator["op"] in MOVES and all(name in exact for name in read):
                 exact |= set(operator["outputs"])
     return exact
+
+
+def units_of(signature: Signature) -> dict[str, float]:
+    """What one step of int8 is worth in the outputs that come from an accelerator as they are."""
+    units: dict[str, float] = {}
+    for piece in signature.manifest["pieces"] if signature.manifest is not None else ():
+        if piece["kind"] == ACCELERATOR:
+            units |= {port["name"]: port["scale"] for port in piece["outputs"]}
+            continue
+        for operator in piece["operators"]:
+            read = [units[name] for name in operator["inputs"] if name in units]
+            if operator["op"] in MOVES and read:
+                units |= dict.fromkeys(operator["outputs"], max(read))
+    return {tensor.name: units[tensor.name] for tensor in signature.outputs if tensor.name in units}
 
 
 def form_of(arrays: Mapping[str, NDArray[Any]]) -> Form:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from cnna.serve.engine.catalogue import UNAVAILABLE, Served
 from cnna.serve.engine.core import Core
+from cnna.serve.engine.served import UNAVAILABLE, Served
 from cnna.serve.models.signature import Signature, Tensor
 from cnna.serve.protocol.tensors import name_of
 from cnna.spec.errors import BusyError

@@ -5,6 +5,8 @@ from typing import Any
 
 from cnna.spec.errors import DataError
 
+RUNTIME = "cnna_runtime"  # of an answer that was not computed by an accelerator: by what it was
+
 
 def of_request(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments for `Core.admit`. DataError: a value is of another kind or out of range."""

@@ -38,7 +38,7 @@ async def decoded(core: Core, model: str, version: str | None, inputs: Mapping[s
 
 def _pictures(signature: Signature, name: str, files: Sequence[bytes]) -> NDArray[np.uint8]:
     """uint8 [n, ...] in the layout of the model's input."""
-    entry = signature.manifest["preprocess"]
+    entry = signature.preprocess
     tensor = next((one for one in signature.inputs if one.name == name), None)
     if entry is None or tensor is None:
         raise DataError(f"input {name}: the model takes no pictures; it stores no preprocessing, or has no such input")

@@ -39,6 +39,7 @@ PARTS = (
     Part("Serving", "cnna.serve.engine.engine", ("Engine",)),
     Part("", "cnna.serve.engine.request", ("Result",)),
     Part("", "cnna.serve.engine.board", ("Limits",)),
+    Part("Runtimes", "cnna.serve.runtimes.interface", ("Place", "Tensor", "Description", "Call", "Runtime")),
     Part("Tests of your own", "cnna.sim.testbench", ("Testbench", "run_tests")),
 )
 HEAD = """\

@@ -45,6 +45,19 @@ def test_versions_follow_each_other_and_load(quantised: Path, tmp_path: Path, ca
     assert "versions never change" in capsys.readouterr().err
 
 
+def test_a_fallback_is_kept_with_its_digest(quantised: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`fallback: onnxruntime` would have nothing to answer with, or something else than what was published."""
+    line = ["publish", str(quantised), "--repo", str(tmp_path / "r"), "--model", "digits", "--config", "tiny", "--batches", "1"]
+    assert main([*line, "--fallback", "onnxruntime"]) == 0
+    assert "golden answers to 4 samples; a fallback whose answers differ by at most" in capsys.readouterr().out
+    (tmp_path / "r" / "digits" / "model.yaml").write_text("fallback: onnxruntime\n")
+    version = open_repository(tmp_path / "r").version("digits", "1")
+    assert version.runtimes() == ["cnna", "onnxruntime"]
+    (spare,) = version.compiled["onnxruntime"]
+    assert spare.tolerance is not None
+    assert 0 < spare.tolerance["logits"] < 1
+
+
 def test_nothing_is_left_of_a_failure(
     quantised: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

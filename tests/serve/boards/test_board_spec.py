@@ -37,6 +37,9 @@ def test_options_are_read() -> None:
         ("a=pynq,overlay=x,turn_seconds=-1", "turn_seconds=-1 must be a number within 0..3600"),
         ("a=rtl,overlay=x", "overlay is for boards of the kind pynq"),
         ("a=emulator,mhz=100", "mhz is for boards of the kind paced"),
+        ("a=cpu,config=tiny", "config is for boards with accelerators"),
+        ("a=emulator,runtime=remote", "runtime is for boards of the kind cpu"),
+        ("a=cpu,runtime=cnna", "there is no runtime 'cnna' without an accelerator; there are function, onnxruntime, remote"),
     ],
 )
 def test_a_mistake_is_one_line(text: str, said: str) -> None:
@@ -44,6 +47,14 @@ def test_a_mistake_is_one_line(text: str, said: str) -> None:
     with pytest.raises(UserError) as caught:
         board_spec(text)
     assert said in str(caught.value)
+
+
+def test_a_board_takes_models_of_its_runtimes() -> None:
+    """A model for accelerators would be sent to a board that has none, or the other way."""
+    texts = ("a=emulator", "a=cpu", "a=cpu,runtime=remote")
+    runtimes = ("cnna", "onnxruntime", "remote")
+    taken = [[board_spec(text).takes(runtime) for runtime in runtimes] for text in texts]
+    assert taken == [[True, False, False], [False, True, True], [False, False, True]]
 
 
 def test_names_are_unique() -> None:

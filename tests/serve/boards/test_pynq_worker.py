@@ -124,13 +124,13 @@ def test_an_error_is_of_one_batch(published: Path, images: Images, answers: Imag
         monkeypatch.setattr("cnna.host.model.pingpong.PingPong._finish", broken_once())
         front.send(front.run(3, 1, 0), front.run(4, 4, 1, 2, slot=1))
         answer = front.answer()
-        assert (answer["job"], answer["user"]) == (3, False)
+        assert (answer["job"], answer["kind"]) == (3, "RunError")
         assert "internal error: ValueError: once" in answer["error"]
         assert np.array_equal(front.logits(front.answer(), 1), answers[1:3])
         wrong = front.run(5, 1, 0, 2)  # more samples than its batch
         front.send(wrong, front.run(6, 1, 7, slot=1))
         found = {answer["job"]: answer for answer in (front.answer(), front.answer())}
-        assert found[5]["user"]
+        assert found[5]["kind"] == "DataError"
         assert "2 samples at once, its batch is 1" in found[5]["error"]
         assert np.array_equal(front.logits(found[6], 1), answers[7:8])
         until(lambda: not board.turns._lock.locked(), "the turn stays taken without a batch")

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,12 +11,13 @@ import numpy as np
 from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.boards.process import Answer, LostError
 from cnna.serve.engine.board import Board, key_of
-from cnna.serve.engine.catalogue import READY, Model, Served
 from cnna.serve.engine.core import Core
 from cnna.serve.engine.request import Batch, Request
-from cnna.serve.models.repository import Compiled, Repository, Version, open_repository
+from cnna.serve.engine.served import READY, Model, Served
+from cnna.serve.models.repository import Repository, open_repository
 from cnna.serve.models.settings import Settings
 from cnna.serve.models.signature import Signature, Tensor
+from cnna.serve.models.version import Compiled, Version
 from cnna.spec.errors import DataError
 
 SIGNATURE = Signature("m", (Tensor("x", "float32", (2,)),), (Tensor("y", "float32", (2,)),), False, cast(Any, None))
@@ -33,8 +35,8 @@ class Open(Signature):
 class FakeBoard:
     """Takes two batches at once; `answer` and `die` are the test's."""
 
-    def __init__(self, name: str, core: Core, state: str = "ready") -> None:
-        self.spec, self.state, self.cause, self.ratio, self.seconds = BoardSpec(name), state, "", 1.0, 0.0
+    def __init__(self, name: str, core: Core, state: str = "ready", kind: str = "emulator") -> None:
+        self.spec, self.state, self.cause, self.ratio, self.seconds = BoardSpec(name, kind), state, "", 1.0, 0.0
         self.batches = self.resets = 0
         self.watts = self.celsius = None
         self.core, self.had = core, list[tuple[Batch, Compiled]]()
@@ -49,7 +51,7 @@ class FakeBoard:
         return not self.running
 
     def runs(self, version: Version) -> tuple[Compiled, ...]:
-        return version.compiled["tiny"]
+        return next((many for many in version.compiled.values() if self.spec.takes(many[0].runtime)), ())
 
     def run(self, batch: Batch, version: Version, compiled: Compiled) -> "asyncio.Future[Answer]":
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -89,11 +91,14 @@ class FakeBoard:
             future.set_exception(LostError(f"board {self.spec.name}: its worker died", number == 0))
 
 
-def version_of(name: str, batches: Mapping[int, float] | None = None) -> Version:
+def version_of(name: str, batches: Mapping[int, float] | None = None, fallback: str | None = None) -> Version:
     costs = batches or {1: 1.0, 4: 2.0}
     compiled = tuple(Compiled(Path(f"tiny-b{batch}.cnna"), "tiny", batch, 0, seconds) for batch, seconds in costs.items())
     signature = Open(SIGNATURE.model, SIGNATURE.inputs, SIGNATURE.outputs, False, SIGNATURE.manifest)
     version = Version("m", name, signature, {"tiny": compiled}, None)
+    if fallback is not None:
+        spare = Compiled(Path("1"), fallback, 8, 0, 1.0, fallback)
+        version = replace(version, compiled={**version.compiled, fallback: (spare,)})
     assert key_of(version, compiled[0]) == f"m/{name}/tiny-b1"
     return version
 
@@ -105,6 +110,8 @@ def core_of(
     repository: Repository = open_repository(folder)
     core = Core(repository, [])
     fakes = [FakeBoard(name, core) for name in boards]
+    if any(version.runtimes()[1:] for version in (versions or {}).values()):
+        fakes.append(FakeBoard("cpu", core, kind="cpu"))
     core.boards += cast("list[Board]", fakes)
     model = Model("m", Settings(**{"max_delay_us": 0, **settings}))
     for name, version in (versions or {"1": version_of("1")}).items():

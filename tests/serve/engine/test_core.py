@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cnna.serve.boards.process import LostError
-from cnna.serve.engine.catalogue import READY, UNLOADING
+from cnna.serve.engine.served import READY, UNLOADING
 from cnna.serve.models.settings import Canary
 from cnna.spec.errors import BusyError, DataError, LateError, RunError, UnknownError
 

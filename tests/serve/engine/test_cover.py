@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cnna.serve.engine.cover import Costs, choose, cover, seconds_of
-from cnna.serve.models.repository import Compiled
+from cnna.serve.models.version import Compiled
 
 
 def compiled(costs: Costs) -> list[Compiled]:

@@ -36,8 +36,9 @@ max_request_samples: 7
     ("text", "said"),
     [
         ("delay: 3", "unknown key 'delay'; there are runtime, versions"),
-        ("fallback: onnxruntime", "fallback: not built yet"),
-        ("runtime: tensorflow", "there is no runtime 'tensorflow'; there is cnna"),
+        ("fallback: cnna", "fallback: 'cnna' cannot stand in for boards; there are function, onnxruntime, remote"),
+        ("runtime: remote\nfallback: remote", "fallback: remote is the model's runtime already"),
+        ("runtime: tensorflow", "there is no runtime 'tensorflow'; there are cnna, function, onnxruntime, remote"),
         ("queue: 0", "queue: 0 is not an integer within 1.."),
         ("queue: true", "queue: True is not an integer"),
         ("retries: 1.5", "retries: 1.5 is not an integer"),

@@ -15,8 +15,8 @@ from PIL import Image
 
 from cnna.host.model import pictures
 from cnna.host.selftest.selftest_network import path_of
-from cnna.serve.engine.catalogue import READY, Model, Served
 from cnna.serve.engine.core import Core
+from cnna.serve.engine.served import READY, Model, Served
 from cnna.serve.models.repository import open_repository
 from cnna.serve.protocol.photographs import decoded
 from cnna.spec.errors import DataError

@@ -1,0 +1,56 @@
+"""How quick a cut would be: predicted seconds of the accelerator, seconds of the link, measured seconds of a CPU behind it."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import ModelProto
+
+from cnna.compiler.split.cuts import Cut
+from cnna.compiler.split.halves import session_of
+
+RUNS = 3
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds of one sample."""
+
+    cut: Cut
+    edge: float
+    link: float
+    cloud: float
+
+    @property
+    def total(self) -> float:
+        """From the picture to the answer."""
+        return self.edge + self.link + self.cloud
+
+
+def edge_seconds(cut: Cut, layers: Sequence[Mapping[str, Any]], known: frozenset[str], mhz: float) -> float:
+    """Predicted clocks of the layers before the cut. A layer that is no node of the model belongs to the one before it."""
+    clocks, inside = 0, True
+    for layer in layers:
+        if layer["name"] in known:
+            inside = layer["name"] in cut.before
+        clocks += layer["predicted_cycles"] if inside else 0
+    return clocks / (mhz * 1e6)
+
+
+def cloud_seconds(cloud: ModelProto) -> float:
+    """The quickest of some runs with zeros, by one thread of this computer."""
+    session = session_of(cloud)
+    given: dict[str, NDArray[Any]] = {}
+    for one in session.get_inputs():
+        kind = {"tensor(float)": "float32", "tensor(double)": "float64"}.get(one.type, one.type[len("tensor(") : -1])
+        given[one.name] = np.zeros([size if isinstance(size, int) else 1 for size in one.shape], kind)
+    session.run(None, given)
+    seconds = []
+    for _ in range(RUNS):
+        started = time.perf_counter()
+        session.run(None, given)
+        seconds.append(time.perf_counter() - started)
+    return min(seconds)

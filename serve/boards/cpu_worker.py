@@ -1,0 +1,90 @@
+"""The worker of a board of the kind `cpu`: it has no accelerator, and runs versions by other runtimes than `cnna`."""
+
+import socket
+from dataclasses import dataclass
+from typing import Any
+
+from cnna.serve.boards.board_spec import BoardSpec
+from cnna.serve.boards.runner import Faults
+from cnna.serve.boards.slot import Slot, aligned
+from cnna.serve.boards.worker import Worker
+from cnna.serve.runtimes.installed import opened
+from cnna.serve.runtimes.interface import ANY, Arrays, Call, Description, Place, Runtime
+from cnna.spec.errors import BusyError, CnnaError, RunError, reason_of
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """A version that was opened, by the runtime of that name."""
+
+    name: str
+    runtime: Runtime
+    described: Description | None  # None until its first batch: a remote model may not answer yet
+
+
+class CpuRunner:
+    """Runs versions, by key."""
+
+    def __init__(self, spec: BoardSpec) -> None:
+        self.spec = spec
+        self._opened: dict[str, Opened] = {}
+
+    def load(self, key: str, runtime: str, place: Place) -> None:
+        """Opens a version. UserError: it cannot be opened."""
+        self.unload(key)
+        self._opened[key] = Opened(runtime, opened(runtime, place), None)
+
+    def unload(self, key: str) -> None:
+        """Closes a version, if it is open."""
+        if (one := self._opened.pop(key, None)) is not None:
+            one.runtime.close()
+
+    def run(self, key: str, inputs: Arrays, call: Call) -> Arrays:
+        """The answers to a batch. An error that the runtime does not explain is no reason to end the worker: BusyError."""
+        if key not in self._opened:
+            raise RunError(f"{key} is not loaded")
+        one = self._opened[key]
+        try:
+            if one.described is None:
+                one = self._opened[key] = Opened(one.name, one.runtime, one.runtime.describe())
+            assert one.described is not None
+            outputs = one.runtime.run(inputs, call)
+            return _checked(one.described, outputs, len(next(iter(inputs.values()))))
+        except CnnaError:
+            raise
+        except Exception as error:
+            raise BusyError(f"runtime {one.name}: {type(error).__name__}: {reason_of(error)}") from None
+
+
+class CpuWorker(Worker):
+    """Reads the same commands as any worker; `load` has `runtime` and `place`, `run` has `until` and `request_id`."""
+
+    def __init__(self, control: socket.socket, spec: BoardSpec, slots: list[Slot]) -> None:
+        super().__init__(control, Faults(CpuRunner(spec)), slots)
+
+    def _load(self, command: dict[str, Any], received: float) -> dict[str, Any]:
+        self._runner.load(command["key"], command["runtime"], Place.from_json(command["place"]))
+        return {}
+
+    def _run(self, command: dict[str, Any], received: float) -> dict[str, Any]:
+        slot = self._slots[command["slot"]]
+        slot.fit(command["bytes"])
+        call = Call(command["until"], command["request_id"])
+        outputs = self._runner.run(command["key"], slot.read(command["inputs"]), call)
+        size = command["outputs_at"] + sum(aligned(y.nbytes) for y in outputs.values())
+        slot.fit(size)  # an output may be larger than the front could know
+        return {"bytes": size, "outputs": slot.write({name: [y] for name, y in outputs.items()}, command["outputs_at"])}
+
+
+def _checked(described: Description, outputs: Arrays, samples: int) -> Arrays:
+    """The outputs as they were described. BusyError: they are others; the line says which."""
+    found: Arrays = {}
+    for tensor in described.outputs:
+        if tensor.name not in outputs:
+            raise BusyError(f"there is no output {tensor.name} in the answer, which has {', '.join(outputs) or 'none'}")
+        y = outputs[tensor.name]
+        shape = (len(y) if tensor.rows == ANY and y.ndim else samples * tensor.rows, *tensor.shape)
+        if y.dtype != tensor.dtype or y.ndim != len(shape) or any(s not in (None, n) for s, n in zip(shape, y.shape, strict=True)):
+            raise BusyError(f"output {tensor.name} is {y.dtype} {list(y.shape)}, but was described as {tensor.dtype} {list(shape)}")
+        found[tensor.name] = y
+    return found

@@ -1,0 +1,89 @@
+"""`cnna split`: the repositories of both sides answer as the whole model does."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from cnna.cli.main import main
+from cnna.compiler.frontend.onnx_import import load_model
+from cnna.compiler.quantise.quantise import quantise
+from cnna.compiler.split.halves import ran
+from cnna.compiler.zoo.digits import data
+from cnna.serve import Engine
+from cnna.serve.engine.board import Limits
+from cnna.serve.engine.listening import Listening
+from cnna.serve.grpc.front import GrpcFront
+
+PATIENT = Limits(hang_seconds=60.0, pause_seconds=(0.0, 0.0), failures=1000)
+
+
+@pytest.fixture(scope="module")
+def quantised(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The digits network, quantised."""
+    path = tmp_path_factory.mktemp("model") / "q.onnx"
+    model, _ = quantise(load_model(data.NETWORK), {"image": data.load().calibration.images})
+    onnx.save(model, path)
+    return path
+
+
+def test_edge_and_cloud_answer_together(quantised: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The edge's pipeline would not find its halves, or they would answer something else than the whole."""
+    out = tmp_path / "split"
+    line = ["split", str(quantised), "--link", "10", "--config", "tiny", "--name", "digits", "--out", str(out)]
+    assert main([*line, "--at", "block1.add"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].split()[:2] == ["behind", "kB"]
+    assert said[1].split()[:2] == ["block1.relu2:dq:Q", "1.0"]
+    assert said[2] == f"{out}: cut behind block1.relu2:dq:Q; both halves together equal the whole model"
+    publish = said[3].split()
+    assert publish[0] == "cnna"
+    assert main([*publish[1:], "--batches", "1"]) == 0
+    images = data.load().test.images[:5]
+    wanted = ran(onnx.load(quantised), {"image": images})["logits"]
+    with Engine(out / "cloud", [], PATIENT) as far:
+        front = far.of_loop(lambda: GrpcFront(far.core, Listening("127.0.0.1", 0), "9.9"))
+        address = far.of_loop(front.start)
+        settings = out / "edge" / "digits-cloud" / "model.yaml"
+        settings.write_text(settings.read_text().replace("grpc://127.0.0.1:8001", address))
+        with Engine(out / "edge", ["a=emulator"], PATIENT) as near:
+            result = near.infer("digits", {"image": images})
+        far.of_loop(front.stop)
+    assert result.runtime == "remote"
+    assert np.abs(result.outputs["logits"] - wanted).max() < 0.1  # onnxruntime's convolutions before the cut may round otherwise
+    assert (result.outputs["logits"].argmax(1) == wanted.argmax(1)).all()
+
+
+def test_auto_takes_the_quickest(quantised: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A slow link would be given the largest tensor."""
+    line = ["split", str(quantised), "--config", "tiny", "--name", "digits", "--out", str(tmp_path / "s"), "--link", "0.1"]
+    assert main(line) == 0
+    rows = [row.split() for row in capsys.readouterr().out.splitlines()[1:]]
+    rows = rows[: next(number for number, row in enumerate(rows) if row[0].endswith(":"))]
+    assert len(rows) > 1
+    assert [float(row[5]) for row in rows] == sorted(float(row[5]) for row in rows)
+    assert float(rows[0][3]) == min(float(row[3]) for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--link", "0"], "--link 0: must be millions of bits a second"),
+        (["--tensors", "0"], "--tensors 0: must be at least 1"),
+        (["--name", "../m"], "--name ../m: a model's name has letters"),
+        (["--at", "nowhere"], "q.onnx: there is no node 'nowhere'"),
+        (["--out", "."], ".: is there already"),
+        (["--config", "none"], "none"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    quantised: Path, tmp_path: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It would be found after minutes of measuring, or half of the files be written."""
+    out = tmp_path / "split"
+    assert main(["split", str(quantised), "--link", "10", "--config", "tiny", "--out", str(out), *arguments]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert len(error.splitlines()) == 1
+    assert not out.exists()

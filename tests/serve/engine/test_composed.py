@@ -1,0 +1,209 @@
+"""Pipelines with real workers: steps in order, one deadline and id for all, and parts that come and go."""
+
+import asyncio
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from cnna.serve import Engine
+from cnna.serve.engine.board import Limits
+from cnna.serve.protocol import described
+from cnna.spec.errors import BusyError, DataError, LateError
+
+PATIENT = Limits(hang_seconds=60.0, pause_seconds=(0.0, 0.0), failures=1000)
+STEPS = '''
+import time
+import numpy as np
+from cnna.spec.errors import DataError
+
+def chosen(x):
+    """Rows that begin with a positive number, and their numbers."""
+    if (x > 1000).any():
+        raise DataError("a value is too large")
+    if (x == 500).any():
+        time.sleep(30)
+    if (x == 600).any():
+        return x
+    number = np.flatnonzero(x[:, 0] > 0)
+    return x[number], number
+
+def joined(a, b):
+    return {"sum": a + b}
+'''
+PIPELINE = """
+inputs: {x: {type: float32, shape: [-1, 3]}}
+steps:
+  choose:
+    function: steps:chosen
+    inputs: {x: x}
+    outputs: {rows: {type: float32, shape: [-1, 3]}, number: {type: int64, shape: [-1]}}
+  double: {model: scaled, version: 1, inputs: {x: choose.rows}}
+  triple: {model: scaled, inputs: {x: choose.rows}}
+  tenfold: {onnx: tenfold.onnx, inputs: {x: triple.y}}
+  join:
+    function: steps:joined
+    inputs: {a: double.y, b: tenfold.y}
+    outputs: {sum: {type: float32, shape: [-1, 3]}}
+outputs: {sum: join.sum, number: choose.number}
+"""
+
+
+def save(path: Path, factor: float) -> None:
+    """y = x * factor."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", 3]) for name in "xy")
+    graph = helper.make_graph(
+        [helper.make_node("Mul", ["x", "f"], ["y"])], "g", [x], [y], [helper.make_tensor("f", TensorProto.FLOAT, [], [factor])]
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """R/scaled with versions 1 and 2, and R/a_pipe, which comes before it in the alphabet."""
+    root = tmp_path_factory.mktemp("composed")
+    for version, factor in (("1", 2.0), ("2", 3.0)):
+        save(root / "scaled" / version / "model.onnx", factor)
+    (root / "scaled" / "model.yaml").write_text("runtime: onnxruntime\nversions: all\nmax_request_samples: 4\n")
+    save(root / "a_pipe" / "tenfold.onnx", 10.0)
+    (root / "a_pipe" / "pipeline.yaml").write_text(PIPELINE)
+    (root / "a_pipe" / "steps.py").write_text(STEPS)
+    return root
+
+
+@pytest.fixture(scope="module")
+def engine(made: Path) -> Iterator[Engine]:
+    """An engine for the tests that change nothing."""
+    with Engine(made, ["a=cpu"], PATIENT) as engine:
+        yield engine
+
+
+def x(*first: float) -> np.ndarray:
+    return np.repeat(np.array(first, np.float32)[:, None], 3, axis=1)
+
+
+def test_a_request_goes_through_all_steps(engine: Engine) -> None:
+    """A step would get another one's rows. There may be none, and more than a model takes at once."""
+    for given in (x(1, -2, 3), x(-1, -2), x(*range(1, 20)), x(5)):
+        result = engine.infer("a_pipe", {"x": given})
+        number = np.flatnonzero(given[:, 0] > 0)
+        assert np.array_equal(result.outputs["number"], number)
+        assert np.array_equal(result.outputs["sum"], given[number] * 32)
+        assert (result.model, result.version, result.runtime) == ("a_pipe", "1", "onnxruntime" if len(number) else "cnna")
+
+
+def test_what_clients_see_of_it(engine: Engine) -> None:
+    """It is served under its folder's name like any model, and its pieces are shown beside it."""
+    core = engine.core
+    assert described.metadata(core, "a_pipe", None)["outputs"] == [
+        {"name": "sum", "datatype": "FP32", "shape": [-1, 3]},
+        {"name": "number", "datatype": "INT64", "shape": [-1]},
+    ]
+    assert core.ready
+    before = core.catalogue.model("a_pipe").versions["1"].stats.succeeded
+    parts = core.catalogue.model("a_pipe:join").versions["1"].stats.succeeded
+    engine.infer("a_pipe", {"x": x(1, 2)})
+    stats = core.catalogue.model("a_pipe").versions["1"].stats
+    assert (stats.succeeded, stats.run_seconds > 0) == (before + 1, True)
+    assert core.catalogue.model("a_pipe:join").versions["1"].stats.succeeded == parts + 1
+    names = {row["name"] for row in described.index(core, ready=True)}
+    assert names == {"a_pipe", "a_pipe:choose", "a_pipe:tenfold", "a_pipe:join", "scaled"}
+
+
+def test_one_id_and_one_deadline(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step's line in the log could not be found, or a step would work for a client that has gone."""
+    seen: list[Any] = []
+    admit = engine.core.admit
+
+    def admitted(model: str, *given: Any, **more: Any) -> Any:
+        seen.append((model, more.get("request_id"), more.get("timeout_us"), more.get("priority")))
+        return admit(model, *given, **more)
+
+    monkeypatch.setattr(engine.core, "admit", admitted)
+    engine.infer("a_pipe", {"x": x(1)}, request_id="r9", timeout_us=9_000_000, priority=3)
+    assert {model for model, *_ in seen} == {"a_pipe", "a_pipe:choose", "scaled", "a_pipe:tenfold", "a_pipe:join"}
+    assert {(name, priority) for _, name, _, priority in seen} == {("r9", 3)}
+    assert all(timeout <= 9_000_000 for _, _, timeout, _ in seen)
+
+
+def test_errors_name_the_step(engine: Engine) -> None:
+    """A user would not know which of five models is meant."""
+    with pytest.raises(DataError, match="step choose: a value is too large"):
+        engine.infer("a_pipe", {"x": x(2000)})
+    with pytest.raises(BusyError, match=r"step choose: .*steps:chosen returned 1 arrays, but declares rows, number"):
+        engine.infer("a_pipe", {"x": x(600)})
+    with pytest.raises(DataError, match="a_pipe has inputs x, not z"):
+        engine.infer("a_pipe", {"z": x(1)})
+    with pytest.raises(DataError, match="no samples"):
+        engine.infer("a_pipe", {"x": x()})
+    stats = engine.core.catalogue.model("a_pipe").versions["1"].stats
+    assert stats.failed == {"data": 1, "step": 1}
+
+
+def test_a_deadline_ends_all_steps(made: Path) -> None:
+    """Steps behind it would still be asked, and memory be kept."""
+    with Engine(made, ["a=cpu"], PATIENT) as engine:
+        started = time.monotonic()
+        with pytest.raises(LateError, match=r"model a_pipe: no answer within its deadline of 0\.3 s"):
+            engine.infer("a_pipe", {"x": x(500)}, timeout_us=300_000)
+        assert time.monotonic() - started < 20
+        engine.of_loop(lambda: asyncio.sleep(0.05))
+        assert not engine.core.open_requests
+
+
+def test_it_is_ready_when_all_its_parts_are(made: Path, tmp_path: Path) -> None:
+    """Requests would be admitted that fail in the middle; or the pipeline would stay refused when its model has come."""
+    root = tmp_path / "r"
+    shutil.copytree(made, root)
+    (root / "scaled").rename(tmp_path / "scaled")
+    with Engine(root, ["a=cpu"], PATIENT) as engine:
+        with pytest.raises(BusyError, match=r"pipeline\.yaml: step double: model scaled is not there; there are a_pipe"):
+            engine.infer("a_pipe", {"x": x(1)})
+        assert not engine.core.ready
+        (tmp_path / "scaled").rename(root / "scaled")
+        engine.load("scaled")
+        assert engine.core.ready
+        assert np.array_equal(engine.infer("a_pipe", {"x": x(1)}).outputs["sum"], x(32))
+        engine.unload("scaled")
+        with pytest.raises(BusyError, match=r"model a_pipe: step double: model scaled, version 1 is un(loading|available)"):
+            engine.infer("a_pipe", {"x": x(1)})
+        assert described.why_not_ready(engine.core, "a_pipe", None) is not None
+
+
+def test_a_file_that_was_changed_is_taken_by_load_if_it_is_good(made: Path, tmp_path: Path) -> None:
+    """A mistake in an edit would take a pipeline down that was served; a new function would not be imported."""
+    root = tmp_path / "r"
+    shutil.copytree(made, root)
+    path, code = root / "a_pipe" / "pipeline.yaml", root / "a_pipe" / "steps.py"
+    wrong = {
+        "{x: triple.y}": ("{x: choose.number}", "step tenfold: input x is float32 [-1, 3], but choose.number is int64 [-1]"),
+        "version: 1, ": ("version: 7, ", "step double: model scaled has no version '7'; there are 1, 2"),
+        "b: tenfold.y": ("b: tenfold.z", "step join: step tenfold has no output 'z'; it has y"),
+        "steps:joined": ("steps:glued", "step join: steps has no function 'glued'; it has chosen, joined"),
+        "tenfold.onnx": ("hundred.onnx", "step tenfold: "),
+        "{x: choose.rows}}\n  tenfold": ("{z: choose.rows}}\n  tenfold", "step triple: scaled has inputs x, not z"),
+        "sum: join.sum": ("sum: join.total", "output sum: step join has no output 'total'; it has sum"),
+    }
+    with Engine(root, ["a=cpu"], PATIENT) as engine:
+        for old, (new, said) in wrong.items():
+            path.write_text(PIPELINE.replace(old, new, 1))
+            engine.load("a_pipe")
+            assert said in engine.core.catalogue.model("a_pipe").reason
+            assert engine.core.catalogue.model("a_pipe").reason.startswith(str(path))
+        assert np.array_equal(engine.infer("a_pipe", {"x": x(1)}).outputs["sum"], x(32))
+        path.write_text(PIPELINE)
+        code.write_text(STEPS.replace("a + b", "a - b"))
+        engine.load("a_pipe")
+        assert not engine.core.catalogue.model("a_pipe").reason
+        assert np.array_equal(engine.infer("a_pipe", {"x": x(1)}).outputs["sum"], x(-28))
+        assert engine.core.catalogue.model("a_pipe:join").default is not None
+        engine.unload("a_pipe")
+        assert engine.core.ready
+        assert engine.infer("scaled", {"x": x(1)}).version == "2"
