@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import os
+import ssl
 from collections.abc import Callable
 from pathlib import Path
 
@@ -61,7 +62,7 @@ def run(args: argparse.Namespace) -> Outcome:
         if not is_loopback(address) and not args.insecure and (token is None or args.tls_key is None):
             what = "whoever reaches it can use and change what is served"
             raise UserError(f"{option} {address}:{port}: {what}; give --token-file, --tls-certificate and --tls-key, or --insecure")
-    files = [None if path is None else _readable(path) for path in (args.tls_certificate, args.tls_key)]
+    files = (None, None) if args.tls_key is None else _tls(args.tls_certificate, args.tls_key)
     repository, specs = open_repository(args.repository), board_specs(args.board or [BOARD])
     kinds: dict[str, Callable[[Core, Listening, str], Front]] = {"--http": HttpFront, "--grpc": GrpcFront}
 
@@ -94,6 +95,23 @@ def _token(path: Path) -> str:
     return token
 
 
-def _readable(path: Path) -> str:
-    read_bytes(path)
-    return str(path)
+def _tls(certificate: Path, key: Path) -> tuple[str, str]:
+    """The files' names. UserError: they are not a certificate and its key, or a password is needed, which nobody can type here."""
+    asked: list[bool] = []
+
+    def password() -> str:
+        asked.append(True)
+        return ""
+
+    for path in (certificate, key):
+        read_bytes(path)
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password)
+    except (OSError, ValueError) as error:
+        if asked:
+            plain = f"openssl pkey -in {key} -out plain.pem"
+            raise UserError(f"{key}: is locked with a password; give a key without one ({plain})") from None
+        if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
+            raise UserError(f"{key}: is not the key of the certificate {certificate}") from None
+        raise UserError(f"{certificate}, {key}: must be a certificate and its key, both PEM") from None
+    return str(certificate), str(key)

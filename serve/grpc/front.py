@@ -35,7 +35,8 @@ class GrpcFront:
             else:
                 port = self._server.add_insecure_port(place)
         except RuntimeError as error:
-            raise UserError(f"--grpc {place}: cannot listen: {' '.join(str(error).split())}") from None
+            reason = " ".join(str(error).partition(";")[0].split())  # what follows is for those who debug gRPC
+            raise UserError(f"--grpc {place}: cannot listen: {reason}") from None
         await self._server.start()
         return f"grpc{'s' if self._listening.certificate else ''}://{self._listening.host}:{port}"
 
