@@ -20,6 +20,7 @@ from cnna.serve.engine.board import Board, Limits, Log
 from cnna.serve.engine.budget import Budget
 from cnna.serve.engine.catalogue import Catalogue, Served
 from cnna.serve.engine.cover import choose, seconds_of
+from cnna.serve.engine.history import History
 from cnna.serve.engine.request import Batch, Piece, Request, Result
 from cnna.serve.models.repository import Compiled, Repository, Version
 from cnna.spec.errors import BusyError, CnnaError, DataError, LateError, UserError
@@ -35,7 +36,9 @@ class Core:
     """Models of a repository on boards. All methods belong to the loop in which `start` was called."""
 
     def __init__(self, repository: Repository, specs: Sequence[BoardSpec], limits: Limits | None = None, log: Log = silent) -> None:
-        self.repository, self.specs, self.limits, self.log = repository, specs, limits or Limits(), log
+        self.repository, self.specs, self.limits = repository, specs, limits or Limits()
+        self.history = History(log)
+        self.log = log = self.history.note
         self.boards: list[Board] = []
         self.catalogue = Catalogue(repository, self.boards, self.pump, log)
         self.budget = Budget()
@@ -137,6 +140,7 @@ class Core:
         waiting = served.pending.samples
         if waiting and waiting + samples > settings.queue:
             served.stats.failed["queue full"] += 1
+            self.history.refused()
             raise BusyError(f"model {model}: its queue of {settings.queue} samples is full", self._wait_seconds(served), True)
         loop = asyncio.get_running_loop()
         now, seconds = loop.time(), settings.deadline_ms / 1e3
@@ -306,6 +310,7 @@ class Core:
         stats.run_seconds += request.run_seconds
         stats.total_seconds += now - request.admitted
         stats.last = time.time()
+        self.history.answered(request.model, request.samples)
         request.future.set_result(Result(request.model, request.version, request.outputs, waited, request.run_seconds))
 
     def _late(self, request: Request) -> None:
@@ -321,6 +326,7 @@ class Core:
             return
         stats = self.catalogue.models[request.model].versions[request.version].stats
         stats.failed[cause] += 1
+        self.history.failed()
         stats.failed_seconds += asyncio.get_running_loop().time() - request.admitted
         more = {"request_id": request.request_id, "model": request.model, "version": request.version}
         self.log("error", "request failed", cause=str(error), **more)

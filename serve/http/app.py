@@ -1,6 +1,7 @@
 """The routes of the HTTP front. A mistake of a client is answered with a 4xx and one line; so is what the engine refuses, with 503.
 
-Health is open to all. Everything else needs the token, if the server has one.
+Health is open to all, and so are the files of the console, which show nothing by themselves. Everything else needs the server's
+token, if it has one.
 """
 
 import hmac
@@ -14,9 +15,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from cnna.serve.engine.core import Core
-from cnna.serve.http import body
+from cnna.serve.http import body, pages
 from cnna.serve.http.metrics import metrics
 from cnna.serve.protocol import described
+from cnna.serve.protocol.overview import overview
 from cnna.serve.protocol.photographs import decoded
 from cnna.spec.errors import BusyError, CnnaError, DataError, LateError, RunError, UnknownError, UserError
 
@@ -55,6 +57,9 @@ class App:
             self._route("/v2/boards", self._boards),
             self._route("/v2/boards/{board}/reset", self._reset, "POST"),
             self._route("/metrics", self._metrics),
+            self._route("/v2/console", self._overview),
+            self._route("/", self._page, open_to_all=True),
+            self._route("/console/{file}", self._file, open_to_all=True),
         ]
         plain = {404: self._no_route, 405: self._no_route}
         return Starlette(routes=routes, exception_handlers=plain)
@@ -118,6 +123,20 @@ class App:
     async def _metrics(self, request: Request) -> Response:
         text, kind = metrics(self.core)
         return Response(text, media_type=kind)
+
+    # --- the console ---
+
+    async def _overview(self, request: Request) -> Response:
+        return said(overview(self.core, self.version))
+
+    async def _page(self, request: Request) -> Response:
+        return pages.page(self.token is not None)
+
+    async def _file(self, request: Request) -> Response:
+        found = pages.file(request.path_params["file"])
+        if found is None:
+            raise UnknownError(f"the console has no file {request.path_params['file'][:100]!r}")
+        return found
 
     # --- inference ---
 
