@@ -21,7 +21,7 @@ from cnna.spec.errors import BusyError
 
 CLIENTS = 8
 DEADLINE_SECONDS = 60.0  # of requests, and of whatever a test waits for
-SETTINGS = f"deadline_ms: {DEADLINE_SECONDS * 1e3:.0f}\nretries: 5\n"  # on a busy computer sound boards are taken for hung, too
+SETTINGS = f"deadline_ms: {DEADLINE_SECONDS * 1e3:.0f}\nretries: 100\n"  # the deadline ends a request: a busy computer is no fault
 Images = NDArray[np.float32]
 
 

@@ -24,10 +24,11 @@ from cnna.serve.engine.board import Limits
 from cnna.serve.models.publication import publish
 from cnna.spec.config import preset
 
-from .load import DEADLINE_SECONDS, SETTINGS, Images, Load, until
+from .load import DEADLINE_SECONDS, Images, Load, until
 
 pytestmark = pytest.mark.soak
 GOLDEN = 4  # samples
+SETTINGS = f"deadline_ms: {DEADLINE_SECONDS * 1e3:.0f}\n"
 SICK = 1000  # the version that kills workers
 KILLS = f"""
 import os, signal
