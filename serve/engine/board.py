@@ -20,6 +20,7 @@ from cnna.serve.models.repository import Compiled, Version
 from cnna.spec.errors import CheckError, CnnaError, RunError
 
 FORGIVEN = 20
+LATE = 0.1  # seconds: a timer that comes so much later says that the front itself was stopped, or kept from running
 Log = Callable[..., None]  # level, event, and what else is known: model, version, board, cause
 
 
@@ -243,9 +244,16 @@ class Board:
             self._timer.cancel()
         self._timer = None
         if self._outstanding:
-            limit = self._outstanding[0][1]
-            cause = f"it hangs: no answer in {limit:.2f} s"
-            self._timer = asyncio.get_running_loop().call_later(limit, self.fail, cause)
+            limit, loop = self._outstanding[0][1], asyncio.get_running_loop()
+            due = loop.time() + limit
+            self._timer = loop.call_at(due, self._overdue, due, limit)
+
+    def _overdue(self, due: float, limit: float) -> None:
+        """The time for an answer is over. A board gets it again if this process stood still too: the answer may be there."""
+        if asyncio.get_running_loop().time() - due > LATE:
+            self._arm()
+        else:
+            self.fail(f"it hangs: no answer in {limit:.2f} s")
 
     def described(self) -> Mapping[str, Any]:
         """For operators."""
