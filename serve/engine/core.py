@@ -21,7 +21,7 @@ from cnna.serve.engine.budget import Budget
 from cnna.serve.engine.catalogue import Catalogue, Served
 from cnna.serve.engine.cover import choose, seconds_of
 from cnna.serve.engine.history import History
-from cnna.serve.engine.request import Batch, Piece, Request, Result
+from cnna.serve.engine.request import Batch, Piece, Request, Result, Run
 from cnna.serve.models.repository import Compiled, Repository, Version
 from cnna.spec.errors import BusyError, CnnaError, DataError, LateError, UserError
 
@@ -113,12 +113,13 @@ class Core:
         priority: int = 0,
         timeout_us: int = 0,
         outputs: Sequence[str] = (),
+        runs: list[Run] | None = None,
     ) -> Request:
         """Admits a request; its `future` ends in a `Result` or an error. It is bound to its version from here on.
 
-        timeout_us: an earlier deadline than the model's. outputs: those that the client wants; all are computed. DataError: inputs
-        or outputs do not fit. BusyError: the queue is full, or nothing
-        is ready. UnknownError: there is no such model or version.
+        timeout_us: an earlier deadline than the model's. outputs: those that the client wants; all are computed. runs: takes what
+        happens to its batches, for a trace. DataError: inputs or outputs do not fit. BusyError: the queue is full, or nothing is
+        ready. UnknownError: there is no such model or version.
         """
         if self.starting and model not in self.catalogue.models:
             raise BusyError("the server is starting")
@@ -147,7 +148,7 @@ class Core:
         deadline = now + (min(seconds, timeout_us / 1e6) if timeout_us > 0 else seconds)
         future: asyncio.Future[Result] = loop.create_future()
         order = priority or USUAL, next(self._numbers)
-        request = Request(model, served.name, arrays, samples, order, now, deadline, future, request_id)
+        request = Request(model, served.name, arrays, samples, order, now, deadline, future, request_id, runs)
         served.pending.add(request)
         served.open += 1
         self.open_requests.add(request)
@@ -253,12 +254,21 @@ class Core:
                 piece.request.begun = now
         future = board.run(batch, self._version(served), compiled)
         # Runs before anything else can use the slot: the callbacks of a future follow each other without a gap.
-        future.add_done_callback(partial(self._finished, board, served, batch, compiled))
+        future.add_done_callback(partial(self._finished, board, served, batch, compiled, now))
 
     # --- answers ---
 
-    def _finished(self, board: Board, served: Served, batch: Batch, compiled: Compiled, future: "asyncio.Future[Answer]") -> None:
+    def _finished(
+        self, board: Board, served: Served, batch: Batch, compiled: Compiled, sent: float, future: "asyncio.Future[Answer]"
+    ) -> None:
         error = future.exception()
+        for piece in batch.pieces:
+            if piece.request.runs is not None:
+                seconds = future.result().seconds if error is None else 0.0
+                run = Run(
+                    board.spec.name, compiled, batch.samples, sent, asyncio.get_running_loop().time(), seconds, str(error or "")
+                )
+                piece.request.runs.append(run)
         if error is None:
             self._answered(board, served, batch, compiled, future.result())
         elif isinstance(error, UserError) and len(batch.pieces) > 1:  # one request's data is at fault: each goes by itself

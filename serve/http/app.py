@@ -7,7 +7,8 @@ token, if it has one.
 import hmac
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
@@ -22,6 +23,9 @@ from cnna.serve.protocol.overview import overview
 from cnna.serve.protocol.photographs import decoded
 from cnna.spec.errors import BusyError, CnnaError, DataError, LateError, RunError, UnknownError, UserError
 
+if TYPE_CHECKING:  # OpenTelemetry is installed where traces are wanted
+    from cnna.serve.traces.tracing import Trace, Tracing
+
 MOST_BYTES = 64 << 20  # of a body
 SMALL_BYTES = 1 << 20  # of a body that is no inference request
 Handler = Callable[[Request], Awaitable[Response]]
@@ -34,8 +38,10 @@ class TooLargeError(UserError):
 class App:
     """The handlers, all for one engine."""
 
-    def __init__(self, core: Core, version: str, token: str | None = None, most_bytes: int = MOST_BYTES) -> None:
-        self.core, self.version, self.token, self.most_bytes = core, version, token, most_bytes
+    def __init__(
+        self, core: Core, version: str, token: str | None = None, most_bytes: int = MOST_BYTES, tracing: "Tracing | None" = None
+    ) -> None:
+        self.core, self.version, self.token, self.most_bytes, self.tracing = core, version, token, most_bytes, tracing
 
     def asgi(self) -> Starlette:
         """The ASGI application."""
@@ -144,16 +150,20 @@ class App:
         encoding = request.headers.get("content-encoding", "identity")
         if encoding != "identity":
             raise DataError(f"content-encoding {encoding[:30]!r}: bodies must be sent as they are")
-        with self.core.budget.request() as take:
+        traced = nullcontext() if self.tracing is None else self.tracing.request(request.headers, "http")
+        with traced as trace, self.core.budget.request() as take:
             data = await self._body(request, self.most_bytes, take)
-            return await self._answered(request, body.read(data, request.headers.get(body.LENGTH)))
+            return await self._answered(request, body.read(data, request.headers.get(body.LENGTH)), trace)
 
-    async def _answered(self, request: Request, asked: body.Asked) -> Response:
+    async def _answered(self, request: Request, asked: body.Asked, trace: "Trace | None") -> Response:
         model, version = _names(request)
         names = [one.name for one in asked.outputs or ()]
         inputs = await decoded(self.core, model, version, asked.inputs)
         more = {"request_id": asked.request_id or "", "outputs": names, **asked.more}
-        data, length = body.write(asked, await self.core.admit(model, inputs, version, **more).future)
+        admitted = self.core.admit(model, inputs, version, runs=None if trace is None else [], **more)
+        if trace is not None:
+            trace.request = admitted
+        data, length = body.write(asked, await admitted.future)
         if length is None:
             return Response(data, media_type="application/json")
         return Response(data, headers={body.LENGTH: str(length)}, media_type="application/octet-stream")
