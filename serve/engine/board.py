@@ -17,7 +17,7 @@ from cnna.serve.boards.slot import Slot
 from cnna.serve.engine.request import Batch
 from cnna.serve.models import golden
 from cnna.serve.models.repository import Compiled, Version
-from cnna.spec.errors import CheckError, CnnaError, RunError
+from cnna.spec.errors import CheckError, CnnaError, RunError, UserError
 
 FORGIVEN = 20
 LATE = 0.1  # seconds: a timer that comes so much later says that the front itself was stopped, or kept from running
@@ -36,9 +36,18 @@ class Limits:
 
 
 class Board:
-    """One board. `changed` is called when it can take something that it could not take before."""
+    """One board. changed: is called when it can take something that it could not take before. lost: when it comes back without a
+    version that it had."""
 
-    def __init__(self, spec: BoardSpec, limits: Limits, wanted: Callable[[], list[Version]], changed: Callable[[], None], log: Log):
+    def __init__(
+        self,
+        spec: BoardSpec,
+        limits: Limits,
+        wanted: Callable[[], list[Version]],
+        changed: Callable[[], None],
+        log: Log,
+        lost: Callable[[Version, str], None] = lambda version, reason: None,
+    ) -> None:
         self.spec, self.limits, self.log = spec, limits, log
         self.state, self.cause = "starting", ""
         self.failures = 0  # in a row
@@ -47,7 +56,7 @@ class Board:
         self.seconds = 0.0  # predicted, of the batches that it has
         self.warm: dict[str, float] = {}  # what is loaded and tested: seconds of a batch, by key
         self.settled = asyncio.Event()  # it has become ready, or failed, for the first time
-        self._wanted, self._changed = wanted, changed
+        self._wanted, self._changed, self._lost = wanted, changed, lost
         self._process: WorkerProcess | None = None
         self._free: list[Slot] = []
         self._loading = asyncio.Lock()
@@ -155,6 +164,14 @@ class Board:
             if compiled.seconds > 0:
                 self.ratio = seconds / compiled.seconds
 
+    async def _reload(self, version: Version) -> None:
+        """Loads a version after a start. One whose files are gone or damaged is left out, and keeps no other from the board."""
+        try:
+            await self.load(version)
+        except UserError as error:
+            await self.unload(version)
+            self._lost(version, str(error))
+
     # --- its life ---
 
     async def _live(self) -> None:
@@ -166,7 +183,7 @@ class Board:
                 await asyncio.wait_for(process.start(), self.limits.load_seconds)
                 for version in self._wanted():
                     if self._can(version):
-                        await self.load(version)
+                        await self._reload(version)
                 self._free = process.slots[: len(process.slots) - OWN]
                 self.state, self.cause = "ready", ""
                 self.log("info", "board ready", board=self.spec.name)

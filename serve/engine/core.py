@@ -56,7 +56,8 @@ class Core:
     async def start(self) -> None:
         """Starts the boards and loads all models. What cannot be loaded says why in `catalogue`; it keeps nothing else back."""
         self.starting = True
-        self.boards += [Board(spec, self.limits, self.catalogue.wanted, self.pump, self.log) for spec in self.specs]
+        catalogue = self.catalogue
+        self.boards += [Board(spec, self.limits, catalogue.wanted, self.pump, self.log, catalogue.lost) for spec in self.specs]
         for board in self.boards:
             await board.settled.wait()
         for name in self.repository.models():
