@@ -20,7 +20,7 @@ from cnna.serve import Engine
 from cnna.spec.errors import BusyError
 
 CLIENTS = 8
-DEADLINE_SECONDS = 60.0  # of requests, and of whatever a test waits for
+DEADLINE_SECONDS = 600.0  # of requests, and of whatever a test waits for: on overloaded cores a worker starts in half a minute
 SETTINGS = f"deadline_ms: {DEADLINE_SECONDS * 1e3:.0f}\nretries: 100\n"  # the deadline ends a request: a busy computer is no fault
 Images = NDArray[np.float32]
 
