@@ -1,7 +1,7 @@
 """Options and fixtures of the whole suite: which tests run, from which seed, and where the trained models lie.
 
-`pytest` alone runs the unmarked tests (seconds); `-m "not slow"` adds `cosim`, as `make test` does; `-m ""` runs all, as
-`make test-all` does. A test or file that is named on the command line runs whatever its marks.
+`pytest` alone runs the unmarked tests (seconds); `-m "not slow"` adds `cosim` and `soak`, as `make test` does; `-m ""` runs all,
+as `make test-all` does. A test or file that is named on the command line runs whatever its marks.
 """
 
 import gc
@@ -20,13 +20,16 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULT_SEED = 1
+SOAK_SECONDS = 30.0
 LONG_FILES = (  # the longest without caches first: the last file of a run must not keep one processor alone
     "tests/tools/test_resources.py",
     "tests/hw/verilog/test_writer.py",
     "tests/test_agreement.py",
     "tests/compiler/test_compile.py",
     "tests/test_models.py",
+    "tests/serve/soak/test_boards_fail.py",
     "tests/hw/array/test_conv.py",
+    "tests/serve/soak/test_versions.py",
     "tests/test_docs.py",
     "tests/host/test_notebooks.py",
     "tests/hw/vector/test_vector.py",
@@ -40,9 +43,10 @@ COLLECT_AFTER = (200_000, 10, 50)  # objects, then collections: Python's own (70
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds `--seed` and `--models`."""
+    """Adds `--seed`, `--models` and `--soak`."""
     group = parser.getgroup("cnna")
     group.addoption("--seed", type=int, default=DEFAULT_SEED, help="seed of the random layers and networks (default: 1)")
+    group.addoption("--soak", type=float, default=SOAK_SECONDS, metavar="SECONDS", help="how long each soak lasts (default: 30)")
     group.addoption("--models", metavar="DIR", help="folder of trained models (default: ../shared/models where present)")
 
 
@@ -73,13 +77,13 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Puts long files first; leaves out `cosim` and `slow` tests unless `-m` asks for them, or a test or file is named."""
+    """Puts long files first; leaves out `cosim`, `soak` and `slow` tests unless `-m` asks for them, or a test or file is named."""
     rank = {ROOT / name: number for number, name in enumerate(LONG_FILES)}
     items.sort(key=lambda item: rank.get(item.path, len(rank)))
     named = any("::" in argument or argument.endswith(".py") for argument in config.args)
     if named or "-m" in _given(config):
         return
-    marked = [item for item in items if item.get_closest_marker("cosim") or item.get_closest_marker("slow")]
+    marked = [item for item in items if any(map(item.get_closest_marker, ("cosim", "soak", "slow")))]
     if marked:
         config.hook.pytest_deselected(items=marked)
         items[:] = [item for item in items if item not in marked]
@@ -104,6 +108,12 @@ def models_folder(given: str | None) -> Path | None:
 def seed(pytestconfig: pytest.Config) -> int:
     """The number from which random cases start; `--seed N` gives new cases."""
     return int(pytestconfig.getoption("--seed"))
+
+
+@pytest.fixture(scope="session")
+def soak_seconds(pytestconfig: pytest.Config) -> float:
+    """How long a soak lasts; `--soak 300` gives the long ones."""
+    return float(pytestconfig.getoption("--soak"))
 
 
 @pytest.fixture(scope="session")

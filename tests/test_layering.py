@@ -85,8 +85,12 @@ ROOMS = {
     "serve.engine": ("admission, batches, boards, versions", ("serve.models", "serve.boards", "serve.runtimes")),
     "serve": ("the door: `Engine`", ("serve.engine",)),
     "serve.protocol": ("the Open Inference Protocol, without a transport", ("host.model", "serve.engine", "serve.models")),
-    "serve.http": ("the protocol over HTTP, and metrics", ("serve.engine", "serve.protocol", "serve.runtimes")),
-    "serve.grpc": ("the protocol over gRPC", ("serve.engine", "serve.protocol", "serve.runtimes")),
+    "serve.traces": ("traces of requests, by OpenTelemetry", ("serve.engine",)),
+    "serve.http": (
+        "the protocol over HTTP, metrics, the console",
+        ("serve.engine", "serve.protocol", "serve.runtimes", "serve.traces"),
+    ),
+    "serve.grpc": ("the protocol over gRPC", ("serve.engine", "serve.protocol", "serve.runtimes", "serve.traces")),
     "serve.remote": (
         "models of other servers, as a runtime",
         ("serve.models", "serve.protocol", "serve.runtimes", "serve.grpc"),
@@ -96,7 +100,7 @@ ROOMS = {
         (
             *("compiler", "compiler.frontend", "compiler.quantise", "compiler.explain", "compiler.report", "compiler.explore"),
             *("compiler.split", "compiler.zoo", "host.board", "host.model", "host.selftest", "sim.rtl", "sim.board"),
-            *("serve.boards", "serve.engine", "serve.grpc", "serve.http", "serve.models"),
+            *("serve.boards", "serve.engine", "serve.grpc", "serve.http", "serve.models", "serve.traces"),
         ),
     ),
     "api": (

@@ -162,6 +162,10 @@ def test_the_wheel_has_what_is_no_code(wheel: Path) -> None:
         "cnna/compiler/zoo/digits/digits.csv.gz",
         "cnna/sim/rtl/ddr.cpp",
         "cnna/sim/rtl/dsp48e2.v",
+        *(
+            f"cnna/serve/http/console/{name}"
+            for name in ("index.html", "console.js", "preact.mjs", "LICENSE.preact", "LICENSE.htm")
+        ),
     } <= names
     metadata = next(name for name in names if name.endswith("METADATA"))
     with zipfile.ZipFile(wheel) as archive:

@@ -31,5 +31,5 @@ if ! .venv/bin/python -c '' 2>/dev/null; then
   "$python" -m venv --clear .venv
 fi
 echo "installing cnna and its tools into .venv (constraints.txt names the versions; about a minute when pip has them cached)"
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[tools,board,serve,test]'
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[tools,board,serve,trace,test]'
 touch .venv/installed

@@ -3,17 +3,23 @@
 import argparse
 import asyncio
 import os
+import ssl
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cnna.cli.board import is_loopback
 from cnna.cli.main import Outcome, installed_version
 from cnna.spec.errors import ToolError, UserError
 from cnna.spec.files import read_bytes
 
+if TYPE_CHECKING:
+    from cnna.serve.traces.tracing import Tracing
+
 HTTP, GRPC, NONE = "127.0.0.1:8000", "127.0.0.1:8001", "none"
 BOARD = "emulator=emulator"
 LEAST_TOKEN = 16  # letters
+OTEL = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")  # OpenTelemetry's own: one of them asks for traces
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -33,6 +39,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--token-file", type=Path, metavar="FILE", help="a token that all requests but those for health must have")
     parser.add_argument("--tls-certificate", type=Path, metavar="PEM", help="serve HTTPS with this certificate")
     parser.add_argument("--tls-key", type=Path, metavar="PEM", help="and this key")
+    parser.add_argument(
+        "--otlp",
+        metavar="URL",
+        help="send traces to this collector, over OTLP/HTTP (else to where OTEL_EXPORTER_OTLP_ENDPOINT says)",
+    )
     parser.add_argument(
         "--insecure", action="store_true", help="allow an address that other machines can reach without a token and TLS"
     )
@@ -65,23 +76,45 @@ def run(args: argparse.Namespace) -> Outcome:
         if not is_loopback(address) and not args.insecure and (token is None or args.tls_key is None):
             what = "whoever reaches it can use and change what is served"
             raise UserError(f"{option} {address}:{port}: {what}; give --token-file, --tls-certificate and --tls-key, or --insecure")
-    files = [None if path is None else _readable(path) for path in (args.tls_certificate, args.tls_key)]
+    files = (None, None) if args.tls_key is None else _tls(args.tls_certificate, args.tls_key)
     repository, specs = open_repository(args.repository), board_specs(args.board or [BOARD])
     if args.boards is not None:
         specs = boards_of(args.boards)
-    kinds: dict[str, Callable[[Core, Listening, str], Front]] = {"--http": HttpFront, "--grpc": GrpcFront}
+    kinds: dict[str, Callable[..., Front]] = {"--http": HttpFront, "--grpc": GrpcFront}
+    log = json_log()
+    tracing = _tracing(args.otlp, log)
 
     async def run_all() -> None:
-        core = Core(repository, specs, log=json_log())
-        fronts = [kinds[option](core, Listening(*place, token, *files), installed_version()) for option, place in places.items()]
-        await serve(core, fronts, say)
+        core = Core(repository, specs, log=log)
+        made = installed_version()
+        await serve(
+            core, [kinds[option](core, Listening(*place, token, *files), made, tracing) for option, place in places.items()], say
+        )
 
     def say(line: str) -> None:
         print(line, flush=True)
 
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC would print lines of its own if a port is taken
-    asyncio.run(run_all())
+    try:
+        asyncio.run(run_all())
+    finally:
+        if tracing is not None:
+            tracing.close()
     return Outcome()
+
+
+def _tracing(url: str | None, log: Callable[..., None]) -> "Tracing | None":
+    """None: nobody asks for traces. UserError: the URL is none. ToolError: OpenTelemetry is not installed."""
+    if url is None and not any(os.environ.get(name) for name in OTEL):
+        return None
+    if url is not None and not url.startswith(("http://", "https://")):
+        raise UserError(f"--otlp {url}: must be the URL of a collector, such as http://127.0.0.1:4318")
+    try:
+        from cnna.serve.traces.tracing import exporting
+    except ModuleNotFoundError as missing:
+        asked = "--otlp" if url is not None else next(name for name in OTEL if os.environ.get(name))
+        raise ToolError(f"{asked} needs the package {missing.name}: pip install 'cnna[trace]'") from None
+    return exporting(url, log)
 
 
 def _address(option: str, text: str) -> tuple[str, int]:
@@ -100,6 +133,23 @@ def _token(path: Path) -> str:
     return token
 
 
-def _readable(path: Path) -> str:
-    read_bytes(path)
-    return str(path)
+def _tls(certificate: Path, key: Path) -> tuple[str, str]:
+    """The files' names. UserError: they are not a certificate and its key, or a password is needed, which nobody can type here."""
+    asked: list[bool] = []
+
+    def password() -> str:
+        asked.append(True)
+        return ""
+
+    for path in (certificate, key):
+        read_bytes(path)
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password)
+    except (OSError, ValueError) as error:
+        if asked:
+            plain = f"openssl pkey -in {key} -out plain.pem"
+            raise UserError(f"{key}: is locked with a password; give a key without one ({plain})") from None
+        if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
+            raise UserError(f"{key}: is not the key of the certificate {certificate}") from None
+        raise UserError(f"{certificate}, {key}: must be a certificate and its key, both PEM") from None
+    return str(certificate), str(key)

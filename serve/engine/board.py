@@ -21,6 +21,7 @@ from cnna.serve.runtimes.interface import Call
 from cnna.spec.errors import BusyError, CheckError, CnnaError, RunError, UserError
 
 FORGIVEN = 20
+LATE = 0.1  # seconds: a timer that comes so much later says that the front itself was stopped, or kept from running
 MOST_TIMES = 64  # on a CPU, a part batch is quicker: a whole one may take so many times a sample's seconds
 Log = Callable[..., None]  # level, event, and what else is known: model, version, board, cause
 
@@ -39,9 +40,18 @@ class Limits:
 
 
 class Board:
-    """One board. `changed` is called when it can take something that it could not take before."""
+    """One board. changed: is called when it can take something that it could not take before. lost: when it comes back without a
+    version that it had."""
 
-    def __init__(self, spec: BoardSpec, limits: Limits, wanted: Callable[[], list[Version]], changed: Callable[[], None], log: Log):
+    def __init__(
+        self,
+        spec: BoardSpec,
+        limits: Limits,
+        wanted: Callable[[], list[Version]],
+        changed: Callable[[], None],
+        log: Log,
+        lost: Callable[["Board", Version, str], None] = lambda board, version, reason: None,
+    ) -> None:
         self.spec, self.limits, self.log = spec, limits, log
         self.state, self.cause = "starting", ""
         self.failures = 0  # in a row
@@ -52,7 +62,7 @@ class Board:
         self.celsius: float | None = None
         self.warm: dict[str, float] = {}  # what is loaded and tested: seconds of a batch, by key
         self.settled = asyncio.Event()  # it has become ready, or failed, for the first time
-        self._wanted, self._changed = wanted, changed
+        self._wanted, self._changed, self._lost = wanted, changed, lost
         self._process: WorkerProcess | None = None
         self._free: list[Slot] = []
         self._loading = asyncio.Lock()
@@ -147,17 +157,21 @@ class Board:
                     await asyncio.wait([self._timed(self._process.unload(key_of(version, one)), self.limits.load_seconds)])
 
     async def _load_again(self, version: Version) -> None:
-        """After a reset. A version that is not for this board keeps no other one back; one that is busy may answer later."""
+        """After a start. A version that is not for this board, or whose files are damaged, keeps no other one from it.
+
+        One that is busy, such as a remote one, may answer later.
+        """
         more = {"board": self.spec.name, "model": version.model, "version": version.name}
         try:
             await self.load(version)
-        except BusyError as error:  # it was tested before; a remote one may not answer now
+        except BusyError as error:
             self.log("warning", "version not tested", cause=str(error), **more)
             for compiled in self.fits(version):
                 self.warm.setdefault(key_of(version, compiled), self.limits.hang_seconds)
         except UserError as error:
             self.log("warning", "version not on board", cause=str(error), **more)
             await self.unload(version)
+            self._lost(self, version, str(error))
 
     async def _load(self, version: Version, compiled: Compiled) -> None:
         process, key = self._process, key_of(version, compiled)
@@ -199,7 +213,7 @@ class Board:
                 self._process = process
                 await asyncio.wait_for(process.start(), self.limits.load_seconds)
                 for version in self._wanted():
-                    if self._can(version):
+                    if self.can(version):
                         await self._load_again(version)
                 self._free = process.slots[: len(process.slots) - OWN]
                 self.state, self.cause = "ready", ""
@@ -248,7 +262,8 @@ class Board:
         await asyncio.wait([self._life])
         self.state = "closed"
 
-    def _can(self, version: Version) -> bool:
+    def can(self, version: Version) -> bool:
+        """Whether it has artifacts of a version to run."""
         try:
             return bool(self.fits(version))
         except RunError:
@@ -289,9 +304,16 @@ class Board:
             self._timer.cancel()
         self._timer = None
         if self._outstanding:
-            limit = self._outstanding[0][1] + more
-            cause = f"it hangs: no answer in {limit:.2f} s"
-            self._timer = asyncio.get_running_loop().call_later(limit, self.fail, cause, True)
+            limit, loop = self._outstanding[0][1] + more, asyncio.get_running_loop()
+            due = loop.time() + limit
+            self._timer = loop.call_at(due, self._overdue, due, limit)
+
+    def _overdue(self, due: float, limit: float) -> None:
+        """The time for an answer is over. A board gets it again if this process stood still too: the answer may be there."""
+        if asyncio.get_running_loop().time() - due > LATE:
+            self._arm()
+        else:
+            self.fail(f"it hangs: no answer in {limit:.2f} s", True)
 
     def described(self) -> Mapping[str, Any]:
         """For operators."""

@@ -243,6 +243,18 @@ class Catalogue:
         self.log("error", "rolled back", model=model.name, version=served.name, cause=reason, to=back.name)
         self._retire(served, reason)
 
+    def lost(self, back: Board, version: Version, reason: str) -> None:
+        """A board came back without a version. If no other one has it or may yet, nobody is promised its answers any more."""
+        served = next((one for one in self.served() if one.version is version), None)
+        others = [board for board in self.boards if board is not back and board.can(version)]
+        if served is None or any(board.runs(version) or board.state in ("starting", "resting") for board in others):
+            return
+        model = self.models[served.model]
+        served.state, served.reason = UNAVAILABLE, reason
+        if model.default is served:
+            model.default, model.before = next((one for one in self._others(model, served) if one.state == READY), None), None
+        self.log("error", "version lost", model=model.name, version=served.name, cause=reason)
+
     def _others(self, model: Model, served: Served) -> list[Served]:
         """What may take a version's place, the best first."""
         first = [one for one in (model.default, model.before) if one is not None and one is not served]

@@ -23,7 +23,8 @@ from cnna.serve.engine.budget import Budget
 from cnna.serve.engine.catalogue import Catalogue
 from cnna.serve.engine.composed import Composition
 from cnna.serve.engine.cover import choose, seconds_of
-from cnna.serve.engine.request import Batch, Piece, Request, Result
+from cnna.serve.engine.history import History
+from cnna.serve.engine.request import Batch, Piece, Request, Result, Run
 from cnna.serve.engine.served import Served
 from cnna.serve.models.repository import Repository
 from cnna.serve.models.version import Compiled, Version
@@ -42,7 +43,9 @@ class Core:
     """Models of a repository on boards. All methods belong to the loop in which `start` was called."""
 
     def __init__(self, repository: Repository, specs: Sequence[BoardSpec], limits: Limits | None = None, log: Log = silent) -> None:
-        self.repository, self.specs, self.limits, self.log = repository, specs, limits or Limits(), log
+        self.repository, self.specs, self.limits = repository, specs, limits or Limits()
+        self.history = History(log)
+        self.log = log = self.history.note
         self.boards: list[Board] = []
         self.catalogue = Catalogue(repository, self.boards, self.pump, log, self.board_for)
         self.budget = Budget()
@@ -80,7 +83,7 @@ class Core:
         await board.settled.wait()
 
     def _board(self, spec: BoardSpec) -> Board:
-        return Board(spec, self.limits, self.catalogue.wanted, self.pump, self.log)
+        return Board(spec, self.limits, self.catalogue.wanted, self.pump, self.log, self.catalogue.lost)
 
     async def drain(self, seconds: float) -> bool:
         """Takes no more requests, and waits until those that are open have ended. Whether they all did in time."""
@@ -131,12 +134,13 @@ class Core:
         timeout_us: int = 0,
         outputs: Sequence[str] = (),
         within: bool = False,
+        runs: list[Run] | None = None,
     ) -> Request:
         """Admits a request; its `future` ends in a `Result` or an error. It is bound to its version from here on.
 
         timeout_us: an earlier deadline than the model's. outputs: those that the client wants; all are computed. within: it is part
-        of a request that was admitted. DataError: inputs or outputs do not fit. BusyError: the queue is full, or nothing is ready.
-        UnknownError: there is no such model or version.
+        of a request that was admitted. runs: takes what happens to its batches, for a trace. DataError: inputs or outputs do not
+        fit. BusyError: the queue is full, or nothing is ready. UnknownError: there is no such model or version.
         """
         if self.starting and model not in self.catalogue.models:
             raise BusyError("the server is starting")
@@ -159,6 +163,7 @@ class Core:
         waiting = self._waiting(served)
         if waiting and waiting + samples > settings.queue:
             served.stats.failed["queue full"] += 1
+            self.history.refused()
             raise BusyError(f"model {model}: its queue of {settings.queue} samples is full", self._wait_seconds(served), True)
         loop = asyncio.get_running_loop()
         now, seconds = loop.time(), settings.deadline_ms / 1e3
@@ -166,7 +171,7 @@ class Core:
         future: asyncio.Future[Result] = loop.create_future()
         order = priority or USUAL, next(self._numbers)
         alone = served.version.signature.alone
-        request = Request(model, served.name, arrays, samples, order, now, deadline, future, request_id, alone=alone)
+        request = Request(model, served.name, arrays, samples, order, now, deadline, future, request_id, runs, alone=alone)
         served.open += 1
         self.open_requests.add(request)
         timer = loop.call_at(deadline, self._late, request)
@@ -334,7 +339,7 @@ class Core:
                 piece.request.spare = batch.spare or self._why_none(served)
         future = board.run(batch, self._version(served), compiled)
         # Runs before anything else can use the slot: the callbacks of a future follow each other without a gap.
-        future.add_done_callback(partial(self._finished, board, served, batch, compiled))
+        future.add_done_callback(partial(self._finished, board, served, batch, compiled, now))
 
     def _why_none(self, served: Served) -> str:
         """Why no board of a version's own runtime can answer."""
@@ -344,8 +349,17 @@ class Core:
 
     # --- answers ---
 
-    def _finished(self, board: Board, served: Served, batch: Batch, compiled: Compiled, future: "asyncio.Future[Answer]") -> None:
+    def _finished(
+        self, board: Board, served: Served, batch: Batch, compiled: Compiled, sent: float, future: "asyncio.Future[Answer]"
+    ) -> None:
         error = future.exception()
+        for piece in batch.pieces:
+            if piece.request.runs is not None:
+                seconds = future.result().seconds if error is None else 0.0
+                run = Run(
+                    board.spec.name, compiled, batch.samples, sent, asyncio.get_running_loop().time(), seconds, str(error or "")
+                )
+                piece.request.runs.append(run)
         if error is None:
             self._answered(board, served, batch, compiled, future.result())
         elif isinstance(error, UserError) and len(batch.pieces) > 1:  # one request's data is at fault: each goes by itself
@@ -423,6 +437,7 @@ class Core:
         stats.run_seconds += request.run_seconds
         stats.total_seconds += now - request.admitted
         stats.last = time.time()
+        self.history.answered(request.model, request.samples)
         seconds = request.run_seconds
         request.future.set_result(Result(request.model, request.version, request.outputs, waited, seconds, request.runtime))
 
@@ -439,6 +454,7 @@ class Core:
             return
         stats = self.catalogue.models[request.model].versions[request.version].stats
         stats.failed[cause] += 1
+        self.history.failed()
         stats.failed_seconds += asyncio.get_running_loop().time() - request.admitted
         more = {"request_id": request.request_id, "model": request.model, "version": request.version}
         self.log("error", "request failed", cause=str(error), **more)

@@ -38,6 +38,7 @@ class Request:
     deadline: float
     future: "asyncio.Future[Result]"
     request_id: str = ""
+    runs: "list[Run] | None" = None  # None: nobody asks for them
     taken: int = 0  # samples that are in batches
     answered: int = 0
     begun: float | None = None  # when its first batch was sent
@@ -124,6 +125,19 @@ class Batch:
     def drop_ended(self) -> None:
         """Leaves out pieces of requests that have been answered, refused or given up."""
         self.pieces = [piece for piece in self.pieces if not piece.request.future.done()]
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A batch that held a piece of a request, for its trace. seconds: measured by the worker. error: "" if it went well."""
+
+    board: str
+    compiled: Compiled
+    samples: int
+    sent: float
+    ended: float
+    seconds: float
+    error: str
 
 
 @dataclass(frozen=True)

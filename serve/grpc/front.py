@@ -1,5 +1,7 @@
 """Listens for gRPC."""
 
+from typing import TYPE_CHECKING
+
 import grpc
 import grpc.aio
 
@@ -8,6 +10,9 @@ from cnna.serve.engine.listening import Listening
 from cnna.serve.grpc.service import Service
 from cnna.spec.errors import UserError
 
+if TYPE_CHECKING:
+    from cnna.serve.traces.tracing import Tracing
+
 MOST_BYTES = 64 << 20  # of a message
 GRACE_SECONDS = 5.0
 
@@ -15,8 +20,8 @@ GRACE_SECONDS = 5.0
 class GrpcFront:
     """A server of one engine."""
 
-    def __init__(self, core: Core, listening: Listening, version: str) -> None:
-        self._listening, self._service = listening, Service(core, version, listening.token)
+    def __init__(self, core: Core, listening: Listening, version: str, tracing: "Tracing | None" = None) -> None:
+        self._listening, self._service = listening, Service(core, version, listening.token, tracing)
         options = [
             ("grpc.max_receive_message_length", MOST_BYTES),
             ("grpc.max_send_message_length", MOST_BYTES),
@@ -35,7 +40,8 @@ class GrpcFront:
             else:
                 port = self._server.add_insecure_port(place)
         except RuntimeError as error:
-            raise UserError(f"--grpc {place}: cannot listen: {' '.join(str(error).split())}") from None
+            reason = " ".join(str(error).partition(";")[0].split())  # what follows is for those who debug gRPC
+            raise UserError(f"--grpc {place}: cannot listen: {reason}") from None
         await self._server.start()
         return f"grpc{'s' if self._listening.certificate else ''}://{self._listening.host}:{port}"
 

@@ -3,7 +3,8 @@
 import asyncio
 import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import grpc.aio
@@ -16,6 +17,9 @@ from cnna.serve.grpc import open_inference_pb2 as pb
 from cnna.serve.protocol import described
 from cnna.serve.protocol.photographs import decoded
 from cnna.spec.errors import BusyError, CnnaError, DataError, LateError, RunError, UnknownError, UserError
+
+if TYPE_CHECKING:
+    from cnna.serve.traces.tracing import Trace, Tracing
 
 SERVICE = "inference.GRPCInferenceService"
 STREAMED = 64  # requests of one stream that may be open
@@ -30,8 +34,8 @@ class NoTokenError(UserError):
 class Service:
     """The calls, all for one engine."""
 
-    def __init__(self, core: Core, version: str, token: str | None = None) -> None:
-        self.core, self.version, self.token = core, version, token
+    def __init__(self, core: Core, version: str, token: str | None = None, tracing: "Tracing | None" = None) -> None:
+        self.core, self.version, self.token, self.tracing = core, version, token, tracing
 
     def handler(self) -> Any:
         """What a grpc.aio server takes."""
@@ -116,14 +120,21 @@ class Service:
     # --- inference ---
 
     async def _infer(self, request: pb.ModelInferRequest, context: Context) -> pb.ModelInferResponse:
+        metadata = {} if self.tracing is None else dict(context.invocation_metadata() or ())
+        with nullcontext() if self.tracing is None else self.tracing.request(metadata, "grpc") as trace:
+            return await self._answered(request, context, trace)
+
+    async def _answered(self, request: pb.ModelInferRequest, context: Context, trace: "Trace | None") -> pb.ModelInferResponse:
         more, left = messages.arguments_of(request), context.time_remaining()
         if left is not None:
             own = max(1, int(left * 1e6))
             more["timeout_us"] = min(own, more["timeout_us"] or own)
         model, version = request.model_name, request.model_version or None
         inputs = await decoded(self.core, model, version, messages.inputs_of(request))
-        open_one = self.core.admit(model, inputs, version, **more)
-        return messages.answer_of(request, await open_one.future)
+        admitted = self.core.admit(model, inputs, version, runs=None if trace is None else [], **more)
+        if trace is not None:
+            trace.request = admitted
+        return messages.answer_of(request, await admitted.future)
 
     async def _stream(self, requests: AsyncIterator[Any], context: Context) -> AsyncIterator[pb.ModelStreamInferResponse]:
         """Answers in the order of the requests; an error is an answer too, and does not end the stream."""

@@ -1,12 +1,14 @@
 """The routes of the HTTP front. A mistake of a client is answered with a 4xx and one line; so is what the engine refuses, with 503.
 
-Health is open to all. Everything else needs the token, if the server has one.
+Health is open to all, and so are the files of the console, which show nothing by themselves. Everything else needs the server's
+token, if it has one.
 """
 
 import hmac
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
@@ -14,11 +16,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from cnna.serve.engine.core import Core
-from cnna.serve.http import body
+from cnna.serve.http import body, pages
 from cnna.serve.http.metrics import metrics
 from cnna.serve.protocol import described
+from cnna.serve.protocol.overview import overview
 from cnna.serve.protocol.photographs import decoded
 from cnna.spec.errors import BusyError, CnnaError, DataError, LateError, RunError, UnknownError, UserError
+
+if TYPE_CHECKING:  # OpenTelemetry is installed where traces are wanted
+    from cnna.serve.traces.tracing import Trace, Tracing
 
 MOST_BYTES = 64 << 20  # of a body
 SMALL_BYTES = 1 << 20  # of a body that is no inference request
@@ -32,8 +38,10 @@ class TooLargeError(UserError):
 class App:
     """The handlers, all for one engine."""
 
-    def __init__(self, core: Core, version: str, token: str | None = None, most_bytes: int = MOST_BYTES) -> None:
-        self.core, self.version, self.token, self.most_bytes = core, version, token, most_bytes
+    def __init__(
+        self, core: Core, version: str, token: str | None = None, most_bytes: int = MOST_BYTES, tracing: "Tracing | None" = None
+    ) -> None:
+        self.core, self.version, self.token, self.most_bytes, self.tracing = core, version, token, most_bytes, tracing
 
     def asgi(self) -> Starlette:
         """The ASGI application."""
@@ -55,6 +63,9 @@ class App:
             self._route("/v2/boards", self._boards),
             self._route("/v2/boards/{board}/reset", self._reset, "POST"),
             self._route("/metrics", self._metrics),
+            self._route("/v2/console", self._overview),
+            self._route("/", self._page, open_to_all=True),
+            self._route("/console/{file}", self._file, open_to_all=True),
         ]
         plain = {404: self._no_route, 405: self._no_route}
         return Starlette(routes=routes, exception_handlers=plain)
@@ -119,22 +130,40 @@ class App:
         text, kind = metrics(self.core)
         return Response(text, media_type=kind)
 
+    # --- the console ---
+
+    async def _overview(self, request: Request) -> Response:
+        return said(overview(self.core, self.version))
+
+    async def _page(self, request: Request) -> Response:
+        return pages.page(self.token is not None)
+
+    async def _file(self, request: Request) -> Response:
+        found = pages.file(request.path_params["file"])
+        if found is None:
+            raise UnknownError(f"the console has no file {request.path_params['file'][:100]!r}")
+        return found
+
     # --- inference ---
 
     async def _infer(self, request: Request) -> Response:
         encoding = request.headers.get("content-encoding", "identity")
         if encoding != "identity":
             raise DataError(f"content-encoding {encoding[:30]!r}: bodies must be sent as they are")
-        with self.core.budget.request() as take:
+        traced = nullcontext() if self.tracing is None else self.tracing.request(request.headers, "http")
+        with traced as trace, self.core.budget.request() as take:
             data = await self._body(request, self.most_bytes, take)
-            return await self._answered(request, body.read(data, request.headers.get(body.LENGTH)))
+            return await self._answered(request, body.read(data, request.headers.get(body.LENGTH)), trace)
 
-    async def _answered(self, request: Request, asked: body.Asked) -> Response:
+    async def _answered(self, request: Request, asked: body.Asked, trace: "Trace | None") -> Response:
         model, version = _names(request)
         names = [one.name for one in asked.outputs or ()]
         inputs = await decoded(self.core, model, version, asked.inputs)
         more = {"request_id": asked.request_id or "", "outputs": names, **asked.more}
-        data, length = body.write(asked, await self.core.admit(model, inputs, version, **more).future)
+        admitted = self.core.admit(model, inputs, version, runs=None if trace is None else [], **more)
+        if trace is not None:
+            trace.request = admitted
+        data, length = body.write(asked, await admitted.future)
         if length is None:
             return Response(data, media_type="application/json")
         return Response(data, headers={body.LENGTH: str(length)}, media_type="application/octet-stream")

@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import uvicorn
 
@@ -11,6 +12,9 @@ from cnna.serve.engine.core import Core
 from cnna.serve.engine.listening import Listening
 from cnna.serve.http.app import App
 from cnna.spec.errors import UserError
+
+if TYPE_CHECKING:
+    from cnna.serve.traces.tracing import Tracing
 
 BACKLOG = 2048
 GRACE_SECONDS = 5
@@ -28,9 +32,9 @@ class Uvicorn(uvicorn.Server):
 class HttpFront:
     """A server of one engine."""
 
-    def __init__(self, core: Core, listening: Listening, version: str) -> None:
+    def __init__(self, core: Core, listening: Listening, version: str, tracing: "Tracing | None" = None) -> None:
         self._listening = listening
-        self._server = Uvicorn(_config(core, listening, version))
+        self._server = Uvicorn(_config(App(core, version, listening.token, tracing=tracing), listening))
         self._running: asyncio.Task[None] | None = None
         self._socket: socket.socket | None = None
 
@@ -40,6 +44,9 @@ class HttpFront:
         try:
             family = socket.getaddrinfo(one.address, one.port, type=socket.SOCK_STREAM)[0][0]
             self._socket = socket.create_server((one.address, one.port), family=family, backlog=BACKLOG)
+            # Connections inherit it. asyncio sets it only for sockets that name their protocol, which this one does not; without it
+            # an answer's body waits until the client has acknowledged the head: 40 ms.
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except (OSError, UnicodeError) as error:
             raise UserError(f"--http {one.place}: cannot listen: {getattr(error, 'strerror', None) or error}") from None
         self._running = asyncio.create_task(self._server.serve(sockets=[self._socket]))
@@ -54,9 +61,9 @@ class HttpFront:
             self._socket.close()
 
 
-def _config(core: Core, listening: Listening, version: str) -> uvicorn.Config:
+def _config(app: App, listening: Listening) -> uvicorn.Config:
     return uvicorn.Config(
-        App(core, version, listening.token).asgi(),
+        app.asgi(),
         lifespan="off",
         log_config=None,
         log_level="critical",

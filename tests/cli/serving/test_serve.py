@@ -89,6 +89,8 @@ def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
         (["{model}", "--token-file", "{short}"], "a token of at least 16"),
         (["{model}", "--tls-key", "{short}"], "belong together"),
         (["{model}", "--http", "127.0.0.1:{taken}"], "cannot listen"),
+        (["{model}", "--http", "127.0.0.1:0", "--otlp", "collector:4318"], "must be the URL of a collector"),
+        (["{model}", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:{taken}"], "cannot listen: Failed to bind"),
     ],
 )
 def test_a_mistake_is_one_line(

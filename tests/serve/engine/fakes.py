@@ -20,7 +20,7 @@ from cnna.serve.models.signature import Signature, Tensor
 from cnna.serve.models.version import Compiled, Version
 from cnna.spec.errors import DataError
 
-SIGNATURE = Signature("m", (Tensor("x", "float32", (2,)),), (Tensor("y", "float32", (2,)),), False, cast(Any, None))
+SIGNATURE = Signature("m", (Tensor("x", "float32", (2,)),), (Tensor("y", "float32", (2,)),), False, cast(Any, {"preprocess": None}))
 
 
 class Open(Signature):
@@ -49,6 +49,9 @@ class FakeBoard:
     @property
     def idle(self) -> bool:
         return not self.running
+
+    def described(self) -> Mapping[str, Any]:
+        return {"name": self.spec.name, "state": self.state}
 
     def runs(self, version: Version) -> tuple[Compiled, ...]:
         return next((many for many in version.compiled.values() if self.spec.takes(many[0].runtime)), ())

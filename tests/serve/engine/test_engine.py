@@ -1,6 +1,8 @@
 """The engine with real workers: answers equal the reference, and killed, hung and wrong boards lose nothing."""
 
+import os
 import shutil
+import signal
 from collections.abc import Callable
 from concurrent.futures import wait
 from pathlib import Path
@@ -130,3 +132,17 @@ def edited() -> Callable[[Path], None]:
         np.savez(path, **members)
 
     return edit
+
+
+def test_a_version_whose_files_are_gone_keeps_no_board_from_the_others(repository: Path, images: Images, answers: Images) -> None:
+    """Whoever clears away one version would take every board out at its next failure, and all models with it."""
+    shutil.copytree(repository / "digits", repository / "other")
+    with Engine(repository, ["a=emulator"], Limits(pause_seconds=(0.01, 0.1))) as engine:
+        shutil.rmtree(repository / "other" / "1")
+        pid = engine.core.boards[0].pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        result = engine.infer("digits", {"image": images[:3]})
+        assert np.array_equal(result.outputs["logits"], answers[:3])
+        with pytest.raises(BusyError, match=r"other/1.*no such file"):
+            engine.infer("other", {"image": images[:3]})
