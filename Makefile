@@ -1,5 +1,6 @@
 # What a user types. Everything happens in .venv; a second run installs and builds only what has changed.
 PYTHON =
+FOR = 30
 BIN = .venv/bin
 # two processes of one thread each: threads of OpenBLAS on a busy processor wait for each other by spinning
 PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
@@ -7,7 +8,7 @@ READY = .venv/installed
 SITE_READY = .venv/installed-docs
 unexport PYTHONDONTWRITEBYTECODE # with it, each of the many processes that tests start would compile every module anew
 
-.PHONY: help demo board-demo test test-all conformance lint docs pages bench baseline resources clean
+.PHONY: help demo board-demo test soak test-all conformance lint docs pages bench baseline resources clean
 
 demo: $(READY)  ## quantise, compile and run the digits network on the simulated accelerator
 	$(BIN)/python examples/demo.py
@@ -16,7 +17,10 @@ board-demo: $(READY)  ## the same on a virtual ZCU102, through the stock pynq pa
 	$(BIN)/python examples/board_demo.py
 
 test: $(READY)  ## the tests, RTL simulation included
-	$(PYTEST) -m "not slow" --durations=10
+	$(PYTEST) -m "not slow and not soak" --durations=10
+
+soak: $(READY)  ## servers under load and faults, 30 s each; FOR=300 for five minutes each
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 -m soak --soak $(FOR) tests/serve/soak
 
 test-all: $(READY) $(SITE_READY)  ## every test, slow ones too, and the whole of onnx's suites
 	$(PYTEST) -m "" --durations=20

@@ -1,7 +1,7 @@
 """Options and fixtures of the whole suite: which tests run, from which seed, and where the trained models lie.
 
-`pytest` alone runs the unmarked tests (seconds); `-m "not slow"` adds `cosim` and `soak`, as `make test` does; `-m ""` runs all,
-as `make test-all` does. A test or file that is named on the command line runs whatever its marks.
+`pytest` alone runs the unmarked tests (seconds); `make test` adds `cosim`; `make soak` runs `soak`; `-m ""` runs all, as
+`make test-all` does. A test or file that is named on the command line runs whatever its marks.
 """
 
 import gc
@@ -27,9 +27,7 @@ LONG_FILES = (  # the longest without caches first: the last file of a run must 
     "tests/test_agreement.py",
     "tests/compiler/test_compile.py",
     "tests/test_models.py",
-    "tests/serve/soak/test_boards_fail.py",
     "tests/hw/array/test_conv.py",
-    "tests/serve/soak/test_versions.py",
     "tests/test_docs.py",
     "tests/host/test_notebooks.py",
     "tests/hw/vector/test_vector.py",

@@ -45,6 +45,7 @@ MAKE_FLAGS = (
     "CFG_CXXFLAGS_PCH_I=-include "  # otherwise the wheel's precompiled header breaks g++
     "OPT_FAST=-O2 OPT_SLOW=-O0 OPT_GLOBAL=-O1"  # slow files run once, at the start
 )
+TRACED_FLAGS = f"{MAKE_FLAGS} OPT_FAST=-O1"  # the code that writes waveforms is large, and compiles in two thirds of the time
 RUNTIME = "runtime.o"  # Verilator's runtime as one object file
 WITHOUT_RUNTIME = "VK_GLOBAL_OBJS="  # its makefile's list of the runtime's object files: none
 TRACE_FLAGS = ("--trace-fst", "--trace-structs", "-CFLAGS", "-I..", "-LDFLAGS", "-L..")  # `..` holds TRACE_FILES
@@ -114,7 +115,7 @@ def verilator_root() -> Path:
 def _digest(sources: Mapping[str, str], trace: bool) -> str:
     parts = [
         *VERILATOR_FLAGS,
-        MAKE_FLAGS,
+        TRACED_FLAGS if trace else MAKE_FLAGS,
         str(trace),
         sys.version,
         version("verilator"),
@@ -186,7 +187,8 @@ def build_into(sources: Mapping[str, str], folder: Path, trace: bool, say: Say) 
         flags = [*VERILATOR_FLAGS, *(TRACE_FLAGS if trace else ()), *(name for name in files if name.endswith(".cpp"))]
         flags += ["-LDFLAGS", str(runtime)] if kept else []
         verilog = [name for name in files if name.endswith((".v", ".sv"))]
-        make_flags = f"{MAKE_FLAGS} {WITHOUT_RUNTIME}" if kept else MAKE_FLAGS
+        make_flags = TRACED_FLAGS if trace else MAKE_FLAGS
+        make_flags += f" {WITHOUT_RUNTIME}" if kept else ""
         _run_builder(part, ["1" if trace else "0", str(part / "out"), *verilog, "--", *flags], make_flags, say, started)
         if not kept:
             _keep_runtime(part / "out", runtime)
