@@ -11,7 +11,7 @@ from math import inf
 from cnna.compiler.cost.engine_steps import Fields
 from cnna.compiler.lower.layout import region_words
 from cnna.compiler.predict.shared_port import Requester
-from cnna.spec.config import Config
+from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.decks import located, sets_on
 from cnna.spec.machine import BURST_BEATS, LOAD_ROOM_BEATS, STORE_ROOM_BEATS
 
@@ -33,6 +33,7 @@ class Transfer(Requester):
         self._room = STORE_ROOM_BEATS if self._store else LOAD_ROOM_BEATS
         self._fm, self._fm_block, self._fm_run = fields["fm"], fields["fm_block"], fields["fm_run"]
         self._run, self._runs = fields["run"], fields["runs"]
+        self._ddr_run, self._ddr_block = (fields.get(name, 0) // BEAT_BYTES for name in ("ddr_run", "ddr_block"))  # in beats
         self._ports, self._beat_words = config.ports, config.beat_words
         self._bank_count, self._region_words, self._depth = config.banks, region_words(config), config.depth
         self._tables: dict[tuple[int, int], Banks] = {}  # by region, and words of a beat
@@ -134,6 +135,15 @@ class Transfer(Requester):
             return False
         self.following.asked = len(self._share)
         return self.following.bring(port, waiting + late)
+
+    def at_end_of_burst(self, port: int) -> bool:
+        """Whether the last beat that DDR has brought to a port ended a burst: at a multiple of 256 bytes, or with its run."""
+        brought = self.moved[port] + self.waiting[port]
+        if brought == self._share[port]:
+            return self.following is None or port >= len(self.following.waiting) or self.following.at_end_of_burst(port)
+        run, beat = divmod(brought, self._run_beats)
+        block, row = divmod(run * self._ports + port, self._runs)
+        return not beat or not (block * self._ddr_block + row * self._ddr_run + beat) % BURST_BEATS
 
     def brought(self, port: int) -> float:
         """Beats that DDR has brought to a port."""
@@ -271,7 +281,7 @@ class BeatModel:
             return False
         first = turn >= BURST_BEATS
         if not first and load and port < load.asked and load.bring(port):
-            self._turn[port] = turn + 1
+            self._turn[port] = BURST_BEATS if load.at_end_of_burst(port) else turn + 1
             return True
         self.others[port] -= 1
         self._turn[port] = (turn + first) % (2 * BURST_BEATS)

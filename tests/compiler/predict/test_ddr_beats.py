@@ -148,6 +148,21 @@ def test_bursts_of_the_rings_and_of_a_load_take_turns_at_a_port():
     assert ddr.load.moved[0] < min(ddr.load.moved[1:]) - 8
 
 
+def test_a_loads_bursts_end_at_multiples_of_256_bytes():
+    """Runs of 28 beats, one behind the other, have bursts of 11.2 beats in the mean; 14 or 16 would give weights too little of DDR.
+
+    A load of ResNet-50's at two clocks took 19,599 clocks on the RTL; 16,780 were predicted.
+    """
+    ddr = BeatModel(3, ZCU102.ports, LATENCY)
+    fields = {"fm": 0, "fm_run": 30, "fm_block": 0, "run": 28, "runs": 400, "blocks": 1, "ddr_run": 28 * 16}
+    ddr.load = Transfer("load", fields, ZCU102)
+    ddr.load.asked = ZCU102.ports
+    ddr.others = [10_000] * ZCU102.ports
+    simulate([ddr.load], 10 * CLOCKS, ddr.clock)
+    weights = 4 * 10_000 - sum(ddr.others)
+    assert ddr.load.done / weights == pytest.approx(11.2 / 16, rel=0.03)
+
+
 def test_a_load_goes_back_to_where_it_stood():
     """The simulation continues from a time within a simulated stretch: the load must go back, and the next load with it."""
     ddr = reading(3, waiting=9)
