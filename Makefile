@@ -24,10 +24,10 @@ soak: $(READY)  ## servers under load and faults, 30 s each; FOR=300 for five mi
 
 test-all: $(READY) $(SITE_READY)  ## every test, slow ones too, and the whole of onnx's suites
 	$(PYTEST) -m "" --durations=20
-	$(BIN)/python tools/conformance.py
+	$(BIN)/python tools/conformance/conformance.py
 
 conformance: $(READY)  ## runs onnx's own suites into docs/operators.md (a few minutes)
-	$(BIN)/python tools/conformance.py
+	$(BIN)/python tools/conformance/conformance.py
 
 lint: $(READY)  ## style and types
 	$(BIN)/ruff check .

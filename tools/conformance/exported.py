@@ -10,7 +10,7 @@ import onnx
 import onnxruntime
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
-FOLDER = Path(__file__).resolve().parent.parent / "tests" / "exporter_graphs"
+FOLDER = Path(__file__).resolve().parents[2] / "tests" / "exporter_graphs"
 RECIPE = "normal "
 
 

@@ -1,6 +1,6 @@
 """Measures `cnna serve` on one paced board with the unmodified tritonclient, and prints the table of docs/serving.md.
 
-.venv/bin/python tools/serving.py [--seconds 10] [--clients 32] [--client PYTHON] [--only http-600]
+.venv/bin/python tools/serving/serving.py [--seconds 10] [--clients 32] [--client PYTHON] [--only http-600]
 
 The models take 1, 150 and 600 kB and are paced to 282 images a second in batches of eight. Clients run in an environment of their
 own, which is made in build/serving unless --client names a Python that has tritonclient[http,grpc].
@@ -28,7 +28,7 @@ from cnna.host.model.session import InferenceSession
 from cnna.serve.models.publication import publish
 from cnna.spec.config import preset
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build" / "serving"
 SIDES = {"1": (1, 16), "150": (3, 112), "600": (3, 224)}  # kB: channels, and rows and columns
 RATE, BATCH, SAMPLES = 282, 8, 16
@@ -107,7 +107,7 @@ def row(protocol: str, kilobytes: str, mhz: float, client: Path, args: argparse.
         before = cpu_seconds(process.pid)
         address = addresses[PROTOCOLS.index(protocol)]
         given = [protocol, address, "m", FOLDER / f"samples-{kilobytes}.npz", args.clients, args.seconds]
-        line = [str(word) for word in (client, ROOT / "tools" / "serving_client.py", *given)]
+        line = [str(word) for word in (client, Path(__file__).with_name("serving_client.py"), *given)]
         done = subprocess.run(line, capture_output=True, text=True, check=True)
         cpu = cpu_seconds(process.pid) - before
     seen: dict[str, Any] = json.loads(done.stdout)

@@ -1,4 +1,4 @@
-"""Clients for tools/serving.py: ask a server without a pause, and count. It needs tritonclient and nothing of cnna.
+"""Clients for tools/serving/serving.py: ask a server without a pause, and count. It needs tritonclient and nothing of cnna.
 
 python serving_client.py PROTOCOL ADDRESS MODEL SAMPLES.npz CLIENTS SECONDS: prints latencies and what was wrong, as JSON.
 """

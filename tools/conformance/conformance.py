@@ -1,6 +1,6 @@
 """Runs the onnx package's own suites through cnna.backend; writes docs/operators.md and docs/operators.json. `make conformance`.
 
-    .venv/bin/python tools/conformance.py [--match PATTERN ...]
+    .venv/bin/python tools/conformance/conformance.py [--match PATTERN ...]
 
 Code 1: a case crashed, was answered wrongly, or does worse than docs/operators.json says. --match runs only the cases whose names
 match, prints each, and writes nothing. The whole takes a few minutes on one core and can be interrupted; it then writes nothing.
@@ -23,7 +23,7 @@ from cnna.backend import Placement, Prepared, prepare, runs_as_it_is
 from cnna.spec.errors import UserError
 from cnna.spec.files import write_text
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 KEPT, PAGE = "operators.json", "operators.md"
 VERDICTS = ("accelerated", "cpu", "refused", "wrong", "crash")  # from best to worst
 STEPS = {"light": 8, "exported": 8}  # that an accelerated float answer may be off, in suites of deep networks;
