@@ -6,7 +6,7 @@
     k/bin/python tools/exporter_graphs.py keras
 
 It writes tests/exporter_graphs/NETWORK-EXPORTER.onnx. The project's own environment needs none of this: tests fill in seeded
-weights (tools/exported.py). In place of a large tensor's values its doc_string has `normal MEAN DEVIATION LOW HIGH`.
+weights (tools/conformance/exported.py). In place of a large tensor's values its doc_string has `normal MEAN DEVIATION LOW HIGH`.
 """
 
 import argparse
