@@ -83,7 +83,15 @@ class Core:
         await board.settled.wait()
 
     def _board(self, spec: BoardSpec) -> Board:
-        return Board(spec, self.limits, self.catalogue.wanted, self.pump, self.log, self.catalogue.lost)
+        return Board(spec, self.limits, self.catalogue.wanted, self.pump, self.log, self._lost)
+
+    def _lost(self, board: Board, version: Version, reason: str) -> None:
+        """A board came back without a version. If none is left that has it, requests that are bound to it can have no answer."""
+        served = self.catalogue.lost(board, version, reason)
+        if served is None:
+            return
+        for request in [one for one in self.open_requests if (one.model, one.version) == (served.model, served.name)]:
+            self._end(request, BusyError(f"model {served.model}, version {served.name} is unavailable: {reason}"), "lost")
 
     async def drain(self, seconds: float) -> bool:
         """Takes no more requests, and waits until those that are open have ended. Whether they all did in time."""
@@ -268,7 +276,7 @@ class Core:
             boards = [board for board in others or able if board.free]
             if boards:
                 board = self._soonest(boards)
-                fitting = [one for one in board.runs(self._version(served)) if one.batch >= batch.samples]
+                fitting = [one for one in self._choices(board, served, batch.spare) if one.batch >= batch.samples]
                 if not fitting:  # this board's batches are smaller than those of the one that failed
                     self._again.remove(batch)
                     self._again += [replace(batch, pieces=[piece], boards=list(batch.boards)) for piece in _singles(batch)]
@@ -287,7 +295,7 @@ class Core:
             if not boards:
                 continue
             board = self._soonest(boards)
-            compiled, alike = board.runs(self._version(served)), served.pending.alike()
+            compiled, alike = self._choices(board, served), served.pending.alike()
             due = now >= served.pending.oldest() + self._delay(served)
             choice = choose(alike, compiled, board.idle, due)
             if choice is not None:
@@ -317,6 +325,13 @@ class Core:
         own = [board for board in able if board.spec.takes(version.runtime)]
         spare = [board for board in able if board not in own]
         return spare or own if batch is not None and batch.spare else own or spare
+
+    def _choices(self, board: Board, served: Served, spare: str = "") -> list[Compiled]:
+        """What a board may run: a board of all runtimes may have the version's own and its fallback, which is for `spare` alone."""
+        runs, runtime = board.runs(self._version(served)), self._version(served).runtime
+        own = [one for one in runs if one.runtime == runtime]
+        others = [one for one in runs if one.runtime != runtime]
+        return others or own if spare else own or others
 
     def _soonest(self, boards: Sequence[Board]) -> Board:
         """The board with the least outstanding seconds."""
