@@ -179,7 +179,9 @@ class Core:
         future: asyncio.Future[Result] = loop.create_future()
         order = priority or USUAL, next(self._numbers)
         alone = served.version.signature.alone
-        request = Request(model, served.name, arrays, samples, order, now, deadline, future, request_id, runs, alone=alone)
+        request = Request(
+            model, served.name, arrays, samples, order, now, deadline, future, request_id, runs, alone=alone, within=within
+        )
         served.open += 1
         self.open_requests.add(request)
         timer = loop.call_at(deadline, self._late, request)
@@ -218,6 +220,7 @@ class Core:
             "request_id": request.request_id,
             "priority": request.order[0],
             "timeout_us": max(1, int(left * 1e6)),
+            "runs": request.runs,
         }
         asked: list[Request] = []
         try:
@@ -372,7 +375,14 @@ class Core:
             if piece.request.runs is not None:
                 seconds = future.result().seconds if error is None else 0.0
                 run = Run(
-                    board.spec.name, compiled, batch.samples, sent, asyncio.get_running_loop().time(), seconds, str(error or "")
+                    served.model,
+                    board.spec.name,
+                    compiled,
+                    batch.samples,
+                    sent,
+                    asyncio.get_running_loop().time(),
+                    seconds,
+                    str(error or ""),
                 )
                 piece.request.runs.append(run)
         if error is None:
@@ -452,7 +462,7 @@ class Core:
         stats.run_seconds += request.run_seconds
         stats.total_seconds += now - request.admitted
         stats.last = time.time()
-        self.history.answered(request.model, request.samples)
+        self.history.answered(request.model, request.samples, request.within)
         seconds = request.run_seconds
         request.future.set_result(Result(request.model, request.version, request.outputs, waited, seconds, request.runtime))
 
@@ -469,7 +479,8 @@ class Core:
             return
         stats = self.catalogue.models[request.model].versions[request.version].stats
         stats.failed[cause] += 1
-        self.history.failed()
+        if not request.within:
+            self.history.failed()
         stats.failed_seconds += asyncio.get_running_loop().time() - request.admitted
         more = {"request_id": request.request_id, "model": request.model, "version": request.version}
         self.log("error", "request failed", cause=str(error), **more)
