@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from cnna.serve.boards.board_spec import NAME, OPTIONS, BoardSpec, checked
-from cnna.spec.errors import ToolError, UserError
-from cnna.spec.files import read_bytes
+from cnna.serve.models.yaml_file import read_yaml
+from cnna.spec.errors import UserError
 
 KEYS = ("name", "kind", "address", *OPTIONS)
 
 
 def boards_of(path: Path) -> list[BoardSpec]:
     """UserError: the file is no such list, or a board in it is none; one line names file, board and remedy."""
-    found = _read(path)
+    found = read_yaml(path, "name the boards by --board")
     if not isinstance(found, list) or not found:
         raise UserError(f"{path}: must be a list of boards, such as `- {{name: left, kind: emulator}}`")
     boards: list[BoardSpec] = []
@@ -43,25 +43,3 @@ def _board(path: Path, where: str, entry: Any) -> BoardSpec:
     if texts.get("overlay"):
         texts["overlay"] = str(path.parent / texts["overlay"])
     return checked(f"{where} ({name})", name, kind, address, texts)
-
-
-def _read(path: Path) -> Any:
-    """What the YAML says. UserError: it is none, or says something twice."""
-    try:
-        import yaml
-    except ModuleNotFoundError:
-        raise ToolError(f"{path}: needs PyYAML: pip install 'cnna[serve]', or name the boards by --board") from None
-
-    class Loader(yaml.SafeLoader):
-        """Refuses a key that comes twice, of which PyYAML would take the last."""
-
-        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-            keys = [key.value for key, _ in node.value]
-            if twice := [key for key in keys if keys.count(key) > 1]:
-                raise UserError(f"{path}: line {node.start_mark.line + 1}: the key {twice[0]!r} comes twice")
-            return super().construct_mapping(node, deep)
-
-    try:
-        return yaml.load(read_bytes(path).decode(), Loader)
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise UserError(f"{path}: not YAML: {' '.join(str(error).split())}") from None

@@ -131,12 +131,17 @@ class Assembly:
         version = Version(model, number, described_signature(model, found), {runtime: (compiled,)}, None, runtime)
         return Served(model, number, version)
 
-    def _why(self, model: str, version: str | None) -> str | None:
-        """Why a model takes no requests now."""
-        if model not in self._models:
-            return f"there is no model {model!r}"
+    def _why(self, part: Part) -> str | None:
+        """Why a step's model takes no requests now."""
+        if part.model not in self._models:
+            return f"there is no model {part.model!r}"
         try:
-            self._models[model].chosen(version, "")
+            served = self._models[part.model].chosen(part.version, "")
         except CnnaError as error:
             return str(error)
+        assert served.version is not None
+        now, then = served.version.signature, part.signature
+        if (now.inputs, now.outputs) != (then.inputs, then.outputs):
+            changed = "takes or gives other tensors than when the pipeline was loaded; load it again"
+            return f"model {part.model}, version {served.name} {changed}"
         return None

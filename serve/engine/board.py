@@ -168,7 +168,9 @@ class Board:
             self.log("warning", "version not tested", cause=str(error), **more)
             for compiled in self.fits(version):
                 self.warm.setdefault(key_of(version, compiled), self.limits.hang_seconds)
-        except UserError as error:
+        except (UserError, CheckError) as error:
+            if isinstance(error, CheckError) and self.spec.takes(version.runtime):
+                raise  # the board's fault, since others had agreed; of a fallback, it is the fallback's
             self.log("warning", "version not on board", cause=str(error), **more)
             await self.unload(version)
             self._lost(self, version, str(error))

@@ -181,7 +181,7 @@ class Catalogue:
             done = await asyncio.gather(*(board.load(version) for board in new), return_exceptions=True)
             for board, error in zip(new, done, strict=True):
                 if error is not None and not isinstance(error, CnnaError):
-                    raise error
+                    error = RunError(f"board {board.spec.name}: internal error: {type(error).__name__}: {error}")
                 found[board] = error
         return takers, found
 
@@ -243,17 +243,20 @@ class Catalogue:
         self.log("error", "rolled back", model=model.name, version=served.name, cause=reason, to=back.name)
         self._retire(served, reason)
 
-    def lost(self, back: Board, version: Version, reason: str) -> None:
-        """A board came back without a version. If no other one has it or may yet, nobody is promised its answers any more."""
+    def lost(self, back: Board, version: Version, reason: str) -> Served | None:
+        """A board came back without a version. If no other one has it or may yet, nobody is promised its answers any more: it is
+        returned then.
+        """
         served = next((one for one in self.served() if one.version is version), None)
         others = [board for board in self.boards if board is not back and board.can(version)]
         if served is None or any(board.runs(version) or board.state in ("starting", "resting") for board in others):
-            return
+            return None
         model = self.models[served.model]
         served.state, served.reason = UNAVAILABLE, reason
         if model.default is served:
             model.default, model.before = next((one for one in self._others(model, served) if one.state == READY), None), None
         self.log("error", "version lost", model=model.name, version=served.name, cause=reason)
+        return served
 
     def _others(self, model: Model, served: Served) -> list[Served]:
         """What may take a version's place, the best first."""

@@ -94,9 +94,9 @@ def bounds(samples: int, most: int) -> list[slice]:
     return [slice(start, start + most) for start in range(0, samples, most)]
 
 
-def first_refusal(composition: Composition, why: Callable[[str, str | None], str | None]) -> str | None:
-    """Why a part takes no requests now; None: all do. why: of a model and version."""
+def first_refusal(composition: Composition, why: Callable[[Part], str | None]) -> str | None:
+    """Why a part takes no requests now; None: all do. why: of one."""
     for part in composition.parts:
-        if (reason := why(part.model, part.version)) is not None:
+        if (reason := why(part)) is not None:
             return f"step {part.step.name}: {reason}"
     return None

@@ -83,7 +83,15 @@ class Core:
         await board.settled.wait()
 
     def _board(self, spec: BoardSpec) -> Board:
-        return Board(spec, self.limits, self.catalogue.wanted, self.pump, self.log, self.catalogue.lost)
+        return Board(spec, self.limits, self.catalogue.wanted, self.pump, self.log, self._lost)
+
+    def _lost(self, board: Board, version: Version, reason: str) -> None:
+        """A board came back without a version. If none is left that has it, requests that are bound to it can have no answer."""
+        served = self.catalogue.lost(board, version, reason)
+        if served is None:
+            return
+        for request in [one for one in self.open_requests if (one.model, one.version) == (served.model, served.name)]:
+            self._end(request, BusyError(f"model {served.model}, version {served.name} is unavailable: {reason}"), "lost")
 
     async def drain(self, seconds: float) -> bool:
         """Takes no more requests, and waits until those that are open have ended. Whether they all did in time."""
@@ -171,7 +179,9 @@ class Core:
         future: asyncio.Future[Result] = loop.create_future()
         order = priority or USUAL, next(self._numbers)
         alone = served.version.signature.alone
-        request = Request(model, served.name, arrays, samples, order, now, deadline, future, request_id, runs, alone=alone)
+        request = Request(
+            model, served.name, arrays, samples, order, now, deadline, future, request_id, runs, alone=alone, within=within
+        )
         served.open += 1
         self.open_requests.add(request)
         timer = loop.call_at(deadline, self._late, request)
@@ -210,6 +220,7 @@ class Core:
             "request_id": request.request_id,
             "priority": request.order[0],
             "timeout_us": max(1, int(left * 1e6)),
+            "runs": request.runs,
         }
         asked: list[Request] = []
         try:
@@ -268,7 +279,7 @@ class Core:
             boards = [board for board in others or able if board.free]
             if boards:
                 board = self._soonest(boards)
-                fitting = [one for one in board.runs(self._version(served)) if one.batch >= batch.samples]
+                fitting = [one for one in self._choices(board, served, batch.spare) if one.batch >= batch.samples]
                 if not fitting:  # this board's batches are smaller than those of the one that failed
                     self._again.remove(batch)
                     self._again += [replace(batch, pieces=[piece], boards=list(batch.boards)) for piece in _singles(batch)]
@@ -287,7 +298,7 @@ class Core:
             if not boards:
                 continue
             board = self._soonest(boards)
-            compiled, alike = board.runs(self._version(served)), served.pending.alike()
+            compiled, alike = self._choices(board, served), served.pending.alike()
             due = now >= served.pending.oldest() + self._delay(served)
             choice = choose(alike, compiled, board.idle, due)
             if choice is not None:
@@ -317,6 +328,13 @@ class Core:
         own = [board for board in able if board.spec.takes(version.runtime)]
         spare = [board for board in able if board not in own]
         return spare or own if batch is not None and batch.spare else own or spare
+
+    def _choices(self, board: Board, served: Served, spare: str = "") -> list[Compiled]:
+        """What a board may run: a board of all runtimes may have the version's own and its fallback, which is for `spare` alone."""
+        runs, runtime = board.runs(self._version(served)), self._version(served).runtime
+        own = [one for one in runs if one.runtime == runtime]
+        others = [one for one in runs if one.runtime != runtime]
+        return others or own if spare else own or others
 
     def _soonest(self, boards: Sequence[Board]) -> Board:
         """The board with the least outstanding seconds."""
@@ -357,7 +375,14 @@ class Core:
             if piece.request.runs is not None:
                 seconds = future.result().seconds if error is None else 0.0
                 run = Run(
-                    board.spec.name, compiled, batch.samples, sent, asyncio.get_running_loop().time(), seconds, str(error or "")
+                    served.model,
+                    board.spec.name,
+                    compiled,
+                    batch.samples,
+                    sent,
+                    asyncio.get_running_loop().time(),
+                    seconds,
+                    str(error or ""),
                 )
                 piece.request.runs.append(run)
         if error is None:
@@ -437,7 +462,7 @@ class Core:
         stats.run_seconds += request.run_seconds
         stats.total_seconds += now - request.admitted
         stats.last = time.time()
-        self.history.answered(request.model, request.samples)
+        self.history.answered(request.model, request.samples, request.within)
         seconds = request.run_seconds
         request.future.set_result(Result(request.model, request.version, request.outputs, waited, seconds, request.runtime))
 
@@ -454,7 +479,8 @@ class Core:
             return
         stats = self.catalogue.models[request.model].versions[request.version].stats
         stats.failed[cause] += 1
-        self.history.failed()
+        if not request.within:
+            self.history.failed()
         stats.failed_seconds += asyncio.get_running_loop().time() - request.admitted
         more = {"request_id": request.request_id, "model": request.model, "version": request.version}
         self.log("error", "request failed", cause=str(error), **more)

@@ -13,10 +13,11 @@ WHOM = ("board", "model", "version", "cause")
 
 @dataclass
 class Second:
-    """What happened in one second since 1970. samples: answered, by model."""
+    """What happened in one second since 1970. samples: answered, by model. within: of them, those of steps of pipelines."""
 
     second: int
     samples: Counter[str] = field(default_factory=Counter)
+    within: int = 0
     failed: int = 0
     refused: int = 0
 
@@ -44,9 +45,11 @@ class History:
         """What went wrong, the last first. The same thing with the same cause is there once, with its `count`."""
         return list(reversed(self._troubles.values()))
 
-    def answered(self, model: str, samples: int) -> None:
-        """Counts a request that was answered."""
-        self._now().samples[model] += samples
+    def answered(self, model: str, samples: int, within: bool = False) -> None:
+        """Counts a request that was answered. within: it is a step of another one."""
+        now = self._now()
+        now.samples[model] += samples
+        now.within += samples if within else 0
 
     def failed(self) -> None:
         """Counts a request that failed."""
@@ -68,7 +71,7 @@ class History:
         for one in self._seconds:
             place = one.second // step - last + count
             if 0 <= place < count:
-                rows[place]["samples"] += sum(one.samples.values())
+                rows[place]["samples"] += sum(one.samples.values()) - one.within
                 rows[place]["failed"] += one.failed
                 rows[place]["refused"] += one.refused
         return rows

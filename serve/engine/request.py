@@ -48,6 +48,7 @@ class Request:
     runtime: str = CNNA
     spare: str = ""  # why a fallback has answered; empty: none has
     alone: bool = False  # it shares no batch, and is not cut
+    within: bool = False  # it is a step of another one
 
     def __post_init__(self) -> None:
         self.form = (*form_of(self.inputs), *([("", "", self.order)] if self.alone else []))
@@ -129,8 +130,12 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A batch that held a piece of a request, for its trace. seconds: measured by the worker. error: "" if it went well."""
+    """A batch that held a piece of a request, for its trace. seconds: measured by the worker. error: "" if it went well.
 
+    model: the request's, or that of a pipeline's step.
+    """
+
+    model: str
     board: str
     compiled: Compiled
     samples: int

@@ -75,6 +75,8 @@ class App:
             try:
                 if not open_to_all:
                     self._check_token(request)
+                if method == "POST":
+                    self._check_origin(request)
                 return await handler(request)
             except ClientDisconnect:
                 return Response(status_code=499)
@@ -93,6 +95,16 @@ class App:
         given = request.headers.get("authorization", "")
         if not hmac.compare_digest(given.encode(), f"Bearer {self.token}".encode()):
             raise NoTokenError("this needs the header `Authorization: Bearer TOKEN` with the server's token")
+
+    def _check_origin(self, request: Request) -> None:
+        """Any page of a browser may send a POST to this computer. Browsers name the page's server; no other page has the token."""
+        origin = request.headers.get("origin")
+        if (
+            self.token is None
+            and origin is not None
+            and origin.partition("://")[2].lower() != request.headers.get("host", "").lower()
+        ):
+            raise ForeignError(f"a page of {origin[:100]!r} may not ask this server, which has no token; use --token-file")
 
     async def _no_route(self, request: Request, error: Any) -> Response:
         return said({"error": f"there is no {request.method} {request.url.path[:200]}"}, error.status_code)
@@ -223,7 +235,19 @@ class NoTokenError(UserError):
     """A request lacks the server's token."""
 
 
-CODES = ((NoTokenError, 401), (TooLargeError, 413), (UnknownError, 404), (UserError, 400), (LateError, 504), (RunError, 503))
+class ForeignError(UserError):
+    """A page of another server asks."""
+
+
+CODES = (
+    (NoTokenError, 401),
+    (ForeignError, 403),
+    (TooLargeError, 413),
+    (UnknownError, 404),
+    (UserError, 400),
+    (LateError, 504),
+    (RunError, 503),
+)
 
 
 def refused(error: CnnaError) -> Response:

@@ -11,6 +11,7 @@ import uvicorn
 from cnna.serve.engine.core import Core
 from cnna.serve.engine.listening import Listening
 from cnna.serve.http.app import App
+from cnna.serve.http.patience import PatientProtocol
 from cnna.spec.errors import UserError
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def _config(app: App, listening: Listening) -> uvicorn.Config:
         log_config=None,
         log_level="critical",
         access_log=False,
+        http=PatientProtocol,
         server_header=False,
         backlog=BACKLOG,
         timeout_graceful_shutdown=GRACE_SECONDS,

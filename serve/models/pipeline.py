@@ -15,6 +15,7 @@ outputs: {logits: read.logits}
 What is wrong with it is one line with file and step. Whether types and shapes fit is checked when its models are loaded.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -31,6 +32,7 @@ FILE = "pipeline.yaml"
 KINDS = ("model", "function", "onnx")
 KEYS = (*KINDS, "version", "inputs", "outputs")
 MOST_STEPS = 64
+MOST_VALUES = 1 << 24  # in a sample of a declared tensor: a body has 64 MiB
 FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 
@@ -144,7 +146,7 @@ def _step(path: Path, name: str, entry: Any) -> Step:
         raise UserError(f"{where}: {kind}: {what!r} is no name")
     if kind == "function" and not FUNCTION.fullmatch(what):
         raise UserError(f"{where}: function: {what!r} is not like package.module:function")
-    if kind == "onnx" and Path(what).name != what:
+    if kind == "onnx" and (Path(what).name != what or what == ".."):
         raise UserError(f"{where}: onnx: {what!r} must be the name of a file in {path.parent}")
     if version is not None and (kind != "model" or version_name(version) is None):
         raise UserError(f"{where}: version: {version!r} must be a positive integer, and is for models")
@@ -166,6 +168,8 @@ def _tensors(where: str, found: Any, rows: int = 1) -> tuple[Tensor, ...]:
         if entry["type"] not in (*WHOLE, *FLOATS):
             raise UserError(f"{where}: {name}: there is no type {entry['type']!r}; there are {', '.join((*WHOLE, *FLOATS))}")
         sizes = tuple(None if size == -1 else size for size in shape[1:])
+        if math.prod(size or 1 for size in sizes) > MOST_VALUES:
+            raise UserError(f"{where}: {name}: a sample has more than {MOST_VALUES:,} values")
         tensors.append(Tensor(name, entry["type"], sizes, rows, entry["type"] not in FLOATS))
     return tuple(tensors)
 

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from cnna.serve.models.yaml_file import read_yaml
 from cnna.serve.runtimes.installed import names
 from cnna.serve.runtimes.interface import CNNA
 from cnna.spec.checks.json_kinds import is_number, is_whole
-from cnna.spec.errors import ToolError, UserError
-from cnna.spec.files import read_bytes
+from cnna.spec.errors import UserError
 
 FILE = "model.yaml"
 
@@ -63,14 +63,7 @@ class Settings:
 
 def settings_text(path: Path) -> dict[str, Any]:
     """A file's keys and values. UserError: it is no YAML, or no table."""
-    try:
-        import yaml
-    except ModuleNotFoundError:
-        raise ToolError(f"{path}: needs PyYAML: pip install 'cnna[serve]', or remove the file to serve with the defaults") from None
-    try:
-        found = yaml.safe_load(read_bytes(path).decode())
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise UserError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+    found = read_yaml(path, "remove the file to serve with the defaults")
     found = {} if found is None else found
     if not isinstance(found, dict):
         raise UserError(f"{path}: must be a list of `key: value` lines")

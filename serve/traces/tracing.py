@@ -105,7 +105,8 @@ class Tracing:
             self._waiting -= 1
 
     def _batch(self, context: Any, run: Run, at: Callable[[float], int]) -> None:
-        about: dict[str, Any] = {"cnna.board": run.board, "cnna.batch": run.compiled.batch, "cnna.config": run.compiled.config}
+        about: dict[str, Any] = {"cnna.model": run.model, "cnna.board": run.board}
+        about |= {"cnna.batch": run.compiled.batch, "cnna.config": run.compiled.config}
         batch = self._tracer.start_span(
             "batch", context, attributes={**about, "cnna.samples": run.samples}, start_time=at(run.sent)
         )

@@ -145,7 +145,7 @@ function models(found) {
         <td class="number">${one.waiting} of ${model.queue}</td><td class="number">${place ? "" : model.samples_per_second.toFixed(1)}</td>
         <td class="number">${one.samples}</td><td class="number">${milliseconds(one.wait_seconds)}</td><td class="number">${milliseconds(one.run_seconds)}</td>
         <td>${failed}</td><td class="reason">${one.reason || (place ? "" : model.reason)}</td>
-        <td>${place ? "" : html`<button onClick=${() => told(`v2/repository/models/${model.name}/load`)} title="read the folder again">load</button>`}</td>
+        <td>${place ? "" : html`<button onClick=${() => told(`v2/repository/models/${model.name.split(":")[0]}/load`)} title="read the folder again">load</button>`}</td>
       </tr>`;
     });
   });

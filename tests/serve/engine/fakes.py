@@ -73,6 +73,9 @@ class FakeBoard:
         self.die()
         self.state = "closed"
 
+    def can(self, version: Version) -> bool:
+        return False
+
     async def unload(self, version: Version) -> None:
         pass
 

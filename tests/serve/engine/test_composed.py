@@ -14,6 +14,7 @@ from onnx import TensorProto, helper
 
 from cnna.serve import Engine
 from cnna.serve.engine.board import Limits
+from cnna.serve.engine.request import Run
 from cnna.serve.protocol import described
 from cnna.spec.errors import BusyError, DataError, LateError
 
@@ -55,12 +56,16 @@ outputs: {sum: join.sum, number: choose.number}
 """
 
 
-def save(path: Path, factor: float) -> None:
+def save(path: Path, factor: float, y: str = "y") -> None:
     """y = x * factor."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", 3]) for name in "xy")
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", 3]) for name in ("x", y)]
     graph = helper.make_graph(
-        [helper.make_node("Mul", ["x", "f"], ["y"])], "g", [x], [y], [helper.make_tensor("f", TensorProto.FLOAT, [], [factor])]
+        [helper.make_node("Mul", ["x", "f"], [y])],
+        "g",
+        ends[:1],
+        ends[1:],
+        [helper.make_tensor("f", TensorProto.FLOAT, [], [factor])],
     )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
 
@@ -175,6 +180,36 @@ def test_it_is_ready_when_all_its_parts_are(made: Path, tmp_path: Path) -> None:
         with pytest.raises(BusyError, match=r"model a_pipe: step double: model scaled, version 1 is un(loading|available)"):
             engine.infer("a_pipe", {"x": x(1)})
         assert described.why_not_ready(engine.core, "a_pipe", None) is not None
+
+
+def test_a_pipeline_counts_once_and_its_trace_has_its_steps(made: Path, tmp_path: Path) -> None:
+    """The console would show several times the samples that clients have sent; nobody could say where a pipeline's time went."""
+    shutil.copytree(made, tmp_path / "r")
+    with Engine(tmp_path / "r", ["a=cpu"], PATIENT) as engine:
+        runs: list[Run] = []
+
+        async def asked() -> None:
+            await engine.core.admit("a_pipe", {"x": x(1, 2)}, runs=runs).future
+
+        engine.of_loop(asked)
+        assert sum(row["samples"] for row in engine.core.history.series()) == 2
+        assert sorted(run.model for run in runs) == ["a_pipe:choose", "a_pipe:join", "a_pipe:tenfold", "scaled", "scaled"]
+        with pytest.raises(DataError):
+            engine.infer("a_pipe", {"x": x(2000)})
+        assert sum(row["failed"] for row in engine.core.history.series()) == 1
+
+
+def test_a_step_whose_model_has_other_tensors_now(made: Path, tmp_path: Path) -> None:
+    """Each request would fail in the middle, with an internal error or as the client's mistake."""
+    root = tmp_path / "r"
+    shutil.copytree(made, root)
+    with Engine(root, ["a=cpu"], PATIENT) as engine:
+        save(root / "scaled" / "3" / "model.onnx", 4.0, "other")
+        engine.load("scaled")
+        assert described.why_not_ready(engine.core, "scaled", "3") is None
+        said = "model a_pipe: step triple: model scaled, version 3 takes or gives other tensors than when the pipeline was loaded"
+        with pytest.raises(BusyError, match=said):
+            engine.infer("a_pipe", {"x": x(1)})
 
 
 def test_a_file_that_was_changed_is_taken_by_load_if_it_is_good(made: Path, tmp_path: Path) -> None:

@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from cnna.serve.boards.process import LostError
-from cnna.serve.engine.served import READY, UNLOADING
+from cnna.serve.engine.board import Board
+from cnna.serve.engine.served import READY, UNLOADING, Served
 from cnna.serve.models.settings import Canary
 from cnna.spec.errors import BusyError, DataError, LateError, RunError, UnknownError
 
@@ -87,6 +88,30 @@ def test_a_batch_of_a_dead_board_goes_elsewhere(tmp_path: Path, within: Within) 
         await b.answer()
         assert np.array_equal(first.future.result().outputs["y"], wanted(4, 0, 1))
         assert np.array_equal(second.future.result().outputs["y"], wanted(4, 50, 1))
+
+    within(run())
+
+
+def test_requests_of_a_version_that_is_lost_end_at_once(tmp_path: Path, within: Within) -> None:
+    """A batch that has failed would meet the version that an operator loads anew before its files are read, and stop the engine."""
+
+    async def run() -> None:
+        core, (a,) = core_of(tmp_path, "a")
+        request, other = ask(core, 4, 0), ask(core, 4, 50)
+        a.state = "resting"
+        a.die()
+        await asyncio.sleep(0)
+        a.state = "ready"
+        served = core.catalogue.models["m"].versions["1"]
+        assert served.version is not None
+        core._lost(cast("Board", a), served.version, "its files are gone")
+        for one in (request, other):
+            with pytest.raises(BusyError, match="model m, version 1 is unavailable: its files are gone"):
+                one.future.result()
+        core.catalogue.models["m"].versions["1"] = Served("m", "1")
+        core.pump()
+        await asyncio.sleep(0)
+        assert not core.open_requests
 
     within(run())
 

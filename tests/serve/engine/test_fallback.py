@@ -6,8 +6,9 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -19,14 +20,16 @@ from cnna.compiler.quantise.quantise import quantise
 from cnna.compiler.zoo.digits import data
 from cnna.serve import Engine
 from cnna.serve.boards.process import LostError
-from cnna.serve.engine.board import Limits
+from cnna.serve.engine.board import Board, Limits
 from cnna.serve.http.app import App
 from cnna.serve.models import fallback, golden
 from cnna.serve.models.repository import open_repository
+from cnna.serve.models.version import Compiled
 from cnna.spec.errors import ArtifactError, BusyError, RunError
 
+from ...waiting import until
 from ..http.asgi import call
-from .fakes import ask, core_of, version_of, wanted
+from .fakes import FakeBoard, ask, core_of, version_of, wanted
 
 Within = Callable[[Coroutine[Any, Any, None]], None]
 Images = NDArray[np.float32]
@@ -79,6 +82,27 @@ def test_boards_answer_as_long_as_one_can(tmp_path: Path, within: Within) -> Non
         a.state = "ready"
         ask(core, 1)
         assert len(cpu.had) == 1
+
+    within(run())
+
+
+def test_a_board_of_all_runtimes_has_two_of_one_version(tmp_path: Path, within: Within) -> None:
+    """The fallback would answer though nothing is wrong, since it is predicted to be quicker."""
+
+    async def run() -> None:
+        core, _ = core_of(tmp_path, versions=SPARE)
+        board = FakeBoard("all", core, kind="cpu")
+        core.boards[:] = [cast("Board", board)]
+        own, spare = (Compiled(Path("1"), name, 8, 0, seconds, name) for name, seconds in (("remote", 9.0), ("onnxruntime", 1.0)))
+        served = core.catalogue.models["m"].versions["1"]
+        served.version = replace(SPARE["1"], compiled={"remote": (own,), "onnxruntime": (spare,)}, runtime="remote")
+        board.runs = lambda version: (own, spare)  # type: ignore[method-assign]
+        ask(core, 8)
+        assert [one.runtime for _, one in board.had] == ["remote"]
+        for _ in range(3):
+            await board.answer(BusyError("no way there"))
+            await asyncio.sleep(0.35)
+        assert [one.runtime for _, one in board.had] == ["remote", "remote", "remote", "onnxruntime"]
 
     within(run())
 
@@ -190,6 +214,12 @@ def test_a_fallback_with_other_answers_is_not_used(with_model: Path, tmp_path: P
     limits = Limits(hang_seconds=60.0, pause_seconds=(60.0, 60.0), failures=1)
     with Engine(root, ["a=emulator"], limits, log=lambda level, event, **more: said.append(event)) as engine:
         assert "fallback refused" in said
+        spare_board = engine.core.board("onnxruntime")
+        assert spare_board is not None
+        resets = spare_board.resets
+        engine.of_loop(lambda: spare_board.reset())
+        until(lambda: spare_board.resets > resets and spare_board.state in ("ready", "out"), "the board does not come back")
+        assert spare_board.state == "ready"
         assert engine.infer("digits", {"image": images[:1]}).runtime == "cnna"
         engine.of_loop(lambda: engine.core.boards[0].fail("killed by a test"))
         with pytest.raises(RunError):

@@ -221,6 +221,27 @@ def test_open_requests_have_so_many_bytes_at_most(tmp_path: Path, within: Within
     within(run())
 
 
+def test_a_page_of_another_server_cannot_ask(tmp_path: Path, within: Within) -> None:
+    """Any page in a user's browser could unload models of a server on the same computer; the server's own console could not."""
+
+    async def run() -> None:
+        core, _ = core_of(tmp_path, "a")
+        path = "/v2/repository/index"
+        for token, origin, code in (
+            (None, "http://127.0.0.1:8000", 200),
+            (None, "https://evil.example", 403),
+            (None, "http://127.0.0.1:8001", 403),
+            (None, "null", 403),
+            ("secret", "https://behind.example", 200),
+        ):
+            app = App(core, "9.9", token).asgi()
+            headers = {"host": "127.0.0.1:8000", "origin": origin, "authorization": "Bearer secret"}
+            assert (await call(app, "POST", path, **headers)).code == code, origin
+        assert (await call(App(core, "9.9").asgi(), "POST", path)).code == 200
+
+    within(run())
+
+
 def test_a_token_is_needed_for_all_but_health(tmp_path: Path, within: Within) -> None:
     """Whoever reaches the port could unload models."""
 

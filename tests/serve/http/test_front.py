@@ -6,7 +6,10 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from cnna.serve.engine.listening import Listening
+from cnna.serve.http import patience
 from cnna.serve.http.front import HttpFront
 
 from ..engine.fakes import core_of
@@ -25,6 +28,81 @@ def test_answers_are_sent_at_once(tmp_path: Path, within: Callable[[Coroutine[An
         (connection,) = front._server.server_state.connections
         accepted = connection.transport.get_extra_info("socket")
         assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        writer.close()
+        await front.stop()
+
+    within(run())
+
+
+HEAD = b"POST /v2/repository/index HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "drop", "said"),
+    [
+        (b"", b"", b"head"),  # a connection that says nothing
+        (b"GET /v2 HTTP/1.1\r\n", b"a: b\r\n", b"head"),
+        (HEAD + b"{}" + b"GET /v2 HTTP/1.1\r\n", b"a: b\r\n", b"head"),  # behind one that was answered
+        (HEAD.replace(b"2\r", b"999999\r") + b"{", b" ", b"body"),
+        (HEAD.replace(b"Content-Length: 2", b"Transfer-Encoding: chunked"), b"1\r\n \r\n", b"body"),
+    ],
+)
+def test_a_request_that_never_ends(
+    tmp_path: Path,
+    within: Callable[[Coroutine[Any, Any, None]], None],
+    monkeypatch: pytest.MonkeyPatch,
+    before: bytes,
+    drop: bytes,
+    said: bytes,
+) -> None:
+    """A few clients that send a byte now and then would keep all sockets and the memory for bodies; others would wait for ever."""
+    monkeypatch.setattr(patience, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(patience, "BODY_SECONDS", 0.3)
+
+    async def run() -> None:
+        core, _ = core_of(tmp_path, "a")
+        front = HttpFront(core, Listening("127.0.0.1", 0), "9.9")
+        port = int((await front.start()).rpartition(":")[2])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(before)
+
+        async def drip() -> None:
+            while not writer.is_closing():
+                writer.write(drop)
+                await asyncio.sleep(0.05)
+
+        dripping = asyncio.create_task(drip())
+        heard = await reader.read()
+        dripping.cancel()
+        assert b"HTTP/1.1 408" in heard
+        assert b"the " + said + b" of the request did not end within 0.3 s" in heard
+        assert (b"HTTP/1.1 200" in heard) == before.endswith(b"{}GET /v2 HTTP/1.1\r\n")
+        assert core.budget.used == 0
+        writer.close()
+        await front.stop()
+
+    within(run())
+
+
+def test_a_long_answer_is_no_slow_request(
+    tmp_path: Path, within: Callable[[Coroutine[Any, Any, None]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request that waits for a board would be ended though all of it is there."""
+    monkeypatch.setattr(patience, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(patience, "BODY_SECONDS", 0.2)
+
+    async def run() -> None:
+        core, (board,) = core_of(tmp_path, "a")
+        front = HttpFront(core, Listening("127.0.0.1", 0), "9.9")
+        port = int((await front.start()).rpartition(":")[2])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        body = b'{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [1, 1]}]}'
+        writer.write(b"POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        while not board.running:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.5)
+        await board.answer()
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200")
         writer.close()
         await front.stop()
 

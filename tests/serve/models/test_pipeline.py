@@ -58,6 +58,8 @@ def test_steps_stand_behind_those_that_they_need(tmp_path: Path) -> None:
         (", outputs: {y: {type: int64, shape: [-1, -1]}}", "", "step first: outputs: functions declare them"),
         ("shape: [-1, 3]", "shape: [1, 3]", "inputs: x: {'type': 'float32', 'shape': [1, 3]} is not like"),
         ("outputs: {z: last.z, y: first.y}", "", "outputs: must be a table of names"),
+        ("shape: [-1, 3]", "shape: [-1, 3, 99999999999]", "inputs: x: a sample has more than 16,777,216 values"),
+        ("onnx: scale.onnx, ", "onnx: '..', ", "step middle: onnx: '..' must be the name of a file in"),
         ("  last:", "  la-st:", "step la-st: a step's name has letters"),
     ],
 )
