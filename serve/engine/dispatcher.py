@@ -1,0 +1,246 @@
+"""Sends batches to the board that will be free first, and to another one if that fails. `core` admits the requests.
+
+`pump` is called whenever something has changed: a request has come, a batch has been answered, a board or a version is ready, a
+sample has waited long enough. It sends what can be sent, and returns.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Protocol
+
+from cnna.serve.boards.process import Answer, LostError
+from cnna.serve.engine.board import Board, Log
+from cnna.serve.engine.catalogue import Catalogue
+from cnna.serve.engine.cover import choose
+from cnna.serve.engine.request import Batch, Piece, Request, Run
+from cnna.serve.engine.served import Served
+from cnna.serve.models.version import Compiled, Version
+from cnna.serve.runtimes.interface import CNNA
+from cnna.spec.errors import BusyError, CnnaError, LateError, UserError
+
+BUSY_SECONDS = 0.1  # after the first failure of a runtime that cannot answer now; twice that after the second
+
+
+class Endings(Protocol):
+    """What becomes of a request in the end."""
+
+    def succeed(self, served: Served, request: Request) -> None:
+        """All its answers are there."""
+
+    def end(self, request: Request, error: CnnaError, cause: str) -> None:
+        """It fails as a whole."""
+
+
+class Dispatcher:
+    """Forms batches and sends them. again: batches whose board has failed. closed: no batch is sent again."""
+
+    def __init__(self, boards: Sequence[Board], catalogue: Catalogue, endings: Endings, log: Log) -> None:
+        self._boards, self._catalogue, self._endings, self._log = boards, catalogue, endings, log
+        self.again: list[Batch] = []
+        self.closed = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def close(self) -> None:
+        """Sends nothing more."""
+        self.closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def pump(self) -> None:
+        """Sends batches until no board can take one, or none is due."""
+        while any(board.free for board in self._boards) and (self._send_again() or self._send_next()):
+            pass
+        self._wake()
+
+    def _send_again(self) -> bool:
+        """Sends a batch that has failed elsewhere, to another board where one could take it."""
+        self.again.sort(key=lambda batch: batch.order if batch.pieces else (0, 0))
+        for batch in list(self.again):
+            batch.drop_ended()
+            served = self._catalogue.models[batch.model].versions[batch.version]
+            if not batch.pieces:
+                self.again.remove(batch)
+                continue
+            able = self._able(served, batch)
+            others = [board for board in able if board.spec.name not in batch.boards]
+            boards = [board for board in others or able if board.free]
+            if boards:
+                board = self._soonest(boards)
+                fitting = [one for one in self._choices(board, served, batch.spare) if one.batch >= batch.samples]
+                if not fitting:  # this board's batches are smaller than those of the one that failed
+                    self.again.remove(batch)
+                    self.again += [replace(batch, pieces=[piece], boards=list(batch.boards)) for piece in _singles(batch)]
+                    return True
+                self.again.remove(batch)
+                self._send(board, served, batch, min(fitting, key=lambda one: one.seconds))
+                return True
+        return False
+
+    def _send_next(self) -> bool:
+        """Sends one batch of the version whose first request goes first, if it is due."""
+        now = asyncio.get_running_loop().time()
+        waiting = [(head.order, served) for served in self._catalogue.served() if (head := served.pending.head)]
+        for _, served in sorted(waiting, key=lambda item: item[0]):
+            boards = [board for board in self._able(served) if board.free]
+            if not boards:
+                continue
+            board = self._soonest(boards)
+            compiled, alike = self._choices(board, served), served.pending.alike()
+            due = now >= served.pending.oldest() + self._delay(served)
+            choice = choose(alike, compiled, board.idle, due)
+            if choice is not None:
+                batch = Batch(served.model, served.name, served.pending.take(choice.samples))
+                self._send(board, served, batch, choice.compiled)
+                return True
+        return False
+
+    def _wake(self) -> None:
+        """Comes back when a part batch is due that some idle board could take."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+        loop = asyncio.get_running_loop()
+        due = [
+            served.pending.oldest() + self._delay(served)
+            for served in self._catalogue.served()
+            if served.pending.head and any(board.free and board.idle for board in self._able(served))
+        ]
+        if due:
+            self._timer = loop.call_at(max(min(due), loop.time()), self.pump)
+
+    def _able(self, served: Served, batch: Batch | None = None) -> list[Board]:
+        """Boards that run a version, free or not: its fallback's where no other is ready, or where the batch wants no other."""
+        version = version_of(served)
+        able = [board for board in self._boards if board.state == "ready" and board.runs(version)]
+        own = [board for board in able if board.spec.takes(version.runtime)]
+        spare = [board for board in able if board not in own]
+        return spare or own if batch is not None and batch.spare else own or spare
+
+    def _choices(self, board: Board, served: Served, spare: str = "") -> list[Compiled]:
+        """What a board may run: a board of all runtimes may have the version's own and its fallback, which is for `spare` alone."""
+        runs, runtime = board.runs(version_of(served)), version_of(served).runtime
+        own = [one for one in runs if one.runtime == runtime]
+        others = [one for one in runs if one.runtime != runtime]
+        return others or own if spare else own or others
+
+    def _soonest(self, boards: Sequence[Board]) -> Board:
+        """The board with the least outstanding seconds."""
+        return min(boards, key=lambda board: board.seconds * board.ratio)
+
+    def _delay(self, served: Served) -> float:
+        return self._catalogue.models[served.model].settings.max_delay_us / 1e6
+
+    def _send(self, board: Board, served: Served, batch: Batch, compiled: Compiled) -> None:
+        now = asyncio.get_running_loop().time()
+        for piece in batch.pieces:
+            if piece.request.begun is None:
+                piece.request.begun = now
+        if compiled.runtime != version_of(served).runtime:
+            for piece in batch.pieces:
+                piece.request.spare = batch.spare or self._why_none(served)
+        future = board.run(batch, version_of(served), compiled)
+        # Runs before anything else can use the slot: the callbacks of a future follow each other without a gap.
+        future.add_done_callback(partial(self._finished, board, served, batch, compiled, now))
+
+    def _why_none(self, served: Served) -> str:
+        """Why no board of a version's own runtime can answer."""
+        runtime = version_of(served).runtime
+        boards = [f"board {one.spec.name} is {one.state}: {one.cause}" for one in self._boards if one.spec.takes(runtime)]
+        return "; ".join(boards) or f"there is no board for the runtime {runtime}"
+
+    # --- answers ---
+
+    def _finished(
+        self, board: Board, served: Served, batch: Batch, compiled: Compiled, sent: float, future: "asyncio.Future[Answer]"
+    ) -> None:
+        error = future.exception()
+        for piece in batch.pieces:
+            if piece.request.runs is not None:
+                seconds = future.result().seconds if error is None else 0.0
+                run = Run(
+                    served.model,
+                    board.spec.name,
+                    compiled,
+                    batch.samples,
+                    sent,
+                    asyncio.get_running_loop().time(),
+                    seconds,
+                    str(error or ""),
+                )
+                piece.request.runs.append(run)
+        if error is None:
+            self._answered(board, served, batch, compiled, future.result())
+        elif isinstance(error, UserError) and len(batch.pieces) > 1:  # one request's data is at fault: each goes by itself
+            self.again += [replace(batch, pieces=[piece], boards=list(batch.boards)) for piece in batch.pieces]
+        elif isinstance(error, UserError):
+            self._endings.end(batch.pieces[0].request, error, "data")
+        elif isinstance(error, LateError):
+            for piece in batch.pieces:
+                self._endings.end(piece.request, error, "deadline")
+        else:
+            self._failed(board, served, batch, error)
+        self.pump()
+
+    def _answered(self, board: Board, served: Served, batch: Batch, compiled: Compiled, answer: Answer) -> None:
+        board.answered(compiled, answer.seconds)
+        if board.spec.takes(version_of(served).runtime):
+            self._catalogue.went_well(served)
+        served.stats.ran(batch.samples, answer.seconds, compiled.clocks)
+        first, outputs = 0, version_of(served).signature.outputs
+        for piece in batch.pieces:
+            request = piece.request
+            if not request.future.done():
+                request.run_seconds += answer.seconds
+                if compiled.runtime != CNNA:
+                    request.runtime = compiled.runtime
+                if request.answer(piece, outputs, answer.outputs, first):
+                    self._endings.succeed(served, request)
+            first += piece.count
+
+    def _failed(self, board: Board, served: Served, batch: Batch, error: BaseException) -> None:
+        """The board is at fault, or the version on it: the batch goes elsewhere while its model's `retries` last.
+
+        BusyError: neither is, but the runtime cannot answer now. The batch is tried again after a pause.
+        """
+        busy = isinstance(error, BusyError)
+        if not isinstance(error, LostError) and not busy:
+            board.fail(str(error))
+        if self.closed:
+            return
+        if not isinstance(error, LostError) or error.first:  # a batch that waited behind another one has not failed
+            batch.boards.append(board.spec.name)
+            if not busy and board.spec.takes(version_of(served).runtime):
+                self._catalogue.fault(served, board.spec.name)
+        batch.drop_ended()
+        if len(batch.boards) > self._catalogue.models[batch.model].settings.retries:
+            cause = f"failed {len(batch.boards)} times, last: {error}"
+            if not batch.spare and len(version_of(served).runtimes()) > 1:
+                batch.spare, batch.boards = cause, []
+                self.again.append(batch)
+                return
+            for piece in batch.pieces:
+                self._endings.end(piece.request, BusyError(f"model {batch.model}, version {batch.version}: {cause}"), "board")
+        elif batch.pieces:
+            served.stats.retries += 1
+            if busy:
+                asyncio.get_running_loop().call_later(BUSY_SECONDS * len(batch.boards), self._once_more, batch)
+            else:
+                self.again.append(batch)
+            self._log("warning", "batch again", model=batch.model, version=batch.version, board=board.spec.name, cause=str(error))
+
+    def _once_more(self, batch: Batch) -> None:
+        self.again.append(batch)
+        self.pump()
+
+
+def version_of(served: Served) -> Version:
+    """A version that has been read."""
+    assert served.version is not None
+    return served.version
+
+
+def _singles(batch: Batch) -> list[Piece]:
+    """Pieces of one sample each: they fit every board."""
+    return [Piece(piece.request, piece.start + number, 1) for piece in batch.pieces for number in range(piece.count)]
