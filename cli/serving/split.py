@@ -13,6 +13,7 @@ from cnna.cli.main import Outcome
 from cnna.cli.options import CONFIG_HELP, add_shape_option, configuration, given_shapes
 from cnna.cli.progress import Progress
 from cnna.serve.models.repository import NAME
+from cnna.serve.models.settings import is_address
 from cnna.spec.errors import UserError, about_model
 from cnna.spec.files import make_folder, write_bytes, write_text
 
@@ -72,6 +73,8 @@ def _checked(args: argparse.Namespace) -> str:
     name: str = args.name or args.onnx.stem
     if not NAME.fullmatch(name):
         raise UserError(f"--name {name}: a model's name has letters, digits, `_`, `.` and `-` alone, and no leading dot")
+    if not is_address(args.address):
+        raise UserError(f"--address {args.address}: must be grpc://HOST:PORT, or grpcs://HOST:PORT for TLS")
     if not 0 < args.link < 1e9:
         raise UserError(f"--link {args.link:g}: must be millions of bits a second, above 0")
     if args.tensors < 1:

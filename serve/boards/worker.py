@@ -107,7 +107,8 @@ class Worker:
 
 def main() -> int:
     """`python -m cnna.serve.boards.worker '{"control": FD, "slots": [FD, ...], "board": {...}}'`."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes of a terminal; the front ends this one in order
+    for number in (signal.SIGINT, signal.SIGTERM):  # Ctrl-C and systemd signal all processes; the front ends this one in order
+        signal.signal(number, signal.SIG_IGN)
     given = json.loads(sys.argv[1])
     control = socket.socket(fileno=given["control"])
     spec, slots = BoardSpec(**given["board"]), [Slot(file) for file in given["slots"]]

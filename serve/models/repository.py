@@ -108,6 +108,8 @@ def open_repository(path: Path) -> Repository:
     if path.is_dir():
         return Repository(path)
     if path.is_file():
+        if path.suffix == ".onnx":
+            raise UserError(f"{path}: an ONNX model; give a .cnna, which `cnna compile` makes, or a repository")
         name = path.stem
         if not NAME.fullmatch(name):
             raise UserError(f"{path}: a model's name has letters, digits, `_`, `.` and `-` alone; rename the file")

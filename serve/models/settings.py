@@ -15,7 +15,7 @@ canary: {version: 3, share: 0.1}  # this part of the requests that name no versi
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from cnna.serve.models.yaml_file import read_yaml
 from cnna.serve.runtimes.installed import names
@@ -24,6 +24,7 @@ from cnna.spec.checks.json_kinds import is_number, is_whole
 from cnna.spec.errors import UserError
 
 FILE = "model.yaml"
+SCHEMES = ("grpc://", "grpcs://")
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,11 @@ def settings_of(path: Path) -> Settings:
             hint = f"; it is for models with `runtime: {key}` or `fallback: {key}`" if key in names() else ""
             raise UserError(f"{path}: unknown key {key!r}; there are {', '.join(known)}{hint}")
     return Settings(**{key: _READ[key](path, key, value) for key, value in found.items()}, options=options)
+
+
+def is_address(value: Any) -> TypeGuard[str]:
+    """Whether a value may be the address of another server: grpc://HOST:PORT or grpcs://HOST:PORT."""
+    return isinstance(value, str) and value.startswith(SCHEMES) and ":" in value.partition("//")[2]
 
 
 def version_name(value: Any) -> str | None:

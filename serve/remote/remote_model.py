@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cnna.serve.grpc import open_inference_pb2 as pb
-from cnna.serve.models.settings import version_name
+from cnna.serve.models.settings import is_address, version_name
 from cnna.serve.protocol import tensors
 from cnna.serve.runtimes.interface import USUAL_BATCH, Arrays, Call, Description, Place, Tensor
 from cnna.spec.checks.json_kinds import is_whole
@@ -27,7 +27,6 @@ from cnna.spec.files import read_bytes
 
 KEYS = ("address", "model", "version", "token_file", "certificate", "batch")
 SERVICE = "inference.GRPCInferenceService"
-SCHEMES = ("grpc://", "grpcs://")
 ASK_SECONDS = 10.0  # for metadata
 MOST_SECONDS = 3600.0
 MOST_BYTES = 64 << 20
@@ -48,7 +47,7 @@ class RemoteModel:
             if key not in KEYS:
                 raise UserError(f"{self._where}: unknown key {key!r}; there are {', '.join(KEYS)}")
         address = options.get("address")
-        if not isinstance(address, str) or not address.startswith(SCHEMES) or ":" not in address.partition("//")[2]:
+        if not is_address(address):
             raise UserError(f"{self._where}: address: {address!r} is not like grpc://10.0.0.2:8001 or grpcs://...")
         self.address, self._model = address, options.get("model", place.model)
         if not isinstance(self._model, str) or not self._model:

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -62,6 +63,21 @@ def test_one_command_serves_one_file_and_ends_in_order() -> None:
     assert all({"ts", "level", "event"} <= set(line) for line in lines)
 
 
+def test_a_signal_to_the_whole_service_loses_nothing() -> None:
+    """systemd sends SIGTERM to all processes of a service: boards would fail while the server drains, and lose their batches."""
+    with served(path_of("tiny")) as (process, connection):
+        assert asked(connection, "GET", "/v2/health/ready")[0] == 200
+        [worker] = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        os.kill(int(worker), signal.SIGTERM)
+        shown = pictures()[:1]
+        entry = {"name": "picture", "datatype": "UINT8", "shape": list(shown.shape), "data": shown.reshape(-1).tolist()}
+        assert asked(connection, "POST", "/v2/models/tiny/infer", {"inputs": [entry]})[0] == 200
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=SECONDS)
+    assert process.returncode == 0
+    assert "board failed" not in log
+
+
 def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
     """An operator would wait half a minute for a request that nobody can answer; workers must not stay behind."""
     with served(path_of("tiny"), "--board", "a=emulator,hang=2") as (process, connection):
@@ -81,6 +97,7 @@ def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (["none"], "none: no such folder or file"),
+        (["{network}"], "q.onnx: an ONNX model; give a .cnna, which `cnna compile` makes"),
         (["{model}", "--http", "8000"], "must be ADDRESS:PORT"),
         (["{model}", "--http", "0.0.0.0:0"], "give --token-file, --tls-certificate and --tls-key, or --insecure"),
         (["{model}", "--http", "127.0.0.1:0", "--board", "a=gpu"], "there is no kind 'gpu'"),
@@ -100,10 +117,12 @@ def test_a_mistake_is_one_line(
     monkeypatch.chdir(tmp_path)
     short = tmp_path / "token"
     short.write_text("secret\n")
+    network = tmp_path / "q.onnx"
+    network.write_bytes(b"")
     boards = tmp_path / "boards.yaml"
     boards.write_text("- {name: a, speed: 3}\n")
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        names = {"model": path_of("tiny"), "short": short, "boards": boards, "taken": taken.getsockname()[1]}
+        names = {"model": path_of("tiny"), "short": short, "boards": boards, "network": network, "taken": taken.getsockname()[1]}
         assert main(["serve", *(argument.format(**names) for argument in arguments)]) == 2
     error = capsys.readouterr().err
     assert said in error

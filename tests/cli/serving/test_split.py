@@ -70,6 +70,7 @@ def test_auto_takes_the_quickest(quantised: Path, tmp_path: Path, capsys: pytest
     ("arguments", "said"),
     [
         (["--link", "0"], "--link 0: must be millions of bits a second"),
+        (["--address", "10.0.0.2"], "--address 10.0.0.2: must be grpc://HOST:PORT"),
         (["--tensors", "0"], "--tensors 0: must be at least 1"),
         (["--name", "../m"], "--name ../m: a model's name has letters"),
         (["--at", "nowhere"], "q.onnx: there is no node 'nowhere'"),
