@@ -2,8 +2,9 @@
 PYTHON =
 FOR = 30
 BIN = .venv/bin
-# two processes of one thread each: threads of OpenBLAS on a busy processor wait for each other by spinning
-PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+# One process more than two processors: many tests wait, for a server or for a simulator that another process builds. Each has
+# one thread: threads of OpenBLAS on a busy processor wait for each other by spinning.
+PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 READY = .venv/installed
 SITE_READY = .venv/installed-docs
 unexport PYTHONDONTWRITEBYTECODE # with it, each of the many processes that tests start would compile every module anew
