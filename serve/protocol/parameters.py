@@ -5,6 +5,7 @@ from typing import Any
 
 from cnna.spec.errors import DataError
 
+MOST_CLASSES = 1000
 RUNTIME = "cnna_runtime"  # of an answer that was not computed by an accelerator: by what it was
 
 
@@ -26,6 +27,6 @@ def of_request(parameters: Mapping[str, Any]) -> dict[str, Any]:
 def classes(name: str, parameters: Mapping[str, Any]) -> int:
     """How many classes of an output are wanted; 0 stands for the values. DataError: it is no such number."""
     count = parameters.get("classification", 0)
-    if type(count) is not int or not 0 <= count <= 1 << 20:
-        raise DataError(f"output {name}: classification: {count!r} must be a number of classes")
+    if type(count) is not int or not 0 <= count <= MOST_CLASSES:
+        raise DataError(f"output {name}: classification: {count!r} must be a number of classes, {MOST_CLASSES} at most")
     return count

@@ -20,6 +20,7 @@ TYPES = {
 }
 NAMES = {dtype: name for name, dtype in TYPES.items()}
 MOST_ELEMENTS = 1 << 31
+MOST_TEXTS = 100_000  # elements of BYTES in a tensor: each is an object
 
 
 def name_of(dtype: Any) -> str:
@@ -34,6 +35,8 @@ def checked(name: str, datatype: Any, shape: Any) -> tuple[str, tuple[int, ...]]
     good = isinstance(shape, Sequence) and not isinstance(shape, str) and 0 < len(shape) <= 16
     if not good or not all(type(size) is int and 0 <= size < MOST_ELEMENTS for size in shape) or elements(shape) >= MOST_ELEMENTS:
         raise DataError(f"input {name}: {shape!r} is no shape; one is like [1, 3, 224, 224]")
+    if datatype == BYTES and elements(shape) > MOST_TEXTS:
+        raise DataError(f"input {name}: {list(shape)} are more than {MOST_TEXTS:,} elements of BYTES; send fewer")
     return str(datatype), tuple(shape)
 
 
@@ -106,11 +109,20 @@ def to_list(array: NDArray[Any]) -> list[Any]:
 def classes(array: NDArray[Any], count: int) -> NDArray[Any]:
     """The classification extension: of each sample the `count` greatest values, as texts `value:index`, [N, count]."""
     flat = array.reshape(len(array), -1)
-    order = np.argsort(-flat.astype(np.float64), axis=1, kind="stable")[:, :count]
-    texts = np.empty(order.shape, object)
-    for sample, row in enumerate(order):
-        texts[sample] = [f"{float(flat[sample, index]):f}:{index}".encode() for index in row]
+    texts = np.empty((len(flat), min(count, flat.shape[1])), object)
+    for sample, values in enumerate(flat):
+        texts[sample] = [f"{float(values[index]):f}:{index}".encode() for index in _greatest(values, count)]
     return texts
+
+
+def _greatest(values: NDArray[Any], count: int) -> NDArray[np.intp]:
+    """Where the `count` greatest are, the greatest first; of equal ones the first. A value that is no number comes last."""
+    down = -values.astype(np.float64)
+    there = np.arange(len(down))
+    if 0 < count < len(down):
+        least = np.partition(down, count - 1)[count - 1]
+        there = there if np.isnan(least) else np.flatnonzero(down <= least)
+    return there[np.argsort(down[there], kind="stable")][:count]
 
 
 def _strings(name: str, shape: tuple[int, ...], data: bytes | memoryview) -> NDArray[Any]:

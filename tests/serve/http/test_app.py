@@ -145,6 +145,7 @@ BAD: list[tuple[Any, str]] = [
     ({"inputs": [TEN], "id": 3}, '"id" must be a text'),
     ({"inputs": [TEN], "outputs": [{"name": "z"}]}, "has no output 'z'; there are y"),
     ({"inputs": [TEN], "outputs": 3}, '"outputs" must be a list'),
+    ({"inputs": [TEN], "outputs": [{"name": "y", "parameters": {"classification": 1001}}]}, "a number of classes, 1000 at most"),
     ({"inputs": [TEN], "parameters": {"priority": -1}}, "parameter priority"),
     ({"inputs": [TEN], "parameters": {"timeout": "soon"}}, "parameter timeout"),
     ({"inputs": [TEN], "parameters": {"sequence_id": []}}, "parameter sequence_id"),

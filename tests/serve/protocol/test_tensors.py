@@ -85,6 +85,7 @@ def test_bytes_that_do_not_fit(datatype: str, shape: tuple[int, ...], data: byte
         ("FP32", [True]),
         ("FP32", "1"),
         ("FP32", [1 << 20] * 4),
+        ("BYTES", [1000, 101]),
     ],
 )
 def test_types_and_shapes_that_are_none(datatype: object, shape: object) -> None:
@@ -97,3 +98,14 @@ def test_classes_name_the_greatest_values() -> None:
     """The classification extension: the greatest first, of equal ones the lower index."""
     found = tensors.classes(np.array([[0.5, 2.0, 2.0], [3.0, 1.0, -1.0]], np.float32), 2)
     assert found.tolist() == [[b"2.000000:1", b"2.000000:2"], [b"3.000000:0", b"1.000000:1"]]
+
+
+@pytest.mark.parametrize("count", [1, 5, 99, 100, 101])
+def test_the_greatest_of_many_are_those_of_a_whole_sort(count: int, seed: int) -> None:
+    """A map of a million values would be sorted whole for five classes, and all other clients wait; ties must not change for it."""
+    rng = np.random.default_rng(seed)
+    x = rng.integers(-9, 9, (3, 10, 10)).astype(np.float32)
+    x[1].reshape(-1)[rng.integers(0, 100, 97)] = np.nan
+    found = tensors.classes(x, count)
+    wanted = np.argsort(-x.reshape(3, 100), axis=1, kind="stable")[:, :count]
+    assert [[int(text.split(b":")[1]) for text in row] for row in found] == wanted.tolist()
