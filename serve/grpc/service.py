@@ -53,13 +53,13 @@ class Service:
             "RepositoryModelUnload": (self._unload, pb.RepositoryModelRequest, False),
         }
         handlers = {
-            name: grpc.unary_unary_rpc_method_handler(self._safely(call, kind, free), None, _encoded)
+            name: grpc.unary_unary_rpc_method_handler(self._safely(name, call, kind, free), None, _encoded)
             for name, (call, kind, free) in calls.items()
         }
         handlers["ModelStreamInfer"] = grpc.stream_stream_rpc_method_handler(self._stream, None, _encoded)
         return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
-    def _safely(self, call: Call, kind: Any, free: bool) -> Call:
+    def _safely(self, name: str, call: Call, kind: Any, free: bool) -> Call:
         """A call from bytes. gRPC itself would log a traceback for bytes that are no message, and call that our fault."""
 
         async def answer(data: bytes, context: Context) -> Any:
@@ -71,8 +71,16 @@ class Service:
                     return await call(_decoded(kind, data), context)
             except CnnaError as error:
                 await context.abort(code_of(error), " ".join(str(error).split()))
+            except Exception as error:
+                await context.abort(grpc.StatusCode.INTERNAL, self._internal(error, name))
 
         return answer
+
+    def _internal(self, error: Exception, name: str) -> str:
+        """One line for an error that is our own fault; the log has it too."""
+        cause = " ".join(f"internal error: {type(error).__name__}: {error}".split())
+        self.core.log("error", "internal error", cause=cause, path=f"/{SERVICE}/{name}")
+        return cause
 
     def _check_token(self, context: Context) -> None:
         given = dict(context.invocation_metadata() or ()).get("authorization", "")
@@ -139,11 +147,15 @@ class Service:
     async def _stream(self, requests: AsyncIterator[Any], context: Context) -> AsyncIterator[pb.ModelStreamInferResponse]:
         """Answers in the order of the requests; an error is an answer too, and does not end the stream."""
         begun: asyncio.Queue[asyncio.Task[pb.ModelStreamInferResponse] | None] = asyncio.Queue(STREAMED)
+        opened: set[asyncio.Task[pb.ModelStreamInferResponse]] = set()
 
         async def read() -> None:
             try:
                 async for request in requests:
-                    await begun.put(asyncio.ensure_future(self._streamed(request, context)))
+                    task = asyncio.ensure_future(self._streamed(request, context))
+                    opened.add(task)
+                    task.add_done_callback(opened.discard)
+                    await begun.put(task)
             finally:
                 await begun.put(None)
 
@@ -153,6 +165,8 @@ class Service:
                 yield await answer
         finally:
             reading.cancel()
+            for task in list(opened):
+                task.cancel()  # the client has gone
 
     async def _streamed(self, data: bytes, context: Context) -> pb.ModelStreamInferResponse:
         request = pb.ModelInferRequest()
@@ -163,8 +177,11 @@ class Service:
                 request = _decoded(pb.ModelInferRequest, data)
                 return pb.ModelStreamInferResponse(infer_response=await self._infer(request, context))
         except CnnaError as error:
-            named = pb.ModelInferResponse(model_name=request.model_name, id=request.id)
-            return pb.ModelStreamInferResponse(error_message=" ".join(str(error).split()), infer_response=named)
+            said = " ".join(str(error).split())
+        except Exception as error:
+            said = self._internal(error, "ModelStreamInfer")
+        named = pb.ModelInferResponse(model_name=request.model_name, id=request.id)
+        return pb.ModelStreamInferResponse(error_message=said, infer_response=named)
 
 
 CODES = (

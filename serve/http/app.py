@@ -83,7 +83,7 @@ class App:
             except CnnaError as error:
                 return refused(error)
             except Exception as error:  # our own fault: the client gets one line, the log the rest
-                cause = f"internal error: {type(error).__name__}: {error}"
+                cause = " ".join(f"internal error: {type(error).__name__}: {error}".split())
                 self.core.log("error", "internal error", cause=cause, path=path)
                 return said({"error": cause}, 500)
 

@@ -128,6 +128,48 @@ def test_a_stream_keeps_its_order_and_survives_a_mistake(tmp_path: Path, within:
     within(run())
 
 
+def test_a_stream_whose_client_goes_leaves_nothing(tmp_path: Path, within: Within) -> None:
+    """Boards would work for a client that has gone, before those that are there."""
+
+    async def run() -> None:
+        async with served(tmp_path) as client:
+            client.board.state = "resting"
+            core = client.board.core
+            method = client.channel.stream_stream(
+                f"/{SERVICE}/ModelStreamInfer", pb.ModelInferRequest.SerializeToString, pb.ModelStreamInferResponse.FromString
+            )
+            call = method(iter([request_of(number) for number in range(5)]))
+            while len(core.open_requests) < 5:
+                await asyncio.sleep(0.001)
+            call.cancel()
+            while core.open_requests:
+                await asyncio.sleep(0.001)
+            assert core.budget.used == 0
+
+    within(run())
+
+
+def test_a_fault_of_ours_is_one_line(tmp_path: Path, within: Within, monkeypatch: pytest.MonkeyPatch) -> None:
+    """gRPC would write a traceback into the log, which has one object a line, and end a stream with it."""
+    said: list[tuple[str, str]] = []
+
+    async def run() -> None:
+        async with served(tmp_path) as client:
+            core = client.board.core
+            monkeypatch.setattr(core, "log", lambda level, event, **more: said.append((event, more["path"])))
+            monkeypatch.setattr(core, "admit", lambda *_, **__: 1 / 0)
+            found, details = await client.refusal("ModelInfer", request_of(1), pb.ModelInferResponse)
+            assert (found, details) == (grpc.StatusCode.INTERNAL, "internal error: ZeroDivisionError: division by zero")
+            method = client.channel.stream_stream(
+                f"/{SERVICE}/ModelStreamInfer", pb.ModelInferRequest.SerializeToString, pb.ModelStreamInferResponse.FromString
+            )
+            answers = [answer async for answer in method(iter([request_of(1), request_of(2)]))]
+            assert [answer.error_message for answer in answers] == [details] * 2
+
+    within(run())
+    assert said == [("internal error", f"/{SERVICE}/{name}") for name in ("ModelInfer", "ModelStreamInfer", "ModelStreamInfer")]
+
+
 def test_mistakes_have_their_codes(tmp_path: Path, within: Within) -> None:
     """A client tells its own mistake from a server that is busy by the code."""
 
