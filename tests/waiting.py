@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-PATIENCE_SECONDS = 60.0  # for a busy machine
+PATIENCE_SECONDS = 600.0  # for a busy machine: it ends a test that would otherwise hang
 LOOK_SECONDS = 0.01
 
 

@@ -12,7 +12,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
@@ -27,6 +29,7 @@ OWN = 1  # slots of the front itself, for golden answers
 END_SECONDS = 3.0  # for a worker to end in order: longer than it takes itself
 
 LOOK_SECONDS = 0.005
+NANO = 1e9
 
 
 class LostError(RunError):
@@ -60,6 +63,7 @@ class WorkerProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._reading: asyncio.Task[None] | None = None
+        self._schedule = -1  # the file in which Linux counts what the scheduler has given it
         self.slots = [Slot(os.memfd_create(f"cnna-{spec.name}", os.MFD_CLOEXEC)) for _ in range(SLOTS + OWN)]
 
     @property
@@ -75,6 +79,8 @@ class WorkerProcess:
         with theirs:
             line = [sys.executable, "-m", "cnna.serve.boards.worker", json.dumps(given)]
             self._process = subprocess.Popen(line, pass_fds=[theirs.fileno(), *files], stdin=subprocess.DEVNULL)
+        with suppress(OSError):
+            self._schedule = os.open(f"/proc/{self._process.pid}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
         reader, self._writer = await asyncio.open_connection(sock=ours, limit=1 << 20)
         ready: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._jobs[0] = ready, None
@@ -108,6 +114,28 @@ class WorkerProcess:
         entries, number = slot.write(inputs), self.slots.index(slot)
         command = {"do": "run", "key": key, "slot": number, "bytes": size, "inputs": entries, "outputs_at": outputs_at}
         return self._send(command if call is None else {**command, **vars(call)}, slot)
+
+    def scheduled(self) -> tuple[float, float] | None:
+        """Seconds that its main thread has run, and that it was ready to run and had no processor. None: nobody counts them.
+
+        A wait is counted when it ends.
+        """
+        try:
+            ran, waited, _ = os.pread(self._schedule, 100, 0).split()
+        except (OSError, ValueError):
+            return None
+        return int(ran) / NANO, int(waited) / NANO
+
+    def starved(self, since: tuple[float, float] | None, seconds: float) -> float:
+        """Of the last seconds, those in which it was ready to run and had no processor. since: `scheduled` at their beginning."""
+        now = self.scheduled()
+        if now is None or since is None or self._process is None:
+            return 0.0
+        ran, waited = now[0] - since[0], now[1] - since[1]
+        with suppress(OSError):
+            if Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "R":
+                waited = max(waited, seconds - ran)  # it may be waiting now
+        return waited
 
     def kill(self, cause: str, busy: bool = False) -> None:
         """Ends the process at once. Its commands end in a LostError with this cause. busy: its first command is the cause."""
@@ -172,6 +200,9 @@ class WorkerProcess:
             if cause == "its worker died":
                 cause = f"its worker died (signal {-code})" if code < 0 else f"its worker ended (code {code})"
         self.cause = cause
+        if self._schedule >= 0:
+            os.close(self._schedule)
+            self._schedule = -1
         if self._writer is not None:
             self._writer.close()
         jobs, self._jobs = self._jobs, {}

@@ -5,7 +5,6 @@ operator resets it. The pause grows from 1 to 60 s. Failures are forgotten once 
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,13 +14,13 @@ from cnna.serve.boards.board_spec import CPU, BoardSpec
 from cnna.serve.boards.process import OWN, Answer, LostError, WorkerProcess
 from cnna.serve.boards.slot import Slot
 from cnna.serve.engine.request import Batch
+from cnna.serve.engine.watch import Watch
 from cnna.serve.models import golden
 from cnna.serve.models.version import Compiled, Version
 from cnna.serve.runtimes.interface import Call
 from cnna.spec.errors import BusyError, CheckError, CnnaError, RunError, UserError
 
 FORGIVEN = 20
-LATE = 0.1  # seconds: a timer that comes so much later says that the front itself was stopped, or kept from running
 MOST_TIMES = 64  # on a CPU, a part batch is quicker: a whole one may take so many times a sample's seconds
 Log = Callable[..., None]  # level, event, and what else is known: model, version, board, cause
 
@@ -66,8 +65,8 @@ class Board:
         self._process: WorkerProcess | None = None
         self._free: list[Slot] = []
         self._loading = asyncio.Lock()
-        self._outstanding: deque[tuple[asyncio.Future[Answer], float, bool]] = deque()
-        self._timer: asyncio.TimerHandle | None = None
+        self._watch = Watch(lambda: self._process, lambda cause: self.fail(cause, True))
+        self.without: set[Version] = set()  # what it came back without, the last time that it was started
         self._operator = asyncio.Event()
         self._life = asyncio.create_task(self._live())
 
@@ -123,7 +122,7 @@ class Board:
             limit += max(0.0, call.until - asyncio.get_running_loop().time())
         self.seconds += compiled.seconds
         process, sizes = self._process, [tensor.sample_bytes * batch.samples for tensor in version.signature.outputs]
-        future = self._timed(process.run(key, slot, batch.inputs(), sizes, call), limit, renewed=False)
+        future = self._watch.timed(process.run(key, slot, batch.inputs(), sizes, call), limit, renewed=False)
         future.add_done_callback(lambda _: self._back(process, slot, compiled.seconds))
         return future
 
@@ -154,26 +153,46 @@ class Board:
             for one in self.runs(version):
                 del self.warm[key_of(version, one)]
                 if self._process is not None:
-                    await asyncio.wait([self._timed(self._process.unload(key_of(version, one)), self.limits.load_seconds)])
+                    await asyncio.wait([self._watch.timed(self._process.unload(key_of(version, one)), self.limits.load_seconds)])
 
-    async def _load_again(self, version: Version) -> None:
-        """After a start. A version that is not for this board, or whose files are damaged, keeps no other one from it.
+    async def _load_all(self) -> None:
+        """After a start. CheckError: golden answers differ, and none agree, so that the board itself may be at fault."""
+        self.without, wanted = set(), [version for version in self._wanted() if self.can(version)]
+        wrong: dict[Version, CheckError] = {}
+        for version in wanted:
+            if (error := await self._load_again(version)) is not None:
+                wrong[version] = error
+        agree = any(version.golden is not None and self.runs(version) for version in wanted if version not in wrong)
+        for version, error in wrong.items():
+            if not agree and self.spec.takes(version.runtime):
+                raise error
+            await self._drop(version, error)
+
+    async def _load_again(self, version: Version) -> CheckError | None:
+        """Returns how a version answers wrongly. One that is not for this board, or is damaged, keeps no other one from it.
 
         One that is busy, such as a remote one, may answer later.
         """
-        more = {"board": self.spec.name, "model": version.model, "version": version.name}
         try:
             await self.load(version)
         except BusyError as error:
+            more = {"board": self.spec.name, "model": version.model, "version": version.name}
             self.log("warning", "version not tested", cause=str(error), **more)
             for compiled in self.fits(version):
                 self.warm.setdefault(key_of(version, compiled), self.limits.hang_seconds)
-        except (UserError, CheckError) as error:
-            if isinstance(error, CheckError) and self.spec.takes(version.runtime):
-                raise  # the board's fault, since others had agreed; of a fallback, it is the fallback's
-            self.log("warning", "version not on board", cause=str(error), **more)
-            await self.unload(version)
-            self._lost(self, version, str(error))
+        except UserError as error:
+            await self._drop(version, error)
+        except CheckError as error:
+            return error
+        return None
+
+    async def _drop(self, version: Version, error: CnnaError) -> None:
+        """Does without a version."""
+        self.without.add(version)
+        more = {"board": self.spec.name, "model": version.model, "version": version.name}
+        self.log("warning", "version not on board", cause=str(error), **more)
+        await self.unload(version)
+        self._lost(self, version, str(error))
 
     async def _load(self, version: Version, compiled: Compiled) -> None:
         process, key = self._process, key_of(version, compiled)
@@ -187,7 +206,7 @@ class Board:
             loading = process.load(key, str(compiled.path), path)
         else:
             loading = process.open(key, compiled.runtime, compiled.place)
-        await self._timed(loading, self.limits.load_seconds)
+        await self._watch.timed(loading, self.limits.load_seconds)
         inputs = version.signature.blank() if tested is None else tested.inputs
         samples, seconds = len(next(iter(inputs.values()))), 0.0
         for start in range(0, samples, compiled.batch):
@@ -195,7 +214,7 @@ class Board:
             sizes = [tensor.sample_bytes * compiled.batch for tensor in version.signature.outputs]
             parts = {name: [array[part]] for name, array in inputs.items()}
             call = None if compiled.place is None else Call(asyncio.get_running_loop().time() + self.limits.load_seconds / 2)
-            answer = await self._timed(process.run(key, process.slots[-1], parts, sizes, call), self.limits.load_seconds)
+            answer = await self._watch.timed(process.run(key, process.slots[-1], parts, sizes, call), self.limits.load_seconds)
             whole = 1.0 if compiled.place is None else min(compiled.batch, MOST_TIMES) / (part.stop - part.start)
             seconds = max(seconds, answer.seconds * whole)
             if tested is not None and (wrong := _wrong(version, compiled, answer.outputs, part)):
@@ -214,9 +233,7 @@ class Board:
             try:
                 self._process = process
                 await asyncio.wait_for(process.start(), self.limits.load_seconds)
-                for version in self._wanted():
-                    if self.can(version):
-                        await self._load_again(version)
+                await self._load_all()
                 self._free = process.slots[: len(process.slots) - OWN]
                 self.state, self.cause = "ready", ""
                 self.log("info", "board ready", board=self.spec.name)
@@ -226,6 +243,8 @@ class Board:
                 self.cause = process.cause
             except (CnnaError, OSError, asyncio.TimeoutError) as error:
                 self.cause = str(error) or "its worker did not start in time"
+            except Exception as error:  # our own fault: the board must come back all the same
+                self.cause = f"internal error: {type(error).__name__}: {error}"
             finally:
                 self._ended()
                 await process.close(self.cause or "the board was closed")
@@ -243,7 +262,7 @@ class Board:
         out = self.failures >= self.limits.failures
         self.state = "out" if out else "resting"
         shortest, longest = self.limits.pause_seconds
-        pause = min(longest, shortest * 2.0 ** (self.failures - 1))
+        pause = min(longest, shortest * 2.0 ** min(self.failures - 1, 60))
         self.log("error", "board out" if out else "board failed", board=self.spec.name, cause=self.cause, pause_seconds=pause)
         self.settled.set()
         self._changed()
@@ -276,17 +295,6 @@ class Board:
         if process is self._process:
             self._free.append(slot)
 
-    # --- hangs: the worker runs commands in order, so the first outstanding one is timed ---
-
-    def _timed(self, future: "asyncio.Future[Answer]", limit: float, renewed: bool = True) -> "asyncio.Future[Answer]":
-        """renewed: whether the limit begins anew with each sign of life."""
-        entry = (future, limit, renewed)
-        self._outstanding.append(entry)
-        if len(self._outstanding) == 1:
-            self._arm()
-        future.add_done_callback(lambda _: self._landed(entry))
-        return future
-
     def _told(self, message: Mapping[str, Any]) -> None:
         """The worker goes on with what it does. It may have a line for the log, or wait for something with a limit of its own."""
         if "sensors" in message:  # a thread's, which goes on if the board hangs
@@ -294,28 +302,7 @@ class Board:
             return
         if "said" in message:
             self.log("info", "board says", board=self.spec.name, cause=message["said"])
-        if self._outstanding and (self._outstanding[0][2] or "waits" in message):
-            self._arm(message.get("waits", 0.0))
-
-    def _landed(self, entry: "tuple[asyncio.Future[Answer], float, bool]") -> None:
-        self._outstanding.remove(entry)
-        self._arm()
-
-    def _arm(self, more: float = 0.0) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = None
-        if self._outstanding:
-            limit, loop = self._outstanding[0][1] + more, asyncio.get_running_loop()
-            due = loop.time() + limit
-            self._timer = loop.call_at(due, self._overdue, due, limit)
-
-    def _overdue(self, due: float, limit: float) -> None:
-        """The time for an answer is over. A board gets it again if this process stood still too: the answer may be there."""
-        if asyncio.get_running_loop().time() - due > LATE:
-            self._arm()
-        else:
-            self.fail(f"it hangs: no answer in {limit:.2f} s", True)
+        self._watch.alive(message.get("waits"))
 
     def described(self) -> Mapping[str, Any]:
         """For operators."""

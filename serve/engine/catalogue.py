@@ -248,7 +248,7 @@ class Catalogue:
         returned then.
         """
         served = next((one for one in self.served() if one.version is version), None)
-        others = [board for board in self.boards if board is not back and board.can(version)]
+        others = [one for one in self.boards if one is not back and one.can(version) and version not in one.without]
         if served is None or any(board.runs(version) or board.state in ("starting", "resting") for board in others):
             return None
         model = self.models[served.model]

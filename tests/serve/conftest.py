@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import onnx
 import pytest
 from numpy.typing import NDArray
+from onnx import numpy_helper
 
 from cnna.compiler.compile import compile_model
 from cnna.compiler.frontend.onnx_import import load_model
@@ -24,6 +26,8 @@ collect_ignore = [] if find_spec("pynq") else ["engine/test_pynq_board.py", "eng
 T = TypeVar("T")
 BATCHES = (1, 4, 8)
 GOLDEN = 4  # samples
+SECONDS = 600.0  # no expectation: it ends a test that would otherwise hang
+PATIENT = f"deadline_ms: {SECONDS * 1e3:.0f}\nretries: 100\n"  # a busy computer is no fault
 
 
 @pytest.fixture(scope="session")
@@ -38,6 +42,7 @@ def published(tmp_path_factory: pytest.TempPathFactory, images: NDArray[np.float
     root = tmp_path_factory.mktemp("repository")
     folder = root / "digits" / "1"
     folder.mkdir(parents=True)
+    (root / "digits" / "model.yaml").write_text(PATIENT)
     model, _ = quantise(load_model(data.NETWORK), {"image": data.load().calibration.images})
     for batch in BATCHES:
         save(compile_model(model, preset("tiny"), batch), folder / f"tiny-b{batch}.cnna")
@@ -63,13 +68,24 @@ def answers(published: Path, images: NDArray[np.float32]) -> NDArray[np.float32]
     return found
 
 
+@pytest.fixture(scope="session")
+def opposite() -> onnx.ModelProto:
+    """Another network than the one that is published, with the same tensors, quantised: its logits have the other sign."""
+    model = onnx.load(str(data.NETWORK))
+    for one in model.graph.initializer:
+        if one.name.startswith("fc."):
+            one.CopyFrom(numpy_helper.from_array(-numpy_helper.to_array(one), one.name))
+    quantised, _ = quantise(model, {"image": data.load().calibration.images})
+    return quantised
+
+
 @pytest.fixture
 def within() -> Callable[[Coroutine[Any, Any, T]], T]:
-    """Runs a coroutine to its end. A minute is no expectation: it ends a test that would otherwise hang."""
+    """Runs a coroutine to its end."""
 
     def run(work: "Coroutine[Any, Any, T]") -> T:
         async def bounded() -> T:
-            return await asyncio.wait_for(work, 60)
+            return await asyncio.wait_for(work, SECONDS)
 
         return asyncio.run(bounded())
 

@@ -21,7 +21,7 @@ from cnna.serve.boards.process import LostError, WorkerProcess
 from cnna.serve.boards.slot import Slot
 from cnna.spec.errors import DataError
 
-from ...waiting import until
+from ...waiting import PATIENCE_SECONDS, until
 
 Within = Callable[[Coroutine[Any, Any, None]], None]
 BYTES = [4 * 40]
@@ -86,8 +86,8 @@ def test_a_worker_ends_in_order(published: Path, within: Within, monkeypatch: py
             await worker.start()
             process = worker._process
             assert process is not None
+            monkeypatch.setattr("cnna.serve.boards.process.END_SECONDS", 0.1 if stopped else PATIENCE_SECONDS)
             if stopped:
-                monkeypatch.setattr("cnna.serve.boards.process.END_SECONDS", 0.1)
                 process.send_signal(signal.SIGSTOP)
                 state = Path(f"/proc/{process.pid}/stat")
                 until(lambda state=state: state.read_text().split()[2] == "T", "it goes on")
@@ -96,6 +96,33 @@ def test_a_worker_ends_in_order(published: Path, within: Within, monkeypatch: py
             assert process.poll() == (-signal.SIGKILL if stopped else 0)
             with pytest.raises(LostError, match="board a: a reason"):
                 await running
+
+    within(life())
+
+
+def test_a_worker_that_stands_still_is_not_starved(within: Within, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A board that hangs would get more and more time; or one that waits for a processor would be killed for it."""
+
+    async def life() -> None:
+        worker = WorkerProcess(BoardSpec("a"))
+        await worker.start()
+        process = worker._process
+        assert process is not None
+        monkeypatch.setattr("cnna.serve.boards.process.END_SECONDS", 0.1)
+        process.send_signal(signal.SIGSTOP)
+        state = Path(f"/proc/{process.pid}/stat")
+        until(lambda: state.read_text().split()[2] == "T", "it goes on")
+        since = worker.scheduled()
+        assert since is not None
+        assert since[0] > 0
+        assert worker.starved(since, 1000.0) == 0.0
+        assert worker.starved((since[0] - 1.0, since[1] - 2.0), 1000.0) == pytest.approx(2.0), "waits that have ended"
+        with monkeypatch.context() as patch:
+            patch.setattr(process, "pid", os.getpid())  # this one runs: it is in the state that waiting ones have, too
+            assert worker.starved((since[0] - 1.0, since[1]), 1000.0) == pytest.approx(999.0), "it may wait still"
+        await worker.close()
+        assert worker.scheduled() is None
+        assert worker.starved(since, 1000.0) == 0.0
 
     within(life())
 
@@ -113,7 +140,7 @@ def test_no_worker_outlives_its_front(heard: bool) -> None:
             ours.recv(1 << 16)
         ours.close()
         try:
-            assert process.wait(30) == 0
+            assert process.wait(PATIENCE_SECONDS) == 0
         finally:
             process.kill()
         assert process.stderr is not None

@@ -1,6 +1,5 @@
 """Pipelines with real workers: steps in order, one deadline and id for all, and parts that come and go."""
 
-import asyncio
 import shutil
 import time
 from collections.abc import Iterator
@@ -18,6 +17,8 @@ from cnna.serve.engine.request import Run
 from cnna.serve.protocol import described
 from cnna.spec.errors import BusyError, DataError, LateError
 
+from ...waiting import until
+
 PATIENT = Limits(hang_seconds=60.0, pause_seconds=(0.0, 0.0), failures=1000)
 STEPS = '''
 import time
@@ -29,7 +30,7 @@ def chosen(x):
     if (x > 1000).any():
         raise DataError("a value is too large")
     if (x == 500).any():
-        time.sleep(30)
+        time.sleep(55)
     if (x == 600).any():
         return x
     number = np.flatnonzero(x[:, 0] > 0)
@@ -158,9 +159,8 @@ def test_a_deadline_ends_all_steps(made: Path) -> None:
         started = time.monotonic()
         with pytest.raises(LateError, match=r"model a_pipe: no answer within its deadline of 0\.3 s"):
             engine.infer("a_pipe", {"x": x(500)}, timeout_us=300_000)
-        assert time.monotonic() - started < 20
-        engine.of_loop(lambda: asyncio.sleep(0.05))
-        assert not engine.core.open_requests
+        assert time.monotonic() - started < 50
+        until(lambda: not engine.core.open_requests, "a step is still asked")
 
 
 def test_it_is_ready_when_all_its_parts_are(made: Path, tmp_path: Path) -> None:

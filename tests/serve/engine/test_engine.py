@@ -9,13 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from numpy.typing import NDArray
 
+from cnna.compiler.compile import compile_model
 from cnna.host.selftest.selftest_network import ANSWERS, path_of, pictures
 from cnna.serve import Engine
 from cnna.serve.engine.board import Limits
+from cnna.spec.artifact import save
+from cnna.spec.config import preset
 from cnna.spec.errors import BusyError, UnknownError
+
+from ...waiting import until
 
 PATIENT = Limits(hang_seconds=60.0, pause_seconds=(0.0, 0.0), failures=1000)
 HASTY = Limits(hang_seconds=0.5, pause_seconds=(0.0, 0.0), failures=1000)
@@ -146,3 +152,26 @@ def test_a_version_whose_files_are_gone_keeps_no_board_from_the_others(repositor
         assert np.array_equal(result.outputs["logits"], answers[:3])
         with pytest.raises(BusyError, match=r"other/1.*no such file"):
             engine.infer("other", {"image": images[:3]})
+
+
+def test_a_version_whose_answers_have_changed_takes_no_board_away(
+    repository: Path, opposite: onnx.ModelProto, images: Images, answers: Images
+) -> None:
+    """Whoever copies another network over a version would have every board out after its next failure, and all models with it."""
+    model = repository / "digits"
+    shutil.copytree(model / "1", model / "2")
+    for batch in (4, 8):
+        (model / "2" / f"tiny-b{batch}.cnna").unlink()
+    (model / "model.yaml").write_text("versions: all\n")
+    with Engine(repository, ["a=emulator", "b=emulator"], PATIENT) as engine:
+        assert engine.infer("digits", {"image": images[:1]}).version == "2"
+        save(compile_model(opposite, preset("tiny"), 1), model / "2" / "tiny-b1.cnna")
+        for board in engine.core.boards:
+            assert board.pid is not None
+            os.kill(board.pid, signal.SIGKILL)
+        version = engine.core.catalogue.model("digits").versions["2"]
+        until(lambda: version.state == "UNAVAILABLE", "nobody sees that version 2 is another network")
+        assert "golden answers differ" in version.reason
+        result = engine.infer("digits", {"image": images[:3]})
+        assert (result.version, np.array_equal(result.outputs["logits"], answers[:3])) == ("1", True)
+        until(lambda: all(board.state == "ready" for board in engine.core.boards), "a board does not come back")
