@@ -18,7 +18,7 @@ import pytest
 from cnna.cli.main import main
 from cnna.host.selftest.selftest_network import ANSWERS, path_of, pictures
 
-SECONDS = 60  # no expectation: it ends a test that would otherwise hang
+SECONDS = 600  # no expectation: it ends a test that would otherwise hang
 
 
 @contextmanager
@@ -84,6 +84,9 @@ def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
         shown = pictures()[:1]
         entry = {"name": "picture", "datatype": "UINT8", "shape": list(shown.shape), "data": shown.reshape(-1).tolist()}
         connection.request("POST", "/v2/models/tiny/infer", json.dumps({"inputs": [entry]}))
+        with closing(http.client.HTTPConnection("127.0.0.1", connection.port, timeout=SECONDS)) as other:
+            while not asked(other, "GET", "/v2/console")[1]["models"][0]["versions"][0]["open"]:
+                pass
         assert process.stderr is not None
         process.send_signal(signal.SIGTERM)
         while json.loads(process.stderr.readline())["event"] != "draining":

@@ -21,7 +21,7 @@ from cnna.host.selftest.selftest_network import path_of
 from cnna.serve.grpc import open_inference_pb2 as pb
 from cnna.serve.grpc.service import SERVICE
 
-SECONDS = 60  # no expectation: it ends a test that would otherwise hang
+SECONDS = 600  # no expectation: it ends a test that would otherwise hang
 TOKEN = "a-token-of-the-tests"
 
 

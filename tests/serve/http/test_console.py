@@ -162,7 +162,7 @@ def test_a_browser_draws_it_and_tries_a_picture(token: str | None, within: Withi
                 inputs = await decoded(core, "tiny", None, {"picture": sent})
                 wanted = (await core.admit("tiny", inputs).future).outputs
                 line = [BROWSER, *OPTIONS, f"http://127.0.0.1:{listening.getsockname()[1]}/"]
-                done = await asyncio.to_thread(subprocess.run, line, capture_output=True, text=True, timeout=120, check=True)
+                done = await asyncio.to_thread(subprocess.run, line, capture_output=True, text=True, timeout=600, check=True)
             finally:
                 server.should_exit = True
                 await serving

@@ -19,6 +19,8 @@ from cnna.serve.remote.remote_model import RemoteModel
 from cnna.serve.runtimes.interface import Call, Place
 from cnna.spec.errors import BusyError, DataError, LateError, UserError
 
+from ...waiting import PATIENCE_SECONDS, until
+
 PATIENT = Limits(hang_seconds=60.0, pause_seconds=(0.0, 0.0), failures=1000)
 TOKEN = "a-token-of-many-letters"
 Images = NDArray[np.float32]
@@ -87,7 +89,7 @@ def test_a_server_that_goes_and_comes_back(published: Path, tmp_path: Path, imag
             assert board is not None
             assert (board.state, board.failures) == ("ready", 0)
             with listening(far, port):
-                ends = time.monotonic() + 30  # gRPC connects again after at most 5 s
+                ends = time.monotonic() + PATIENCE_SECONDS  # gRPC connects again after at most 5 s
                 while True:
                     try:
                         result = engine.infer("cloud", {"image": images[:3]})
@@ -106,9 +108,7 @@ def test_a_version_is_loaded_by_itself_once_its_server_is_there(
         with listening(far) as address:
             port = int(address.rpartition(":")[2])
         with Engine(near(tmp_path, address), [], PATIENT) as engine, listening(far, port):
-            ends = time.monotonic() + 30  # it asks again after 1, 2, 4 s
-            while not engine.core.ready and time.monotonic() < ends:
-                time.sleep(0.05)
+            until(lambda: engine.core.ready, "it does not ask again after 1, 2, 4 s")
             assert np.array_equal(engine.infer("cloud", {"image": images[:3]}).outputs["logits"], answers[:3])
 
 

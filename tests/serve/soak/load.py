@@ -33,15 +33,17 @@ class Load:
         self.versions: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self.wrong: list[Any] = []
+        self.slowest = 0.0  # seconds to an answer
         self._stop = threading.Event()
 
     def _ask(self, number: int) -> None:
         """One client. It asks at least once."""
         for turn in itertools.count(number):
-            first, count = turn % 20, turn % 3 + 1
+            first, count, began = turn % 20, turn % 3 + 1, time.monotonic()
             try:
                 result = self.engine.infer("digits", {"image": self.images[first : first + count]})
                 self.versions[result.version] += 1
+                self.slowest = max(self.slowest, time.monotonic() - began)
                 if not np.array_equal(result.outputs["logits"], self.answers(result.version)[first : first + count]):
                     self.wrong.append((result.version, first, count))
             except BusyError as error:

@@ -22,6 +22,7 @@ from opentelemetry.trace import StatusCode
 from cnna.host.selftest.selftest_network import path_of, pictures
 from cnna.serve.boards.board_spec import board_specs
 from cnna.serve.boards.process import LostError
+from cnna.serve.engine.board import Limits
 from cnna.serve.engine.core import Core
 from cnna.serve.engine.listening import Listening
 from cnna.serve.grpc import open_inference_pb2 as pb
@@ -70,7 +71,7 @@ def test_spans_go_from_the_request_to_its_layers(within: Within) -> None:
     memory, image = Memory(), pictures()[:1]
 
     async def run() -> None:
-        core = Core(open_repository(path_of("tiny")), board_specs(["a=emulator"]))
+        core = Core(open_repository(path_of("tiny")), board_specs(["a=emulator"]), Limits(hang_seconds=600.0))
         front = GrpcFront(core, Listening("127.0.0.1", 0), "9.9", memory.tracing)
         address = (await front.start()).removeprefix("grpc://")
         await core.start()
