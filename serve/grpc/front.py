@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from cnna.serve.traces.tracing import Tracing
 
 MOST_BYTES = 64 << 20  # of a message
+IDENTITY = 1 << 0  # messages as they are
 GRACE_SECONDS = 5.0
 
 
@@ -26,6 +27,7 @@ class GrpcFront:
             ("grpc.max_receive_message_length", MOST_BYTES),
             ("grpc.max_send_message_length", MOST_BYTES),
             ("grpc.so_reuseport", 0),
+            ("grpc.compression_enabled_algorithms_bitset", IDENTITY),  # gRPC would unpack a message whole, and measure it then
         ]
         self._server = grpc.aio.server(options=options)
         self._server.add_generic_rpc_handlers((self._service.handler(),))
