@@ -263,7 +263,10 @@ class Board:
         self.state = "out" if out else "resting"
         shortest, longest = self.limits.pause_seconds
         pause = min(longest, shortest * 2.0 ** min(self.failures - 1, 60))
-        self.log("error", "board out" if out else "board failed", board=self.spec.name, cause=self.cause, pause_seconds=pause)
+        if self._operator.is_set():
+            self.log("info", "board reset", board=self.spec.name, cause=self.cause)
+        else:
+            self.log("error", "board out" if out else "board failed", board=self.spec.name, cause=self.cause, pause_seconds=pause)
         self.settled.set()
         self._changed()
         with suppress(asyncio.TimeoutError):

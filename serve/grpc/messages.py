@@ -31,6 +31,7 @@ def inputs_of(request: pb.ModelInferRequest) -> dict[str, NDArray[Any]]:
         raise DataError(f"there are {len(request.inputs)} inputs, but {len(raw)} raw_input_contents: give one for each, or none")
     found: dict[str, NDArray[Any]] = {}
     for number, entry in enumerate(request.inputs):
+        parameters.no_shared_memory(f"input {entry.name}", entry.parameters)
         datatype, shape = tensors.checked(entry.name, entry.datatype, list(entry.shape))
         if entry.name in found:
             raise DataError(f"input {entry.name} is there twice")
@@ -61,6 +62,8 @@ def _contents(entry: pb.InferTensor, datatype: str, shape: tuple[int, ...]) -> N
 def arguments_of(request: pb.ModelInferRequest) -> dict[str, Any]:
     """Arguments for `Core.admit`. DataError: a parameter is malformed."""
     names = [output.name for output in request.outputs]
+    for output in request.outputs:
+        parameters.no_shared_memory(f"output {output.name}", output.parameters)
     return {**parameters.of_request(plain(request.parameters)), "request_id": request.id, "outputs": names}
 
 
@@ -77,6 +80,6 @@ def answer_of(request: pb.ModelInferRequest, result: Result) -> pb.ModelInferRes
     return answer
 
 
-def plain(given: Mapping[str, pb.InferParameter]) -> dict[str, Any]:
+def plain(given: "Mapping[str, pb.InferParameter | pb.RepositoryParameter]") -> dict[str, Any]:
     """Parameters as JSON would have them."""
     return {name: getattr(value, value.WhichOneof("parameter_choice") or "bool_param") for name, value in given.items()}

@@ -254,12 +254,33 @@ class RepositoryIndexResponse(_message.Message):
     def __init__(self, models: _Optional[_Iterable[_Union[ModelIndex, _Mapping]]] = ...) -> None: ...
 
 class RepositoryModelRequest(_message.Message):
-    __slots__ = ("repository_name", "model_name")
+    __slots__ = ("repository_name", "model_name", "parameters")
+    class ParametersEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: RepositoryParameter
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[RepositoryParameter, _Mapping]] = ...) -> None: ...
     REPOSITORY_NAME_FIELD_NUMBER: _ClassVar[int]
     MODEL_NAME_FIELD_NUMBER: _ClassVar[int]
+    PARAMETERS_FIELD_NUMBER: _ClassVar[int]
     repository_name: str
     model_name: str
-    def __init__(self, repository_name: _Optional[str] = ..., model_name: _Optional[str] = ...) -> None: ...
+    parameters: _containers.MessageMap[str, RepositoryParameter]
+    def __init__(self, repository_name: _Optional[str] = ..., model_name: _Optional[str] = ..., parameters: _Optional[_Mapping[str, RepositoryParameter]] = ...) -> None: ...
+
+class RepositoryParameter(_message.Message):
+    __slots__ = ("bool_param", "int64_param", "string_param", "bytes_param")
+    BOOL_PARAM_FIELD_NUMBER: _ClassVar[int]
+    INT64_PARAM_FIELD_NUMBER: _ClassVar[int]
+    STRING_PARAM_FIELD_NUMBER: _ClassVar[int]
+    BYTES_PARAM_FIELD_NUMBER: _ClassVar[int]
+    bool_param: bool
+    int64_param: int
+    string_param: str
+    bytes_param: bytes
+    def __init__(self, bool_param: bool = ..., int64_param: _Optional[int] = ..., string_param: _Optional[str] = ..., bytes_param: _Optional[bytes] = ...) -> None: ...
 
 class ModelInput(_message.Message):
     __slots__ = ("name", "data_type", "dims")

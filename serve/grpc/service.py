@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 from cnna.serve.engine.core import Core
 from cnna.serve.grpc import messages
 from cnna.serve.grpc import open_inference_pb2 as pb
-from cnna.serve.protocol import described
+from cnna.serve.protocol import described, parameters
 from cnna.serve.protocol.photographs import decoded
 from cnna.spec.errors import BusyError, CnnaError, DataError, LateError, RunError, UnknownError, UserError
 
@@ -117,11 +117,13 @@ class Service:
         return ParseDict({"models": described.index(self.core, request.ready)}, pb.RepositoryIndexResponse())
 
     async def _load(self, request: pb.RepositoryModelRequest, context: Context) -> Any:
+        parameters.of_repository(messages.plain(request.parameters))
         if refused := await self.core.catalogue.load(request.model_name):
             raise DataError("; ".join(f"model {one.model}, version {one.name}: {one.reason}" for one in refused))
         return pb.Empty()
 
     async def _unload(self, request: pb.RepositoryModelRequest, context: Context) -> Any:
+        parameters.of_repository(messages.plain(request.parameters))
         await self.core.catalogue.unload(request.model_name)
         return pb.Empty()
 

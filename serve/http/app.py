@@ -18,7 +18,7 @@ from starlette.routing import Route
 from cnna.serve.engine.core import Core
 from cnna.serve.http import body, pages
 from cnna.serve.http.metrics import metrics
-from cnna.serve.protocol import described
+from cnna.serve.protocol import described, parameters
 from cnna.serve.protocol.overview import overview
 from cnna.serve.protocol.photographs import decoded
 from cnna.spec.errors import BusyError, CnnaError, DataError, LateError, RunError, UnknownError, UserError
@@ -197,14 +197,14 @@ class App:
         return said(described.index(self.core, (await self._object(request)).get("ready") is True))
 
     async def _load(self, request: Request) -> Response:
-        await self._object(request)
+        parameters.of_repository((await self._object(request)).get("parameters", {}))
         refused = await self.core.catalogue.load(request.path_params["model"])
         if refused:
             raise DataError("; ".join(f"model {one.model}, version {one.name}: {one.reason}" for one in refused))
         return said({})
 
     async def _unload(self, request: Request) -> Response:
-        await self._object(request)
+        parameters.of_repository((await self._object(request)).get("parameters", {}))
         await self.core.catalogue.unload(request.path_params["model"])
         return said({})
 

@@ -14,6 +14,7 @@ from cnna.spec.errors import DataError
 
 LENGTH = "inference-header-content-length"
 MOST_TENSORS = 256
+MOST_JSON = 16 << 20  # bytes: it is read in one piece, for which all others wait
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class Asked:
 def read(body: bytes, length: str | None) -> Asked:
     """Reads a request. length: the header LENGTH. DataError: it is malformed; the line says where and what is right."""
     size = len(body) if length is None else _header(length, len(body))
+    if size > MOST_JSON:
+        raise DataError(f"the JSON of a request has at most {MOST_JSON:,} bytes; send binary tensors behind it")
     try:
         found = json.loads(body[:size])
     except (ValueError, RecursionError) as error:
@@ -92,7 +95,9 @@ def _header(length: str, most: int) -> int:
 def _input(name: str, entry: Mapping[str, Any], raw: memoryview) -> tuple[NDArray[Any], memoryview]:
     """A tensor, and the bytes that are left."""
     datatype, shape = tensors.checked(name, entry.get("datatype"), entry.get("shape"))
-    size = _parameters(entry, f"input {name}").get("binary_data_size")
+    given = _parameters(entry, f"input {name}")
+    parameters.no_shared_memory(f"input {name}", given)
+    size = given.get("binary_data_size")
     if size is None:
         if "data" not in entry:
             raise DataError(f'input {name}: has neither "data" nor the parameter binary_data_size')
@@ -111,6 +116,7 @@ def _outputs(entries: Any, binary: bool) -> list[Wanted] | None:
     for entry in entries:
         name = _name(entry, "outputs")
         given = _parameters(entry, f"output {name}")
+        parameters.no_shared_memory(f"output {name}", given)
         if any(name == other.name for other in found):
             raise DataError(f"output {name} is there twice")
         found.append(Wanted(name, _flag(given, "binary_data", binary), parameters.classes(name, given)))

@@ -1,4 +1,4 @@
-"""Parameters of requests and outputs that the engine knows: Triton's priority, timeout, sequence_id and classification."""
+"""Parameters that the engine knows: Triton's priority, timeout, sequence_id and classification; and those that it refuses."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,6 +22,21 @@ def of_request(parameters: Mapping[str, Any]) -> dict[str, Any]:
         raise DataError(f"parameter sequence_id: {sequence!r} must be an integer or a text")
     more["sequence_id"] = str(sequence) if sequence else ""
     return more
+
+
+def no_shared_memory(where: str, given: Mapping[str, Any]) -> None:
+    """DataError: a tensor lies in Triton's shared memory, which is not built."""
+    if "shared_memory_region" in given:
+        raise DataError(f"{where}: there is no shared memory here; send tensors in the request, and take them from the answer")
+
+
+def of_repository(given: Any) -> None:
+    """DataError: a load or unload says how; Triton's clients always say that dependents stay. A model is what its folder says."""
+    if not isinstance(given, Mapping):
+        raise DataError('"parameters" must be an object')
+    for name, value in given.items():
+        if value is not False:
+            raise DataError(f"parameter {name}: load and unload take none; what a model is stands in its folder")
 
 
 def classes(name: str, parameters: Mapping[str, Any]) -> int:

@@ -24,7 +24,9 @@ def test_an_operators_reset_is_no_failure(within: Within) -> None:
     """A board that was reset four times would be out at its first failure, and stay away for a minute each time."""
 
     async def life() -> None:
-        board = Board(BoardSpec("a"), Limits(pause_seconds=(3600.0, 3600.0)), list, nothing, nothing)
+        said: list[str] = []
+        limits = Limits(pause_seconds=(3600.0, 3600.0))
+        board = Board(BoardSpec("a"), limits, list, nothing, lambda level, event, **more: said.append(event))
         await board.settled.wait()
         for number in range(3):
             before = board.pid
@@ -32,6 +34,7 @@ def test_an_operators_reset_is_no_failure(within: Within) -> None:
             while board.state != "ready" or board.pid == before:
                 await asyncio.sleep(0.01)
             assert (board.failures, board.resets) == (0, number + 1)
+        assert said == ["board ready", *["board reset", "board ready"] * 3]
         await board.close()
 
     within(life())

@@ -15,7 +15,7 @@ import pytest
 
 from cnna.serve.engine.listening import Listening
 from cnna.serve.grpc import open_inference_pb2 as pb
-from cnna.serve.grpc.front import GrpcFront
+from cnna.serve.grpc.front import MOST_BYTES, GrpcFront
 from cnna.serve.grpc.service import SERVICE
 
 from ..engine.fakes import FakeBoard, core_of, wanted
@@ -183,7 +183,12 @@ def test_mistakes_have_their_codes(tmp_path: Path, within: Within) -> None:
             named.outputs.add(name="z")
             prior = request_of(1)
             prior.parameters["priority"].string_param = "high"
+            remote, taken = request_of(1), request_of(1)
+            remote.inputs[0].parameters["shared_memory_region"].string_param = "a"
+            taken.outputs.add(name="y").parameters["shared_memory_region"].string_param = "a"
             cases = [
+                (remote, grpc.StatusCode.INVALID_ARGUMENT, "input x: there is no shared memory here"),
+                (taken, grpc.StatusCode.INVALID_ARGUMENT, "output y: there is no shared memory here"),
                 (request_of(1, "none"), grpc.StatusCode.NOT_FOUND, "there is no model 'none'"),
                 (request_of(1, model_version="7"), grpc.StatusCode.NOT_FOUND, "no version '7'"),
                 (pb.ModelInferRequest(model_name="m"), grpc.StatusCode.INVALID_ARGUMENT, "one input, x"),
@@ -195,6 +200,11 @@ def test_mistakes_have_their_codes(tmp_path: Path, within: Within) -> None:
             for request, code, said in cases:
                 found, details = await client.refusal("ModelInfer", request, pb.ModelInferResponse)
                 assert (found, said in details) == (code, True), details
+            load = pb.RepositoryModelRequest(model_name="m")
+            load.parameters["config"].string_param = "{}"
+            for name in ("RepositoryModelLoad", "RepositoryModelUnload"):
+                found, details = await client.refusal(name, load, pb.Empty)
+                assert (found, "parameter config" in details) == (grpc.StatusCode.INVALID_ARGUMENT, True), details
             client.board.state = "resting"
             late = request_of(1)
             late.parameters["timeout"].int64_param = 1
@@ -207,6 +217,23 @@ def test_mistakes_have_their_codes(tmp_path: Path, within: Within) -> None:
             client.board.state = "out"
             found, _ = await client.refusal("ModelInfer", request_of(1), pb.ModelInferResponse)
             assert found == grpc.StatusCode.UNAVAILABLE
+
+    within(run())
+
+
+def test_packed_messages_are_refused_unopened(tmp_path: Path, within: Within) -> None:
+    """gRPC would unpack 64 MiB into 64 GiB before it compares that with the limit."""
+
+    async def run() -> None:
+        async with served(tmp_path) as client:
+            method = client.channel.unary_unary(f"/{SERVICE}/ModelInfer", None, pb.ModelInferResponse.FromString)
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await method(bytes(MOST_BYTES + 1), compression=grpc.Compression.Gzip)
+            assert caught.value.code() == grpc.StatusCode.UNIMPLEMENTED
+            assert caught.value.details() == "Compression algorithm 'gzip' is disabled."
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await method(bytes(MOST_BYTES + 1))
+            assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
 
     within(run())
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cnna.serve.http.app import App
+from cnna.serve.http.app import MOST_BYTES, App
 from cnna.serve.http.body import LENGTH
 
 from ..engine.fakes import FakeBoard, core_of, wanted
@@ -144,6 +144,9 @@ BAD: list[tuple[Any, str]] = [
     ({"inputs": [TEN] * 300}, "more than 256 inputs"),
     ({"inputs": [TEN], "id": 3}, '"id" must be a text'),
     ({"inputs": [TEN], "outputs": [{"name": "z"}]}, "has no output 'z'; there are y"),
+    ({"inputs": [{**TEN, "parameters": {"shared_memory_region": "a"}}]}, "input x: there is no shared memory here"),
+    ({"inputs": [TEN], "outputs": [{"name": "y", "parameters": {"shared_memory_region": "a"}}]}, "output y: there is no shared"),
+    (b" " * ((16 << 20) + 1), "the JSON of a request has at most 16,777,216 bytes"),
     ({"inputs": [TEN], "outputs": 3}, '"outputs" must be a list'),
     ({"inputs": [TEN], "outputs": [{"name": "y", "parameters": {"classification": 1001}}]}, "a number of classes, 1000 at most"),
     ({"inputs": [TEN], "parameters": {"priority": -1}}, "parameter priority"),
@@ -158,7 +161,7 @@ def test_malformed_requests_get_one_line(tmp_path: Path, within: Within, body: A
     """A client would not learn what to change, or would take the server down."""
 
     async def run() -> None:
-        answer = await Served(tmp_path).call("POST", INFER, body)
+        answer = await Served(tmp_path, most_bytes=MOST_BYTES).call("POST", INFER, body)
         assert answer.code == 400, answer.body
         assert said in answer.json["error"]
         assert "\n" not in answer.json["error"]
@@ -178,6 +181,9 @@ def test_other_mistakes_have_their_codes(tmp_path: Path, within: Within) -> None
             (404, "GET", "/v3", b"", {}),
             (405, "GET", INFER, b"", {}),
             (404, "POST", "/v2/repository/models/n/load", b"", {}),
+            (400, "POST", "/v2/repository/models/m/load", {"parameters": {"config": "{}"}}, {}),
+            (400, "POST", "/v2/repository/models/m/unload", {"parameters": {"unload_dependents": True}}, {}),
+            (400, "POST", "/v2/repository/models/m/unload", {"parameters": 3}, {}),
             (400, "POST", "/v2/repository/index", b"[]", {}),
             (404, "POST", "/v2/boards/b/reset", b"", {}),
             (413, "POST", INFER, b" " * 2001, {}),
