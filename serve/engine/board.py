@@ -266,7 +266,8 @@ class Board:
         if self._operator.is_set():
             self.log("info", "board reset", board=self.spec.name, cause=self.cause)
         else:
-            self.log("error", "board out" if out else "board failed", board=self.spec.name, cause=self.cause, pause_seconds=pause)
+            more = {} if out else {"pause_seconds": pause}
+            self.log("error", "board out" if out else "board failed", board=self.spec.name, cause=self.cause, **more)
         self.settled.set()
         self._changed()
         with suppress(asyncio.TimeoutError):

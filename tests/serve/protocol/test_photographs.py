@@ -67,19 +67,19 @@ def test_files_become_what_cnna_run_makes_of_them(core: Core, within: Within, tm
     within(run())
 
 
-def huge() -> bytes:
-    """The head of a PNG that says it has 100,000 x 100,000 pixels."""
-    head = b"IHDR" + struct.pack(">IIBBBBB", 100_000, 100_000, 8, 2, 0, 0, 0)
+def huge(side: int) -> bytes:
+    """The head of a PNG that says it has so many rows and columns."""
+    head = b"IHDR" + struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + head + struct.pack(">I", zlib.crc32(head)) + b"\0\0\0\0IDAT" + bytes(4)
 
 
-@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
 @pytest.mark.parametrize(
     ("name", "file", "said"),
     [
         ("picture", b"", "picture 0: neither JPEG nor PNG"),
         ("picture", b"GIF89a" + bytes(40), "neither JPEG nor PNG"),
-        ("picture", huge(), "neither JPEG nor PNG|more than 25,000,000 pixels"),
+        ("picture", huge(10_000), "more than 25,000,000 pixels"),  # Pillow would warn, in a line that is no JSON
+        ("picture", huge(100_000), "more than 25,000,000 pixels"),
         ("picture", file_of(np.zeros((40, 40, 3), np.uint8), "PNG")[:60], "picture 0"),
         ("image", file_of(np.zeros((40, 40, 3), np.uint8), "PNG"), "takes no pictures"),
     ],
