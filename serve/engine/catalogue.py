@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from cnna.serve.engine.assembly import Assembly, Steps
 from cnna.serve.engine.board import Board, Log
-from cnna.serve.engine.served import READY, UNAVAILABLE, UNLOADING, Model, Served
+from cnna.serve.engine.served import NONE, READY, UNAVAILABLE, UNLOADING, Model, Served
 from cnna.serve.models.repository import Repository
 from cnna.serve.models.settings import Settings
 from cnna.serve.models.version import Version
@@ -59,14 +59,15 @@ class Catalogue:
         UserError: model.yaml is wrong; what was served before is served on.
         """
         async with self._loading:
-            there = self.repository.versions(name)
-            model = self.models.setdefault(name, Model(name))
             try:
-                settings = self.repository.settings(name)
+                there, settings = self.repository.versions(name), self.repository.settings(name)
+            except UnknownError:
+                raise
             except UserError as error:
-                model.reason = str(error)
+                self.models.setdefault(name, Model(name)).reason = str(error)
                 self.log("error", "model refused", model=name, cause=str(error))
                 raise
+            model = self.models.setdefault(name, Model(name))
             if self.repository.has_pipeline(name):
                 return await self._assemble(model, settings)
             wanted = settings.chosen(there)
@@ -76,9 +77,8 @@ class Catalogue:
                     await asyncio.wait([old.freeing])
                 if old is None or old.state == UNAVAILABLE:
                     await self._load(model, version, settings)
-            model.reason = (
-                "" if wanted else f"model.yaml asks for versions that are not there; there are {', '.join(there) or 'none'}"
-            )
+            missing = f"model.yaml asks for versions that are not there; there are {', '.join(there)}" if there else NONE
+            model.reason = "" if wanted else missing
             model.settings, model.unloaded = settings, False
             self._switch(model, wanted)
             for other in [one for one in self.models.values() if name in one.needs and not one.unloaded]:

@@ -13,6 +13,7 @@ from cnna.serve.models.settings import Settings
 from cnna.serve.models.version import Version
 from cnna.spec.errors import BusyError, UnknownError
 
+NONE = "it has no versions; cnna publish makes one"
 READY, LOADING, UNLOADING, UNAVAILABLE = "READY", "LOADING", "UNLOADING", "UNAVAILABLE"
 
 
@@ -73,7 +74,7 @@ class Model:
     def why(self) -> str:
         """What is wrong with it, in one line."""
         reasons = [f"version {one.name}: {one.reason or one.state.lower()}" for one in self.versions.values() if one.state != READY]
-        return self.reason or "; ".join(reasons) or "it has no versions; cnna publish makes one"
+        return self.reason or "; ".join(reasons) or NONE
 
     def _canary(self, identity: str) -> Served | None:
         """The canary's version for its share of the requests: always the same answer for one identity, random without one."""

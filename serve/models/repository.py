@@ -7,7 +7,7 @@ R/digits/3/golden.npz            answers that it must give
 R/reader/pipeline.yaml           a model that is made of others
 
 Where model.yaml names another runtime, a version holds what that one reads (`model.onnx`), or nothing (`remote`).
-A single `M.cnna` is a repository of one model with one version. Nothing outside the folder is ever read.
+A single `M.cnna` is a repository of one model with one version. Nothing outside the folder is ever read; links must not lead out.
 """
 
 import re
@@ -43,29 +43,27 @@ class Repository:
         """The names of the models that are there now."""
         if self.single is not None:
             return [self.single]
-        try:
-            return sorted(entry.name for entry in self.root.iterdir() if NAME.fullmatch(entry.name) and entry.is_dir())
-        except OSError as error:
-            raise UserError(f"{self.root}: {error.strerror or error}") from None
+        return sorted(entry.name for entry in _entries(self.root) if NAME.fullmatch(entry.name) and entry.is_dir())
 
     def settings(self, model: str) -> Settings:
-        """How it is served. UserError: model.yaml is wrong."""
+        """How it is served. UserError: model.yaml is wrong, or a link out of the repository."""
         path = self._folder(model) / SETTINGS
         return settings_of(path) if self.single is None and path.is_file() else Settings()
 
     def has_pipeline(self, model: str) -> bool:
         """Whether it is made of others."""
-        return self.single is None and (self._folder(model) / PIPELINE).is_file()
+        return self.single is None and NAME.fullmatch(model) is not None and (self.root / model / PIPELINE).is_file()
 
     def pipeline(self, model: str) -> Pipeline:
         """How it is made of others. UserError: pipeline.yaml is wrong."""
         return pipeline_of(self._folder(model) / PIPELINE)
 
     def versions(self, model: str) -> list[str]:
-        """The names of its versions that are there now, in ascending order."""
+        """The names of its versions that are there now, in ascending order. UserError: its folder cannot be read."""
+        folder = self._folder(model)
         if self.single is not None or self.has_pipeline(model):
             return ["1"]
-        names = [entry.name for entry in self._folder(model).iterdir() if entry.is_dir() and version_name(entry.name)]
+        names = [entry.name for entry in _entries(folder) if entry.is_dir() and version_name(entry.name)]
         return sorted(names, key=int)
 
     def version(self, model: str, name: str, settings: Settings | None = None) -> Version:
@@ -81,6 +79,8 @@ class Repository:
         if not folder.is_dir():
             raise UnknownError(f"{folder}: no such version; there are {', '.join(self.versions(model)) or 'none'}")
         settings = self.settings(model) if settings is None else settings
+        for path in (folder, *_entries(folder)):
+            self._check_inside(path)
         golden = folder / GOLDEN if (folder / GOLDEN).is_file() else None
         place = Place(model, name, folder, settings.options.get(settings.runtime, {}))
         if settings.runtime != CNNA:
@@ -99,7 +99,22 @@ class Repository:
             return self.root
         if self.single is not None or not NAME.fullmatch(model) or not (self.root / model).is_dir():
             raise UnknownError(f"there is no model {model!r}; there are {', '.join(self.models()) or 'none'}")
+        for path in (self.root / model, self.root / model / SETTINGS, self.root / model / PIPELINE):
+            self._check_inside(path)
         return self.root / model
+
+    def _check_inside(self, path: Path) -> None:
+        """UserError: a link leads out of the repository."""
+        if not path.resolve().is_relative_to(self.root.resolve()):
+            raise UserError(f"{path}: leads to {path.resolve()}, out of the repository; copy it here")
+
+
+def _entries(folder: Path) -> list[Path]:
+    """UserError: it cannot be read."""
+    try:
+        return list(folder.iterdir())
+    except OSError as error:
+        raise UserError(f"{folder}: {error.strerror or error}") from None
 
 
 def open_repository(path: Path) -> Repository:

@@ -154,6 +154,17 @@ def test_a_version_whose_files_are_gone_keeps_no_board_from_the_others(repositor
             engine.infer("other", {"image": images[:3]})
 
 
+def test_a_model_that_cannot_be_read_keeps_no_other_back(repository: Path, tmp_path: Path, images: Images, answers: Images) -> None:
+    """The server would not start, or not say what is wrong with it."""
+    (repository / "away").symlink_to(tmp_path)
+    (repository / "empty").mkdir()
+    with Engine(repository, limits=PATIENT) as engine:
+        assert np.array_equal(engine.infer("digits", {"image": images[:3]}).outputs["logits"], answers[:3])
+        for model, said in (("away", "out of the repository"), ("empty", "it has no versions; cnna publish makes one")):
+            with pytest.raises(BusyError, match=f"model {model} has no version that is ready: .*{said}"):
+                engine.infer(model, {"image": images[:3]})
+
+
 def test_a_version_whose_answers_have_changed_takes_no_board_away(
     repository: Path, opposite: onnx.ModelProto, images: Images, answers: Images
 ) -> None:

@@ -48,6 +48,23 @@ def test_no_name_leads_out_of_the_repository(repository: Path, name: str) -> Non
         open_repository(repository).version("digits", name)
 
 
+@pytest.mark.parametrize("what", ["other", "digits/2", "digits/1/tiny-b8.cnna", "digits/model.yaml"])
+def test_no_link_leads_out_of_the_repository(repository: Path, tmp_path: Path, what: str) -> None:
+    """Whoever may write a link here would have any file of the server read, and its first line shown as the reason."""
+    outside, link = tmp_path / "outside", repository / what
+    outside.mkdir()
+    if link.is_file():
+        link.unlink()
+    link.symlink_to(outside)
+    found = open_repository(repository)
+    with pytest.raises(UserError, match=f"{link}: leads to {outside}, out of the repository"):
+        found.version("other" if what == "other" else "digits", "2" if what == "digits/2" else "1")
+    if what == "other":
+        assert not found.has_pipeline("other")
+        with pytest.raises(UserError, match="out of the repository"):
+            found.versions("other")
+
+
 def test_a_file_that_was_altered_is_refused(repository: Path) -> None:
     """A version whose bits changed on the way here would answer wrongly."""
     path = repository / "digits" / "1" / "tiny-b4.cnna"
