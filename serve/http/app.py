@@ -68,7 +68,9 @@ class App:
             self._route("/console/{file}", self._file, open_to_all=True),
         ]
         plain = {404: self._no_route, 405: self._no_route}
-        return Starlette(routes=routes, exception_handlers=plain)
+        made = Starlette(routes=routes, exception_handlers=plain)
+        made.router.redirect_slashes = False  # to an address that the client's own `Host` names
+        return made
 
     def _route(self, path: str, handler: Handler, method: str = "GET", open_to_all: bool = False) -> Route:
         async def answer(request: Request) -> Response:

@@ -15,7 +15,7 @@ from cnna.host.model import pictures
 from cnna.serve.engine.core import Core
 from cnna.serve.models.signature import Signature
 from cnna.serve.protocol.described import signature_of
-from cnna.spec.errors import DataError
+from cnna.spec.errors import DataError, RunError
 from cnna.spec.preprocess import from_entry
 
 MOST_PIXELS = 25_000_000  # of one picture, and of all of a request together
@@ -57,10 +57,12 @@ def _pictures(signature: Signature, name: str, files: Sequence[bytes]) -> NDArra
 
 
 def _pixels(where: str, file: bytes) -> int:
-    """As the file's head says. DataError: it is neither JPEG nor PNG."""
-    from PIL.JpegImagePlugin import JpegImageFile
-    from PIL.PngImagePlugin import PngImageFile
-
+    """As the file's head says. DataError: it is neither JPEG nor PNG. RunError: Pillow is not installed."""
+    try:
+        from PIL.JpegImagePlugin import JpegImageFile
+        from PIL.PngImagePlugin import PngImageFile
+    except ModuleNotFoundError:
+        raise RunError("the server cannot read JPEG and PNG: pip install pillow there, or send uint8 pictures") from None
     kinds = {b"\xff\xd8\xff": JpegImageFile, b"\x89PNG": PngImageFile}  # `Image.open` has a limit of its own, and warns of it
     try:
         kind = next(kind for head, kind in kinds.items() if file.startswith(head))

@@ -180,6 +180,7 @@ def test_other_mistakes_have_their_codes(tmp_path: Path, within: Within) -> None
             (404, "GET", "/v2/models/..%2f/config", b"", {}),
             (404, "GET", "/v3", b"", {}),
             (405, "GET", INFER, b"", {}),
+            (404, "POST", INFER + "/", b"", {"host": "evil.example"}),
             (404, "POST", "/v2/repository/models/n/load", b"", {}),
             (400, "POST", "/v2/repository/models/m/load", {"parameters": {"config": "{}"}}, {}),
             (400, "POST", "/v2/repository/models/m/unload", {"parameters": {"unload_dependents": True}}, {}),

@@ -2,6 +2,7 @@
 
 import io
 import struct
+import sys
 import zlib
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -19,7 +20,7 @@ from cnna.serve.engine.core import Core
 from cnna.serve.engine.served import READY, Model, Served
 from cnna.serve.models.repository import open_repository
 from cnna.serve.protocol.photographs import decoded
-from cnna.spec.errors import DataError
+from cnna.spec.errors import DataError, RunError
 from cnna.spec.preprocess import from_entry
 
 Within = Callable[[Coroutine[Any, Any, None]], None]
@@ -92,5 +93,16 @@ def test_what_is_no_picture(core: Core, within: Within, name: str, file: bytes, 
             await decoded(core, "tiny", None, {name: array(file)})
         with pytest.raises(DataError, match=r"n within 1\.\.64"):
             await decoded(core, "tiny", None, {name: array(*[file] * 65)})
+
+    within(run())
+
+
+def test_a_server_without_pillow_says_so(core: Core, within: Within, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client would be told of a fault that is none, and an operator not what to install."""
+    monkeypatch.setitem(sys.modules, "PIL.PngImagePlugin", None)
+
+    async def run() -> None:
+        with pytest.raises(RunError, match="pip install pillow there, or send uint8 pictures"):
+            await decoded(core, "tiny", None, {"picture": array(file_of(np.zeros((40, 40, 3), np.uint8), "PNG"))})
 
     within(run())
