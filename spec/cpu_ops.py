@@ -119,12 +119,14 @@ def reads(operators: Sequence[CpuOperator]) -> list[str]:
     return [name for name in dict.fromkeys(names) if name and name not in made]
 
 
-def session_options(onnxruntime: Any) -> Any:
+def session_options(onnxruntime: Any, threads: int | None = None) -> Any:
     """Options for sessions of onnxruntime: they round where Q and DQ stand, as int8 kernels do not.
 
-    onnxruntime: the module that the caller imported, since a board may lack it.
+    onnxruntime: the module that the caller imported, since a board may lack it. threads: None: as many as onnxruntime likes.
     """
     options = onnxruntime.SessionOptions()
+    if threads is not None:
+        options.intra_op_num_threads = options.inter_op_num_threads = threads
     options.log_severity_level = 4  # an error is raised, so it need not be printed as well
     options.add_session_config_entry("session.disable_quant_qdq", "1")
     return options
@@ -142,7 +144,7 @@ def onnxruntime_errors() -> tuple[type[Exception], ...]:
 class CpuPart:
     """A piece on the CPU; `model` is its ONNX file, `operators` the manifest's list, `name` what errors call it.
 
-    numpy: whether it runs without onnxruntime, as far as the compiler knows.
+    numpy: whether it runs without onnxruntime, as far as the compiler knows. threads: as of `session_options`.
 
     ToolError: nothing here can run it. ArtifactError: its file is damaged, so nothing can run it, when it is opened or later.
     """
@@ -154,6 +156,7 @@ class CpuPart:
         outputs: Sequence[str],
         name: str = "the part on the CPU",
         numpy: bool = True,
+        threads: int | None = None,
     ) -> None:
         self.operators, self.outputs, self.name = operators, list(outputs), name
         self._session = None
@@ -170,7 +173,7 @@ class CpuPart:
             return
         with self._believed():
             self._session = onnxruntime.InferenceSession(
-                model, session_options(onnxruntime), ["CPUExecutionProvider"], enable_fallback=0
+                model, session_options(onnxruntime, threads), ["CPUExecutionProvider"], enable_fallback=0
             )
             missing = {*self.outputs} - {entry.name for entry in self._session.get_outputs()}
             if missing:

@@ -28,7 +28,9 @@ class BoardModel(model.Model):
     """One artifact on the accelerator of a board: a `pynq.Overlay`, a pynq device that holds one, or a `BoardDevice`.
 
     Several may be resident at once, in one process or in many; they take turns, run by run. `retries`: how often a batch is tried
-    again, after a soft reset, when the accelerator has stopped or hangs. ArtifactError: the artifact is for another accelerator.
+    again, after a soft reset, when the accelerator has stopped or hangs. `cpu_threads`: as of `Model`.
+
+    ArtifactError: the artifact is for another accelerator.
     RunError: no memory, or no turn within `turn_seconds`; the message names the holder. DataError: a number out of range.
     """
 
@@ -42,6 +44,7 @@ class BoardModel(model.Model):
         retries: int = 1,
         timeout_seconds: float = 10.0,
         turn_seconds: float = 60.0,
+        cpu_threads: int | None = None,
     ) -> None:
         self.retries = whole("retries", retries, 0, MOST_RETRIES)
         self.timeout_seconds = seconds("timeout_seconds", timeout_seconds)
@@ -50,7 +53,7 @@ class BoardModel(model.Model):
         self._made: list[int] = []
         self._forgotten = weakref.finalize(self, _free, self.board, self._made)  # frees the memory of a model that nobody closes
         self._changed, self._runs = threading.Condition(), 0
-        super().__init__(artifact, device=self.board)
+        super().__init__(artifact, device=self.board, cpu_threads=cpu_threads)
 
     @property
     def memory(self) -> dict[int, int]:

@@ -41,12 +41,12 @@ Asked: TypeAlias = Job | NotYet | None  # what a source of jobs says; None: the 
 
 
 class Route:
-    """The pieces of one model in their order; those on the CPU are ready to run.
+    """The pieces of one model in their order; those on the CPU are ready to run. threads: of onnxruntime, as `CpuPart` has them.
 
     ToolError, ArtifactError: as of `CpuPart`.
     """
 
-    def __init__(self, artifact: Artifact) -> None:
+    def __init__(self, artifact: Artifact, threads: int | None = None) -> None:
         self.manifest, self.inputs = artifact.manifest, Inputs(artifact.manifest)
         self.outputs = [entry["name"] for entry in self.manifest["model_outputs"]]
         self.steps: list[int | CpuPart] = []  # a program's number, or a part that runs on the CPU
@@ -59,7 +59,7 @@ class Route:
             operators, made = piece.manifest["operators"], makes(piece.manifest["operators"])
             wanted = [name for name in self._wanted_after(artifact, number) if name in made]
             name = f"{self.manifest['name']}: its piece {number} on the CPU"
-            self.steps.append(CpuPart(piece.model, operators, wanted, name, piece.manifest["numpy"]))
+            self.steps.append(CpuPart(piece.model, operators, wanted, name, piece.manifest["numpy"], threads))
 
     def _wanted_after(self, artifact: Artifact, number: int) -> list[str]:
         """The tensors that the user or a later piece reads after a piece."""

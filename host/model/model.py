@@ -69,13 +69,20 @@ class Model:
     device: "emulator", "rtl", "reference" or a `Device`. `options` go to the device that is opened. With `check`, every tensor that
     a command writes is compared, in every batch, with the other executions (CheckError: the first difference). `last` has the
     figures of the last `run`, and `agreement` says what was found equal. `cpu_agreement` says how far the pieces on the CPU have
-    agreed with the quantised model so far. Any thread may use it; the runs of one model follow each other.
+    agreed with the quantised model so far. `cpu_threads`: of onnxruntime, for these pieces; None: as many as it likes.
+
+    Any thread may use it; the runs of one model follow each other.
     """
 
     on_board = False  # whether the seconds it measures are those of hardware
 
     def __init__(
-        self, artifact: str | os.PathLike[str] | Artifact, device: str | Device = "emulator", check: bool = False, **options: Any
+        self,
+        artifact: str | os.PathLike[str] | Artifact,
+        device: str | Device = "emulator",
+        check: bool = False,
+        cpu_threads: int | None = None,
+        **options: Any,
     ) -> None:
         self.artifact = artifact if isinstance(artifact, Artifact) else load(artifact)
         self.manifest = self.artifact.manifest
@@ -85,7 +92,7 @@ class Model:
         self.device: Device | None = None if isinstance(device, str) else device
         self._owned = isinstance(device, str)
         self.device_name = device if isinstance(device, str) else device.name
-        self._route = Route(self.artifact)
+        self._route = Route(self.artifact, cpu_threads)
         self.cpu_agreement: Any = None
         if check and len(self.artifact.programs) < len(self.artifact.pieces):
             checked = _tools("cnna.sim.reference.cpu_pieces").CpuCheck(self.artifact)

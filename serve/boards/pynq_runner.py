@@ -15,7 +15,7 @@ from cnna.host.board.pynq_driver import open_board
 from cnna.host.model.answers import Output, outputs_of
 from cnna.host.model.board_model import BoardModel
 from cnna.serve.boards.board_spec import BoardSpec
-from cnna.serve.boards.runner import Tell, silent
+from cnna.serve.boards.runner import CPU_THREADS, Tell, silent
 from cnna.serve.models.signature import Arrays, Signature, rows_of, signature_of
 from cnna.spec.errors import RunError
 
@@ -44,7 +44,7 @@ class Pynq:
 
     def load(self, key: str, path: str, known: Arrays) -> None:
         """Places an artifact in the board's memory. RunError: there is no room, or no turn."""
-        model = BoardModel(path, self.device, turn_seconds=self.spec.turn_seconds)
+        model = BoardModel(path, self.device, turn_seconds=self.spec.turn_seconds, cpu_threads=CPU_THREADS)
         self.models[key] = model
         self._signatures[key] = signature_of(path, model.manifest), outputs_of(model.manifest)
 

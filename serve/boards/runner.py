@@ -22,6 +22,7 @@ from cnna.serve.models.signature import Arrays, Signature, rows_of, signature_of
 from cnna.spec.errors import RunError
 
 REMEMBERED = 4096  # answers of a paced board, of each version
+CPU_THREADS = 1  # of onnxruntime, for pieces on the CPU: there are other workers, and the front
 ALIVE_SECONDS = 1.0  # at least so long between two signs of life of a simulation
 
 Tell = Callable[..., None]  # tells the front, beside the answers: said="a line for the log", alive=True
@@ -48,7 +49,7 @@ class Emulator:
 
     def opened(self, path: str) -> InferenceSession:
         """An artifact on the device."""
-        return InferenceSession(path, "emulator")
+        return InferenceSession(path, "emulator", cpu_threads=CPU_THREADS)
 
     def unload(self, key: str) -> None:
         """Closes an artifact, if it is open."""
@@ -80,7 +81,7 @@ class Rtl(Emulator):
         self._told = 0.0  # when it was last said that a simulation goes on
 
     def opened(self, path: str) -> InferenceSession:
-        return InferenceSession(path, "rtl", say=self._say, count=self._count)
+        return InferenceSession(path, "rtl", cpu_threads=CPU_THREADS, say=self._say, count=self._count)
 
     def _say(self, line: str) -> None:
         self.tell(said=line)

@@ -104,6 +104,15 @@ def test_numpy_answers_as_onnxruntime(name, seed, monkeypatch):
         assert np.allclose(in_numpy[output], with_onnxruntime[output], atol=1e-6)
 
 
+def test_a_session_has_the_threads_that_it_is_given():
+    """Workers of a server would take the processors from each other."""
+    nodes, outputs, constants = TAILS["reshape and softmax"]
+    model = part(nodes, outputs, constants)
+    for threads, wanted in ((1, 1), (None, 0)):  # 0: onnxruntime's own choice
+        made = CpuPart(model.SerializeToString(), operators_of(model), list(outputs), threads=threads)
+        assert made._session.get_session_options().intra_op_num_threads == wanted
+
+
 def test_views_need_no_onnxruntime():
     """A call of onnxruntime for a Reshape behind the last layer would take longer than a small network on the accelerator."""
     nodes, outputs, constants = TAILS["reshape and softmax"]

@@ -14,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cnna.host.model import board_model
+from cnna.host.model.flight import Route
 from cnna.host.model.pingpong import PingPong
 from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.boards.pynq_runner import Pynq
@@ -94,6 +95,8 @@ def test_batches_and_other_commands_in_any_order(
     published: Path, images: Images, answers: Images, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A load in the middle of a turn would wait for the turn that its own worker has; a batch would be lost."""
+    threads, route = list[int | None](), Route.__init__
+    monkeypatch.setattr(Route, "__init__", lambda self, artifact, more: (threads.append(more), route(self, artifact, more))[1])
     with working(published, images, monkeypatch) as (front, _):
         front.send(
             front.load(1, 1),
@@ -114,6 +117,7 @@ def test_batches_and_other_commands_in_any_order(
             answer = front.answer()
             assert 0 < answer["seconds"] < 60
             assert np.array_equal(front.logits(answer, slot), answers[first : first + count])
+    assert threads == [1, 1], "pieces on the CPU run beside the accelerator, and beside other workers"
 
 
 def test_an_error_is_of_one_batch(published: Path, images: Images, answers: Images, monkeypatch: pytest.MonkeyPatch) -> None:

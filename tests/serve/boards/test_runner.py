@@ -1,13 +1,14 @@
 """What a worker runs: exact answers at the pace of the accelerator, and faults when they are asked for."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from cnna.serve.boards.board_spec import BoardSpec
-from cnna.serve.boards.runner import REMEMBERED, Faults, Paced, runner_for
+from cnna.serve.boards.runner import REMEMBERED, Emulator, Faults, Paced, Rtl, runner_for
 from cnna.spec.artifact import load
 from cnna.spec.errors import DataError, RunError
 
@@ -84,6 +85,15 @@ def test_a_wrong_answer_differs_in_a_bit(artifact: str, images: NDArray[np.float
     found = [board.run(KEY, {"image": images[:4]}, 0.0)["logits"] for _ in range(3)]
     assert [np.array_equal(y, answers[:4]) for y in found] == [True, False, True]
     assert (found[1] != answers[:4]).sum() == 1
+
+
+@pytest.mark.parametrize("kind", ["emulator", "paced", "rtl"])
+def test_pieces_on_the_cpu_have_one_thread(kind: str, artifact: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every worker would start as many threads as there are processors, which wait for work by spinning."""
+    seen: list[Any] = []
+    monkeypatch.setattr("cnna.serve.boards.runner.InferenceSession", lambda path, device, **options: seen.append(options))
+    {"emulator": Emulator, "paced": Paced, "rtl": Rtl}[kind](BoardSpec("a", kind)).opened(artifact)
+    assert seen[0]["cpu_threads"] == 1
 
 
 def test_what_is_not_loaded_is_an_error(artifact: str, images: NDArray[np.float32]) -> None:
