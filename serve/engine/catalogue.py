@@ -52,9 +52,10 @@ class Catalogue:
             raise UnknownError(f"there is no model {name!r}; there are {', '.join(self.models) or 'none'}")
         return self.models[name]
 
-    async def load(self, name: str) -> list[Served]:
+    async def load(self, name: str, again: bool = False) -> list[Served]:
         """Reads a model's settings, loads the versions that they want, switches, and unloads the others; returns the refused ones.
 
+        again: of those that are unavailable, only the busy ones. Others, such as one that was taken back, wait for an operator.
         One bad version changes nothing for the others: its `reason` says what is wrong. UnknownError: there is no such model.
         UserError: model.yaml is wrong; what was served before is served on.
         """
@@ -75,7 +76,7 @@ class Catalogue:
                 old = model.versions.get(version)
                 if old is not None and old.freeing is not None:
                     await asyncio.wait([old.freeing])
-                if old is None or old.state == UNAVAILABLE:
+                if old is None or (old.state == UNAVAILABLE and (old.busy or not again)):
                     await self._load(model, version, settings)
             missing = f"model.yaml asks for versions that are not there; there are {', '.join(there)}" if there else NONE
             model.reason = "" if wanted else missing
@@ -137,8 +138,8 @@ class Catalogue:
             served.version, served.state = version, READY
             self.log("info", "version ready", model=model.name, version=name)
         except CnnaError as error:
-            served.state, served.reason = UNAVAILABLE, str(error)
-            if isinstance(error, BusyError):
+            served.state, served.reason, served.busy = UNAVAILABLE, str(error), isinstance(error, BusyError)
+            if served.busy:
                 self._retry(model.name)
             self.log("error", "version refused", model=model.name, version=name, cause=str(error))
 
@@ -196,10 +197,10 @@ class Catalogue:
             await asyncio.sleep(pause)
             pause = min(2 * pause, PAUSES[1])
             try:
-                refused = await self.load(model)
+                refused = await self.load(model, again=True)
             except CnnaError:
                 return
-            if self.models[model].unloaded or not refused:
+            if self.models[model].unloaded or not any(one.busy for one in refused):
                 return
 
     def close(self) -> None:

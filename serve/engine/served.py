@@ -26,6 +26,7 @@ class Served:
     version: Version | None = None
     state: str = LOADING
     reason: str = ""
+    busy: bool = False  # it is unavailable since what it needs cannot answer now
     pending: Pending = field(default_factory=Pending)
     open: int = 0  # requests that have been admitted and not answered
     faults: list[str] = field(default_factory=list)  # the boards of the faults in a row

@@ -10,8 +10,8 @@ import pytest
 
 from cnna.serve.boards.process import LostError
 from cnna.serve.engine.board import Board
-from cnna.serve.engine.served import READY, UNLOADING, Served
-from cnna.serve.models.settings import Canary
+from cnna.serve.engine.served import READY, UNAVAILABLE, UNLOADING, Model, Served
+from cnna.serve.models.settings import Canary, Settings
 from cnna.spec.errors import BusyError, DataError, LateError, RunError, UnknownError
 
 from .fakes import ask, core_of, version_of, wanted
@@ -313,5 +313,31 @@ def test_an_error_of_the_accelerator_is_its_boards(tmp_path: Path, within: Withi
         other = b if board is a else a
         await other.answer()
         assert request.future.done()
+
+    within(run())
+
+
+def test_a_version_that_was_taken_back_waits_for_an_operator(
+    tmp_path: Path, within: Within, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would come back by itself, and fail again, because another version waits for its server."""
+
+    async def run() -> None:
+        core, _ = core_of(tmp_path, "a", versions={name: version_of(name) for name in "123"})
+        for name in "123":
+            (tmp_path / "m" / name).mkdir(parents=True)
+        (tmp_path / "m" / "model.yaml").write_text("versions: all\n")
+        catalogue, loaded = core.catalogue, list[str]()
+
+        async def load(model: Model, name: str, settings: Settings) -> None:
+            loaded.append(name)
+
+        monkeypatch.setattr(catalogue, "_load", load)
+        for name, busy in (("1", True), ("2", False)):
+            catalogue.models["m"].versions[name].state, catalogue.models["m"].versions[name].busy = UNAVAILABLE, busy
+        await catalogue.load("m", again=True)
+        assert loaded == ["1"]
+        await catalogue.load("m")
+        assert loaded == ["1", "1", "2"]
 
     within(run())
