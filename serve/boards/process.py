@@ -63,7 +63,7 @@ class WorkerProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._reading: asyncio.Task[None] | None = None
-        self._schedule = -1  # the file in which Linux counts what the scheduler has given it
+        self._schedules: list[int] = []  # files in which Linux counts what the scheduler has given its threads, the main one first
         self.slots = [Slot(os.memfd_create(f"cnna-{spec.name}", os.MFD_CLOEXEC)) for _ in range(SLOTS + OWN)]
 
     @property
@@ -79,13 +79,15 @@ class WorkerProcess:
         with theirs:
             line = [sys.executable, "-m", "cnna.serve.boards.worker", json.dumps(given)]
             self._process = subprocess.Popen(line, pass_fds=[theirs.fileno(), *files], stdin=subprocess.DEVNULL)
-        with suppress(OSError):
-            self._schedule = os.open(f"/proc/{self._process.pid}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
         reader, self._writer = await asyncio.open_connection(sock=ours, limit=1 << 20)
         ready: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._jobs[0] = ready, None
         self._reading = asyncio.create_task(self._read(reader))
         await ready
+        main = str(self._process.pid)
+        with suppress(OSError):
+            for thread in sorted(Path(f"/proc/{main}/task").iterdir(), key=lambda path: path.name != main):
+                self._schedules.append(os.open(thread / "schedstat", os.O_RDONLY | os.O_CLOEXEC))
 
     def load(self, key: str, path: str, golden: str | None) -> "asyncio.Future[Answer]":
         """Opens an artifact under this key."""
@@ -116,15 +118,15 @@ class WorkerProcess:
         return self._send(command if call is None else {**command, **vars(call)}, slot)
 
     def scheduled(self) -> tuple[float, float] | None:
-        """Seconds that its main thread has run, and that it was ready to run and had no processor. None: nobody counts them.
+        """Seconds that its main thread has run, and that its threads were ready to run and had no processor. None: nobody counts.
 
         A wait is counted when it ends.
         """
         try:
-            ran, waited, _ = os.pread(self._schedule, 100, 0).split()
-        except (OSError, ValueError):
+            found = [os.pread(file, 100, 0).split() for file in self._schedules]
+            return int(found[0][0]) / NANO, sum(int(waited) for _, waited, _ in found) / NANO
+        except (OSError, ValueError, IndexError):
             return None
-        return int(ran) / NANO, int(waited) / NANO
 
     def starved(self, since: tuple[float, float] | None, seconds: float) -> float:
         """Of the last seconds, those in which it was ready to run and had no processor. since: `scheduled` at their beginning."""
@@ -200,9 +202,9 @@ class WorkerProcess:
             if cause == "its worker died":
                 cause = f"its worker died (signal {-code})" if code < 0 else f"its worker ended (code {code})"
         self.cause = cause
-        if self._schedule >= 0:
-            os.close(self._schedule)
-            self._schedule = -1
+        for file in self._schedules:
+            os.close(file)
+        self._schedules = []
         if self._writer is not None:
             self._writer.close()
         jobs, self._jobs = self._jobs, {}
