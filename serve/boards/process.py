@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,12 @@ class WorkerProcess:
         self._writer: asyncio.StreamWriter | None = None
         self._reading: asyncio.Task[None] | None = None
         self._schedules: list[int] = []  # files in which Linux counts what the scheduler has given its threads, the main one first
-        self.slots = [Slot(os.memfd_create(f"cnna-{spec.name}", os.MFD_CLOEXEC)) for _ in range(SLOTS + OWN)]
+        self.slots: list[Slot] = []
+        with ExitStack() as made:  # all of them, or none
+            for _ in range(SLOTS + OWN):
+                self.slots.append(Slot(os.memfd_create(f"cnna-{spec.name}", os.MFD_CLOEXEC)))
+                made.callback(self.slots[-1].close)
+            made.pop_all()
 
     @property
     def pid(self) -> int | None:

@@ -229,9 +229,9 @@ class Board:
     async def _live(self) -> None:
         while True:
             self.state = "starting"
-            process = WorkerProcess(self.spec, self._told)
+            process = None
             try:
-                self._process = process
+                process = self._process = WorkerProcess(self.spec, self._told)
                 await asyncio.wait_for(process.start(), self.limits.load_seconds)
                 await self._load_all()
                 self._free = process.slots[: len(process.slots) - OWN]
@@ -247,7 +247,8 @@ class Board:
                 self.cause = f"internal error: {type(error).__name__}: {error}"
             finally:
                 self._ended()
-                await process.close(self.cause or "the board was closed")
+                if process is not None:
+                    await process.close(self.cause or "the board was closed")
             self.failures += not self._operator.is_set()
             await self._rest()
 

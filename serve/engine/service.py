@@ -6,7 +6,8 @@ A second signal ends it at once.
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from cnna.serve.engine.core import Core
@@ -31,6 +32,7 @@ async def serve(core: Core, fronts: Sequence[Front], say: Callable[[str], Any] =
     UserError: an address cannot be listened at.
     """
     stopping, loop = asyncio.Event(), asyncio.get_running_loop()
+    loop.set_exception_handler(partial(_unexpected, core))
     for number in SIGNALS:
         loop.add_signal_handler(number, _asked_to_end, stopping)
     started: list[Front] = []
@@ -57,6 +59,13 @@ async def serve(core: Core, fronts: Sequence[Front], say: Callable[[str], Any] =
         await core.close()
         for number in SIGNALS:
             loop.remove_signal_handler(number)
+
+
+def _unexpected(core: Core, loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
+    """What nobody waits for, such as a connection that cannot be accepted: asyncio would write a traceback into the log."""
+    error = context.get("exception")
+    cause = f"{context['message']}: {type(error).__name__}: {error}" if error is not None else context["message"]
+    core.log("error", "internal error", cause=" ".join(str(cause).split()))
 
 
 def _asked_to_end(stopping: asyncio.Event) -> None:

@@ -1,6 +1,9 @@
 """A board's life: an operator's reset, versions that it refuses, and who is at fault when its worker is ended."""
 
 import asyncio
+import errno
+import itertools
+import os
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -9,6 +12,7 @@ import pytest
 
 from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.boards.process import Answer, LostError, WorkerProcess
+from cnna.serve.boards.slot import Slot
 from cnna.serve.engine.board import Board, Limits
 from cnna.serve.models.repository import open_repository
 from cnna.spec.errors import DataError
@@ -78,5 +82,33 @@ def test_only_a_batch_that_hangs_is_at_fault(within: Within, hangs: bool) -> Non
         lost = await asyncio.gather(*running, return_exceptions=True)
         assert [error.first for error in lost if isinstance(error, LostError)] == [hangs, False]
         await worker.close()
+
+    within(life())
+
+
+def test_a_worker_that_cannot_be_started_is_started_later(within: Within, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that has no file left for a moment, since many clients have come, would be without the board for ever."""
+    create, calls, closed = os.memfd_create, itertools.count(), list[int]()
+
+    def created(name: str, flags: int) -> int:
+        if next(calls) == 2:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return create(name, flags)
+
+    def close(self: Slot, closes: Callable[[Slot], None] = Slot.close) -> None:
+        closed.append(self.file)
+        closes(self)
+
+    monkeypatch.setattr("cnna.serve.boards.process.os.memfd_create", created)
+    monkeypatch.setattr(Slot, "close", close)
+
+    async def life() -> None:
+        board = Board(BoardSpec("a"), Limits(pause_seconds=(0.0, 0.0)), list, nothing, nothing)
+        await board.settled.wait()
+        assert "Too many open files" in board.cause
+        assert len(closed) == 2, "the files that it had"
+        while board.state != "ready":
+            await asyncio.sleep(0.01)
+        await board.close()
 
     within(life())
