@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import os
+import resource
 import ssl
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 HTTP, GRPC, NONE = "127.0.0.1:8000", "127.0.0.1:8001", "none"
 BOARD = "emulator=emulator"
 LEAST_TOKEN = 16  # letters
+FILES = 8192  # that may be open, where the system allows it: each connection is one
 OTEL = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")  # OpenTelemetry's own: one of them asks for traces
 
 
@@ -94,6 +96,9 @@ def run(args: argparse.Namespace) -> Outcome:
     def say(line: str) -> None:
         print(line, flush=True)
 
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= soft < FILES:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (FILES if hard < 0 else min(FILES, hard), hard))
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC would print lines of its own if a port is taken
     try:
         asyncio.run(run_all())

@@ -6,13 +6,14 @@ A second signal ends it at once.
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, Protocol
 
 from cnna.serve.engine.core import Core
 
 DRAIN_SECONDS = 30.0
+SAME_SECONDS = 10.0
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -32,7 +33,7 @@ async def serve(core: Core, fronts: Sequence[Front], say: Callable[[str], Any] =
     UserError: an address cannot be listened at.
     """
     stopping, loop = asyncio.Event(), asyncio.get_running_loop()
-    loop.set_exception_handler(partial(_unexpected, core))
+    loop.set_exception_handler(Unexpected(core.log))
     for number in SIGNALS:
         loop.add_signal_handler(number, _asked_to_end, stopping)
     started: list[Front] = []
@@ -61,11 +62,22 @@ async def serve(core: Core, fronts: Sequence[Front], say: Callable[[str], Any] =
             loop.remove_signal_handler(number)
 
 
-def _unexpected(core: Core, loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
-    """What nobody waits for, such as a connection that cannot be accepted: asyncio would write a traceback into the log."""
-    error = context.get("exception")
-    cause = f"{context['message']}: {type(error).__name__}: {error}" if error is not None else context["message"]
-    core.log("error", "internal error", cause=" ".join(str(cause).split()))
+class Unexpected:
+    """Logs errors that nobody waits for, such as a connection that cannot be accepted, each once in SAME_SECONDS at most.
+
+    asyncio would write a traceback for each into the log.
+    """
+
+    def __init__(self, log: Callable[..., None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._log, self._clock, self._last = log, clock, ("", 0.0)
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
+        error = context.get("exception")
+        cause = f"{context['message']}: {type(error).__name__}: {error}" if error is not None else context["message"]
+        last, since = self._last
+        if cause != last or self._clock() - since >= SAME_SECONDS:
+            self._last = cause, self._clock()
+            self._log("error", "internal error", cause=" ".join(str(cause).split()))
 
 
 def _asked_to_end(stopping: asyncio.Event) -> None:

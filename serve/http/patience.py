@@ -1,4 +1,4 @@
-"""Limits for how long a request may come: a head or a body that never ends would keep a socket, and memory, for ever."""
+"""Limits for connections, and for how long a request may come: one that never ends would keep a socket, and memory, for ever."""
 
 import asyncio
 import json
@@ -8,6 +8,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_SECONDS = 10.0  # from the connection, or the first byte of a later head, to the end of the head
 BODY_SECONDS = 60.0  # from the head to the end of the body
+MOST_CONNECTIONS = 1000  # at once: each takes a file, and a process has so many
 
 
 class PatientProtocol(H11Protocol):
@@ -20,6 +21,8 @@ class PatientProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         super().connection_made(transport)
+        if len(self.connections) > MOST_CONNECTIONS:
+            self._refuse("503 Service Unavailable", f"{MOST_CONNECTIONS:,} connections are open; try again")
         self._watch()
 
     def data_received(self, data: bytes) -> None:
@@ -50,7 +53,12 @@ class PatientProtocol(H11Protocol):
             return
         if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
             seconds = HEAD_SECONDS if self._reads == "head" else BODY_SECONDS
-            said = json.dumps({"error": f"the {self._reads} of the request did not end within {seconds:g} s"}).encode()
-            head = f"HTTP/1.1 408 Request Timeout\r\ncontent-type: application/json\r\ncontent-length: {len(said)}\r\n"
-            self.transport.write(f"{head}connection: close\r\n\r\n".encode() + said)
+            self._refuse("408 Request Timeout", f"the {self._reads} of the request did not end within {seconds:g} s")
+        self.transport.close()
+
+    def _refuse(self, status: str, said: str) -> None:
+        """Answers in the place of the application, and closes."""
+        body = json.dumps({"error": said}).encode()
+        head = f"HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\nretry-after: 1\r\n"
+        self.transport.write(f"{head}connection: close\r\n\r\n".encode() + body)
         self.transport.close()

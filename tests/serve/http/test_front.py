@@ -120,3 +120,35 @@ def test_a_long_answer_is_no_slow_request(
         await front.stop()
 
     within(run())
+
+
+def test_connections_have_a_limit(
+    tmp_path: Path, within: Callable[[Coroutine[Any, Any, None]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients that say nothing would take all files of the server, and a board that fails then could not be started again."""
+    monkeypatch.setattr(patience, "MOST_CONNECTIONS", 2)
+
+    async def run() -> None:
+        core, _ = core_of(tmp_path, "a")
+        front = HttpFront(core, Listening("127.0.0.1", 0), "9.9")
+        port = int((await front.start()).rpartition(":")[2])
+
+        async def live() -> tuple[bytes, asyncio.StreamWriter]:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            with suppress(ConnectionError):
+                writer.write(b"GET /v2/health/live HTTP/1.1\r\nHost: a\r\n\r\n")
+                return await reader.readline(), writer
+            return b"", writer
+
+        had = [await live() for _ in range(3)]
+        assert [line.startswith(b"HTTP/1.1 200") for line, _ in had] == [True, True, False]
+        had[0][1].close()
+        while len(front._server.server_state.connections) > 1:
+            await asyncio.sleep(0.01)
+        line, writer = await live()
+        assert line.startswith(b"HTTP/1.1 200")
+        for one in (writer, *(one for _, one in had)):
+            one.close()
+        await front.stop()
+
+    within(run())
