@@ -19,6 +19,7 @@ from cnna.compiler.graph import ir
 from cnna.compiler.graph.dump import GraphWriter
 from cnna.compiler.lower.kernels import ConvKernel, Lowered
 from cnna.compiler.lower.lower import lower, macs_of
+from cnna.compiler.mixed import CLEARLY, clocks, mixed
 from cnna.compiler.passes.pipeline import Dump
 from cnna.compiler.plan.allocate import Allocation, activation_bytes
 from cnna.compiler.plan.command import PlannedCommand
@@ -147,16 +148,21 @@ def compile_graph(graph: ir.Graph, config: Config, batch: int = 1, dump: Dump | 
 def fastest_plan(lowered: Lowered, config: Config, name: str) -> tuple[Plan, Sequence[PredictedSpan] | None]:
     """The finalist that the predictor finds to be the fastest, and its spans. ModelError: no way fits.
 
-    If there is only one, or the predictor would take too long, it is the first one, without spans.
+    A plan of `mixed` is taken only if it is clearly faster. If there is only one finalist and no such plan, or the predictor would
+    take too long, it is the first one, without spans.
     """
     unlike: dict[bytes, Plan] = {}
     for plan in finalists(lowered, config, name):  # another order or bands may make the same program
         unlike.setdefault(plan.program, plan)
     plans = list(unlike.values())
-    if len(plans) == 1 or plans[0].clocks > PREDICTED_CLOCKS:
+    if plans[0].clocks > PREDICTED_CLOCKS:
         return plans[0], None
-    predicted = [(plan, predicted_spans(plan.program, config)) for plan in plans]
-    return min(predicted, key=lambda one: max(span.end for span in one[1]))
+    others = list(mixed(lowered, config, name, plans[0]))
+    if len(plans) == 1 and not others:
+        return plans[0], None
+    best = min(((plan, predicted_spans(plan.program, config)) for plan in plans), key=clocks)
+    other = min(others, key=clocks, default=best)
+    return other if clocks(other) <= CLEARLY * clocks(best) else best
 
 
 def _port(graph: ir.Graph, tensor: str, map_: str, lowered: Lowered, allocation: Allocation, fold: Fold | None = None) -> Port:

@@ -5,7 +5,7 @@ commands. Maps are counted in channel blocks of `ci` channels, images as those o
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -116,7 +116,8 @@ class KernelParts:
 
     second: the residual operand, or the second operand of an elementwise kernel. tensor: the tensor of the graph that `dest` holds,
     from its block `tensor_block` on; None for copies that the graph does not have. images: how many images the kernel computes.
-    table: whether it looks up what it rounds; the stream of its first part then begins with the table.
+    table: whether it looks up what it rounds; the stream of its first part then begins with the table. rows: of the destination, if
+    the kernel makes only a band of them (`compiler.plan.waves`); None: all.
     """
 
     name: str  # of the node, for messages
@@ -131,6 +132,7 @@ class KernelParts:
     pad: int
     out: Clamp
     table: bool
+    rows: Range | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,8 +212,12 @@ class Lowered:
 
     def pixels(self, kernel: Kernel, images: int | None = None) -> int:
         """The output pixels of a kernel: in all of its images, or in `images` of them."""
-        dest, (first, last) = self.maps[kernel.dest.map], kernel.images
-        return (last - first if images is None else images) * dest.height * dest.width
+        dest, (first, last), (low, high) = self.maps[kernel.dest.map], kernel.images, self.rows(kernel)
+        return (last - first if images is None else images) * (high - low) * dest.width
+
+    def rows(self, kernel: Kernel) -> Range:
+        """The rows of its destination that a kernel makes."""
+        return kernel.rows or (0, self.maps[kernel.dest.map].height)
 
 
 def reach(first: int, last: int, stride: int, pad: int, kernel: int, dilation: int, size: int) -> Range:

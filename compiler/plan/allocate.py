@@ -6,17 +6,27 @@ is spilled to DDR, and the allocation starts again.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, product
+from itertools import accumulate, pairwise, product
 
 from cnna.compiler.lower.kernels import Kernel, Lowered, Range, views_of
-from cnna.compiler.lower.layout import SEGMENT_ALIGN, DdrPlace, Place, align, ddr_place, map_bytes, map_words, whole_place
+from cnna.compiler.lower.layout import (
+    SEGMENT_ALIGN,
+    DdrPlace,
+    Place,
+    align,
+    ddr_place,
+    map_bytes,
+    map_words,
+    region_words,
+    whole_place,
+)
 from cnna.compiler.plan.regions import Rivals, best_base, gaps_between, rivals_of
 from cnna.compiler.plan.tile import TILE_CLOCKS, Tiling, ddr_rate, find_tiling, least_words, tiling_clocks, tiling_work
 from cnna.spec.config import Config
 from cnna.spec.errors import ModelError
 
 # For how many kernels a place stays reserved after its map's last use. They are tried in this order for each map.
-HELD_KERNELS = (2, 1, 0)
+HELD_KERNELS: Sequence[int] = (2, 1, 0)
 LOAD_KERNELS = 2  # an image of an input is loaded this many kernels before it is read
 BANDS_BELOW = 0.97  # a port is moved in bands if that takes at most this fraction of the clocks for the whole port
 
@@ -42,26 +52,32 @@ def allocate(
     apart: bool = True,
     bands: Sequence[int] = (),
     streamed: Collection[str] | None = None,
+    mixed: bool = False,
 ) -> Allocation:
     """Finds places for all maps and tilings for all kernels. ModelError: feature memory is too small for a kernel.
 
     apart: puts maps that are used at the same time into different regions if possible. bands: for each kernel, the number of bands
     of rows in which it runs if all of its maps lie on chip; none: every such kernel runs as a whole. streamed: `streamed_ports` if
-    they are known.
+    they are known. mixed: the kernels are those of `waves`. Many maps are then alive at one time, and whatever is not held or apart
+    stops the wave: so places are held wherever there is room, and tiles are staged away from the maps of the next kernels.
     """
     bands = bands or (1,) * len(lowered.kernels)
     lives = lifetimes(lowered)
     spilled = set(streamed_ports(lowered, config) if streamed is None else streamed)
     rivals = rivals_of(lowered) if apart else {}
     while True:
-        features = _place_on_chip(lowered, lives, spilled, rivals, config)
+        features = _place_on_chip(lowered, lives, spilled, rivals, config, mixed)
         tilings: list[Tiling] = []
         for time, kernel in enumerate(lowered.kernels):
             live = {m: p for m, p in features.items() if lives[m][0] <= time < lives[m][1]}
             taken = sorted((p.base, p.base + map_words(lowered.maps[m])) for m, p in live.items())
             roles = [role for role, view in views_of(kernel).items() if view.map not in features]
             gaps = gaps_between(taken, config.deck_words)
-            tiling = find_tiling(kernel, lowered.maps, roles, gaps, config, bands[time])
+            tiling = None
+            if mixed and roles:
+                free = _remote_gaps(lowered, features, lives, time, config)
+                tiling = find_tiling(kernel, lowered.maps, roles, free, config, bands[time], mixed)
+            tiling = tiling or find_tiling(kernel, lowered.maps, roles, gaps, config, bands[time], mixed)
             if tiling is None:
                 spilled.add(_next_to_spill(lowered, kernel, live, roles, config, name))
                 break
@@ -69,6 +85,27 @@ def allocate(
         else:
             ddr, segments = _place_in_ddr(lowered, features, lives, config)
             return Allocation(features, ddr, tuple(tilings), segments, lives)
+
+
+def _remote_gaps(
+    lowered: Lowered, features: Mapping[str, Place], lives: Mapping[str, Range], time: int, config: Config
+) -> list[Range]:
+    """What no map of the kernels around kernel `time` uses, region by region; those of which they use the least come first."""
+    near, size = max(HELD_KERNELS), region_words(config)
+    used = [
+        (place.base, place.base + map_words(lowered.maps[name]))
+        for name, place in features.items()
+        if lives[name][0] <= time + near and time - near < lives[name][1]
+    ]
+    regions = list(pairwise(range(0, config.deck_words + 1, size)))
+    taken = {region: sum(max(0, min(high, region[1]) - max(low, region[0])) for low, high in used) for region in regions}
+    gaps = gaps_between(sorted(used), config.deck_words)
+    return [
+        (max(low, first), min(high, end))
+        for first, end in sorted(regions, key=lambda region: taken[region])
+        for low, high in gaps
+        if low < end and first < high
+    ]
 
 
 def streamed_ports(lowered: Lowered, config: Config) -> set[str]:
@@ -121,7 +158,8 @@ def activation_bytes(lowered: Lowered, config: Config) -> dict[str, int]:
     for name, (first, end) in lives.items():
         changes[first] += map_words(maps[name])
         changes[end] -= map_words(maps[name])
-    copies = [kernel.dest for kernel in lowered.kernels if kernel.tensor is None and kernel.images[0] == 0]
+    firsts = [kernel for kernel in lowered.kernels if kernel.images[0] == 0 and lowered.rows(kernel)[0] == 0]
+    copies = [kernel.dest for kernel in firsts if kernel.tensor is None]
     separate = 0
     for view in (*lowered.views.values(), *copies):
         map_ = maps[lowered.whole(view.map)]
@@ -130,7 +168,7 @@ def activation_bytes(lowered: Lowered, config: Config) -> dict[str, int]:
 
 
 def _place_on_chip(
-    lowered: Lowered, lives: Mapping[str, Range], spilled: set[str], rivals: Rivals, config: Config
+    lowered: Lowered, lives: Mapping[str, Range], spilled: set[str], rivals: Rivals, config: Config, mixed: bool
 ) -> dict[str, Place]:
     """Places maps first fit, in the order that leaves the fewest words in DDR.
 
@@ -147,8 +185,14 @@ def _place_on_chip(
     if handed:  # they wait for all images, so it may be better to keep them in DDR
         named += [sorted(names, key=handed.__contains__) for names in named]
     best: dict[str, int] = {}
-    for held, names in product((HELD_KERNELS, (0,)), named):
-        bases = _first_fit(names, words, lives, held, rivals, config)
+    holds: list[Sequence[int]] = [HELD_KERNELS, (0,)]
+    for names in named if mixed else ():
+        best = max(best, _held_where_possible(names, words, lives, rivals, config), key=len)
+        if len(best) == len(words):
+            holds = []
+            break
+    for held, names in product(holds, named):
+        bases = _first_fit(names, words, lives, dict.fromkeys(names, held), rivals, config)
         if sum(words[name] for name in bases) > sum(words[name] for name in best):
             best = bases
         if len(best) == len(words):  # no other order can leave fewer words in DDR
@@ -162,14 +206,33 @@ def _handed_on(lowered: Lowered) -> set[str]:
     return {name for images, name in pairs if images != lowered.maps[name].images}
 
 
+def _held_where_possible(
+    names: Sequence[str], words: Mapping[str, int], lives: Mapping[str, Range], rivals: Rivals, config: Config
+) -> dict[str, int]:
+    """As `_first_fit`. Places are not held beside maps that would else find no gap."""
+    near, held = max(HELD_KERNELS), dict.fromkeys(names, HELD_KERNELS)
+    while True:
+        bases = _first_fit(names, words, lives, held, rivals, config)
+        tight = [(lives[name][0] - near, lives[name][1] + near) for name in names if name not in bases]
+        beside = [name for name in names if any(lives[name][0] < end and first < lives[name][1] for first, end in tight)]
+        if all(held[name] == (0,) for name in beside):
+            return bases
+        held |= dict.fromkeys(beside, (0,))
+
+
 def _first_fit(
-    names: Sequence[str], words: Mapping[str, int], lives: Mapping[str, Range], held: Sequence[int], rivals: Rivals, config: Config
+    names: Sequence[str],
+    words: Mapping[str, int],
+    lives: Mapping[str, Range],
+    held: Mapping[str, Sequence[int]],
+    rivals: Rivals,
+    config: Config,
 ) -> dict[str, int]:
     """Addresses of the maps that find a gap, placed in the order of `names`. Each uses the first of `held` that leaves a gap."""
     placed: dict[str, Range] = {}
     for name in names:
         near = [(placed[other], weight) for other, weight in rivals.get(name, {}).items() if other in placed]
-        for kernels in held:
+        for kernels in held[name]:
             others = [m for m in placed if lives[m][0] < lives[name][1] + kernels and lives[name][0] < lives[m][1] + kernels]
             base = best_base(gaps_between(sorted(placed[m] for m in others), config.deck_words), words[name], near, config)
             if base is not None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from cnna.compiler.cost import cost
-from cnna.compiler.cost.engine_steps import groups_of
+from cnna.compiler.cost.engine_steps import groups_of, kernel_clocks
 from cnna.compiler.lower.kernels import ConvKernel, Kernel, Lowered, Stream, VectorKernel, one_by_one, views_of
 from cnna.compiler.lower.weights import constant_segment
 from cnna.compiler.plan.allocate import Allocation, allocate, streamed_ports
@@ -16,6 +16,7 @@ from cnna.compiler.plan.kernel_order import reordered
 from cnna.compiler.plan.schedule import schedule, stream_keys
 from cnna.compiler.plan.segment import cuts, segment
 from cnna.compiler.plan.tile import Tiling
+from cnna.compiler.plan.waves import waves
 from cnna.spec.config import Config
 from cnna.spec.errors import ModelError
 
@@ -24,6 +25,8 @@ TRIED = 4  # cuts of a batch that are planned and compared
 ABREAST = 2  # images under way at the same time
 BANDS_MOST = 4  # of a kernel
 BAND_GROUPS_LEAST = 48  # of pixels in a band: the weights of a pointwise convolution then come in a quarter of its clocks
+WAVE_BANDS = (3, 4)  # into how many bands kernels are cut whose bands are mixed
+VECTOR_LEAST = 0.6  # of the array's work: what the vector engine has to do where that is tried
 LEADERS = 2  # the best plans so far, on which another order, bands and ABREAST are tried
 
 
@@ -33,7 +36,8 @@ class Way:
 
     cut: the number of kernels that run image by image; 0 without a batch. abreast: images under way at the same time. reordered:
     whether kernels of one branch fill the waits of another. banded: whether kernels beside the vector engine's run in bands of
-    rows. apart: whether maps that are used together are put into different regions.
+    rows. apart: whether maps that are used together are put into different regions. waves: into how many bands kernels are cut, to
+    be mixed with those of other layers; 0: they are not.
     """
 
     cut: int
@@ -41,13 +45,15 @@ class Way:
     reordered: bool = False
     banded: bool = False
     apart: bool = True
+    waves: int = 0
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
     """A finished program, and the kernels and places from which it was made. clocks: the estimate of the cost model.
 
-    Each phase is a kernel of its own in `lowered`. tilings: of the kernels as they were planned, with all of their phases.
+    Each phase is a kernel of its own in `lowered`. tilings: of the kernels as they were planned, with all of their phases;
+    of a kernel in bands of its own, that of one band.
     """
 
     lowered: Lowered
@@ -65,9 +71,7 @@ def finalists(lowered: Lowered, config: Config, name: str) -> list[Plan]:
 
     Kinds differ in the order of the kernels or in bands. ModelError: no way fits, for the reasons that `allocate` and `emit` give.
     """
-    streams = [part.stream for kernel in lowered.kernels for part in kernel.parts]
-    constants, offsets = constant_segment(streams)
-    search = _Search(lowered, config, name, constants, dict(zip(streams, offsets, strict=True)))
+    search = _search(lowered, config, name)
     search.attempt(Way(cut) for cut in cuts(lowered, config, TRIED))
     if search.in_other_order.kernels != lowered.kernels:
         search.attempt(replace(made.way, reordered=True) for made in search.sorted()[:LEADERS])
@@ -84,6 +88,28 @@ def finalists(lowered: Lowered, config: Config, name: str) -> list[Plan]:
         kinds.setdefault((made.way.reordered, made.way.banded), made)
     first, *others = kinds.values()
     return [first, *(made for made in others if made.clocks <= first.clocks * CLOSE)]
+
+
+def in_waves(lowered: Lowered, config: Config, name: str, cut: int) -> list[Plan]:
+    """The best plans in which bands of several layers are mixed, the best estimate first. cut: of the best other plan.
+
+    There is none if the vector engine has too little to do beside the array.
+    """
+    work = {VectorKernel: 0, ConvKernel: 0}
+    for kernel in lowered.kernels:
+        work[type(kernel)] += kernel_clocks(kernel, lowered, config)
+    if work[VectorKernel] < work[ConvKernel] * VECTOR_LEAST:
+        return []
+    search = _search(lowered, config, name)
+    tried = dict.fromkeys([cut, *cuts(lowered, config, LEADERS)])
+    search.attempt(Way(cut, waves=bands) for cut in tried for bands in WAVE_BANDS)
+    return search.sorted()[:LEADERS]
+
+
+def _search(lowered: Lowered, config: Config, name: str) -> "_Search":
+    streams = [part.stream for kernel in lowered.kernels for part in kernel.parts]
+    constants, offsets = constant_segment(streams)
+    return _Search(lowered, config, name, constants, dict(zip(streams, offsets, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -131,16 +157,19 @@ class _Search:
     def _plan(self, way: Way) -> Plan:
         lowered = self.in_other_order if way.reordered else self.lowered
         cut_up = segment(lowered, way.cut, way.abreast, self.config)
-        bands = row_bands(cut_up, self.config) if way.banded else ()
+        bands = row_bands(cut_up, self.config) if way.banded and not way.waves else ()
         kernels = frozenset(cut_up.kernels)
         if kernels not in self.streamed:
             self.streamed[kernels] = streamed_ports(cut_up, self.config)
-        allocation = allocate(cut_up, self.config, self.name, way.apart, bands, self.streamed[kernels])
+        streamed, whole = self.streamed[kernels], list(cut_up.kernels)
+        if way.waves:
+            cut_up, whole = waves(cut_up, _near_vector(cut_up.kernels), way.waves, self.config, streamed)
+        allocation = allocate(cut_up, self.config, self.name, way.apart, bands, streamed, way.waves > 0)
         streams = {(kernel, part): self.streams[cut_up.kernels[kernel].parts[part].stream] for kernel, part in stream_keys(cut_up)}
         plain = schedule(PlanContext(cut_up, allocation, streams, self.config))
         made = self._programmed(plain, allocation.segments)
         apart = replace(cut_up, kernels=tuple(own for kernel in cut_up.kernels for own in one_by_one(kernel)))
-        tilings = dict(zip(cut_up.kernels, allocation.tilings, strict=True))
+        tilings = dict(zip(whole, allocation.tilings, strict=True))
         return Plan(apart, allocation, tilings, made.commands, made.program, self.constants, way, made.clocks)
 
     def _programmed(self, plain: list[PlannedCommand], segments: Mapping[str, int]) -> _Planned:

@@ -28,6 +28,7 @@ from cnna.spec.ddr import PLANNED
 from cnna.spec.window import steps_in_row
 
 TILE_CLOCKS = 300  # cost of each tile: DDR latency, fill and drain
+HELD_TILES = 2  # of the vector engine, whose words the vector ring holds: one works while others come
 TRIED = 5  # number of band heights that are compared, from the greatest that fits downwards
 
 
@@ -52,7 +53,7 @@ class Tiling:
 
 def tiles(kernel: Kernel, tiling: Tiling, height: int) -> Iterator[Tile]:
     """The tiles of a kernel in order. Images are the outer loop, then rows, then blocks."""
-    bands, ranges = _cut(height, tiling.rows), _cut(kernel.dest.blocks, tiling.blocks)
+    bands, ranges = _bands(kernel, height, tiling.rows), _cut(kernel.dest.blocks, tiling.blocks)
     for image in range(*kernel.images, tiling.images):
         for rows, blocks in product(bands, ranges):
             yield Tile((image, min(image + tiling.images, kernel.images[1])), rows, blocks)
@@ -61,6 +62,12 @@ def tiles(kernel: Kernel, tiling: Tiling, height: int) -> Iterator[Tile]:
 def _cut(size: int, most: int) -> list[Range]:
     """0..size-1 in pieces of `most`; the last may be shorter."""
     return [(low, min(low + most, size)) for low in range(0, size, most)]
+
+
+def _bands(kernel: Kernel, height: int, most: int) -> list[Range]:
+    """The kernel's rows, of a map of so many, in bands of at most `most`."""
+    first, end = kernel.rows or (0, height)
+    return [(first + low, first + high) for low, high in _cut(end - first, most)]
 
 
 def box_of(kernel: Kernel, role: str, tile: Tile, maps: Mapping[str, Map], chunk_blocks: int) -> Box:
@@ -110,15 +117,25 @@ def box_words(box: Box, map_: Map) -> int:
 
 
 def find_tiling(
-    kernel: Kernel, maps: Mapping[str, Map], spilled: Sequence[str], gaps: Sequence[Range], config: Config, bands: int = 1
+    kernel: Kernel,
+    maps: Mapping[str, Map],
+    spilled: Sequence[str],
+    gaps: Sequence[Range],
+    config: Config,
+    bands: int = 1,
+    short: bool = False,
 ) -> Tiling | None:
     """The fastest tiling whose staging fits into the gaps of feature memory. None: not even one row fits.
 
-    spilled: the roles whose maps lie in DDR. bands: into which a kernel is cut whose maps all lie on chip.
+    spilled: the roles whose maps lie in DDR. bands: into which a kernel is cut whose maps all lie on chip. short: such a kernel of
+    the vector engine has tiles of which the vector ring holds the words of several.
     """
     height, units = maps[kernel.dest.map].height, -(-kernel.dest.blocks // config.chunk_blocks)
+    if kernel.rows:
+        height = kernel.rows[1] - kernel.rows[0]
     if not spilled:
-        return Tiling(kernel.images[1] - kernel.images[0], -(-height // bands), kernel.dest.blocks, {})
+        blocks = _short_blocks(kernel, config) if short else kernel.dest.blocks
+        return Tiling(kernel.images[1] - kernel.images[0], -(-height // bands), blocks, {})
     found: list[Tiling] = []
     for blocks in dict.fromkeys(-(-units // 2**n) * config.chunk_blocks for n in range(units.bit_length() + 1)):
         for copies in (2, 1):
@@ -133,6 +150,16 @@ def find_tiling(
             if fitting:
                 break
     return min(found, key=lambda tiling: tiling_clocks(kernel, maps, tiling, config), default=None)
+
+
+def _short_blocks(kernel: Kernel, config: Config) -> int:
+    """The blocks of a tile of which the vector ring holds the words of HELD_TILES."""
+    if isinstance(kernel, ConvKernel) or kernel.uniform:
+        return kernel.dest.blocks
+    words = max(part.stream.unit_words for part in kernel.parts) * config.chunk_blocks
+    most = max(1, config.vector_ring_words // HELD_TILES // words) * config.chunk_blocks
+    count = -(-kernel.dest.blocks // most)
+    return -(-kernel.dest.blocks // (count * config.chunk_blocks)) * config.chunk_blocks
 
 
 def least_words(kernel: Kernel, maps: Mapping[str, Map], spilled: Sequence[str], config: Config) -> int:
@@ -153,7 +180,8 @@ def _row_candidates(height: int) -> list[int]:
 
 def _sizes(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, config: Config) -> list[tuple[str, int]]:
     """(role, words in a deck) of every copy that is staged: for the most rows and the most sets that a tile touches."""
-    bands, ranges = _cut(maps[kernel.dest.map].height, tiling.rows), _cut(kernel.dest.blocks, tiling.blocks)
+    bands = _bands(kernel, maps[kernel.dest.map].height, tiling.rows)
+    ranges = _cut(kernel.dest.blocks, tiling.blocks)
     found = []
     for role, copies in tiling.staging.items():
         rows = max(high - low for low, high in _rows_of(kernel, role, bands, maps))
@@ -188,7 +216,7 @@ def tiling_clocks(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, confi
 def tiling_work(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, config: Config) -> tuple[int, int, int]:
     """(DDR bytes, clocks of the engine, number of tiles) for one image."""
     dest, bytes_, work = maps[kernel.dest.map], 0, 0
-    bands, ranges = _cut(dest.height, tiling.rows), _cut(kernel.dest.blocks, tiling.blocks)
+    bands, ranges = _bands(kernel, dest.height, tiling.rows), _cut(kernel.dest.blocks, tiling.blocks)
     for role in tiling.staging:
         rows, blocks = _rows_of(kernel, role, bands, maps), _blocks_of(kernel, role, ranges, maps, config.chunk_blocks)
         moved, last = 0, None

@@ -1,0 +1,184 @@
+"""Puts the weight streams of a program in another order, so that the words of one ring do not wait for room in the other.
+
+The weight engine takes its commands in order. If the vector ring is full, a stream for it goes on only as the vector engine frees
+words, and the array's weights behind it do not come, although their ring has room. Here streams are cut into pieces, and the pieces
+of both rings are merged by the clocks at which they have room and are needed.
+
+The program still ends. A piece stands behind the commands that free its room, so whatever it waits for has been handed to an
+engine. Only a stream that is longer than that stands directly in front of its reader, as it did before.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from cnna.compiler.plan.array_commands import WEIGHT_RING
+from cnna.compiler.plan.command import PlannedCommand
+from cnna.compiler.plan.tile import ddr_rate
+from cnna.compiler.plan.vector_commands import VECTOR_RING
+from cnna.spec.config import BEAT_BYTES, Config
+
+PIECES = 8  # of a ring: no piece is longer
+WHOLE = 0.75  # of a ring: a reader of more words keeps its stream whole
+READERS = {"conv": WEIGHT_RING, "vector": VECTOR_RING}
+
+
+class Span(Protocol):
+    """When an engine works on a command."""
+
+    @property
+    def begin(self) -> int: ...
+
+    @property
+    def end(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """A command that reads a ring. place: its number among the commands that are not streams. first, end: words since the start."""
+
+    place: int
+    first: int
+    end: int
+    span: Span
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A part of a stream. first, end: its words, counted since the program's start. reader: the place of its reader."""
+
+    command: PlannedCommand
+    ring: int
+    first: int
+    end: int
+    reader: int
+
+
+@dataclass
+class _Ring:
+    """A ring's readers and pieces. word_bytes: of a word. port_bytes: what port 0 brings of it."""
+
+    size: int
+    word_bytes: int
+    port_bytes: int
+    readers: list[_Reader] = field(default_factory=list)
+    pieces: list[_Piece] = field(default_factory=list)
+
+    def _reader(self, word: int) -> _Reader:
+        return self.readers[bisect_right(self.readers, word, key=lambda reader: reader.first) - 1]
+
+    def clock(self, word: int) -> float:
+        """When a word is read, as far as the spans say; 0 before the first one."""
+        if word < 0:
+            return 0.0
+        reader = self._reader(word)
+        part = (word - reader.first) / (reader.end - reader.first)
+        return reader.span.begin + (reader.span.end - reader.span.begin) * part
+
+    def room(self, piece: _Piece) -> float:
+        """When there is room for a piece."""
+        return self.clock(piece.end - self.size)
+
+    def place(self, piece: _Piece) -> int:
+        """The first place behind all commands that must end before there is room for a piece."""
+        word = piece.end - self.size - 1
+        return self._reader(word).place + 1 if word >= 0 else 0
+
+
+def merged_weights(commands: Sequence[PlannedCommand], spans: Sequence[Span], config: Config) -> list[PlannedCommand] | None:
+    """The commands with their weight streams in pieces and in another order. spans: of the commands. None: no order was found."""
+    rings = _rings(commands, spans, config)
+    others = [number for number, command in enumerate(commands) if command.engine != "weight"]
+    placed = _placed(rings, [spans[number].begin for number in others], config)
+    if placed is None:
+        return None
+    made: list[PlannedCommand] = []
+    at = 0
+    for place, number in enumerate(others):
+        while at < len(placed) and placed[at][0] <= place:
+            made.append(placed[at][1].command)
+            at += 1
+        made.append(commands[number])
+    return made
+
+
+def _rings(commands: Sequence[PlannedCommand], spans: Sequence[Span], config: Config) -> Mapping[int, _Ring]:
+    """The rings with their readers and pieces. A stream belongs to the next command of the engine that reads its ring."""
+    rings = {
+        WEIGHT_RING: _Ring(config.ring_words, config.ring_word_bytes, config.stripe_bytes),
+        VECTOR_RING: _Ring(config.vector_ring_words, config.vector_word_bytes, config.vector_word_bytes),
+    }
+    streams: dict[int, list[PlannedCommand]] = {number: [] for number in rings}
+    come = dict.fromkeys(rings, 0)
+    place = 0
+    for command, span in zip(commands, spans, strict=True):
+        if command.engine == "weight":
+            streams[command.fields["ring"]].append(command)
+            continue
+        number = READERS.get(command.engine)
+        if number is not None and streams[number]:
+            ring, own, first = rings[number], streams[number], come[number]
+            whole = sum(_words(stream, ring) for stream in own) > WHOLE * ring.size
+            for part in (part for stream in own for part in ([stream] if whole else _cut(stream, ring))):
+                words = _words(part, ring)
+                ring.pieces.append(_Piece(part, number, come[number], come[number] + words, place))
+                come[number] += words
+            ring.readers.append(_Reader(place, first, come[number], span))
+            streams[number] = []
+        place += 1
+    return rings
+
+
+def _words(stream: PlannedCommand, ring: _Ring) -> int:
+    """The words that a stream brings."""
+    return stream.fields["beats"] * BEAT_BYTES // ring.port_bytes * stream.fields["repeat"]
+
+
+def _cut(stream: PlannedCommand, ring: _Ring) -> Iterator[PlannedCommand]:
+    """A stream in pieces. One that repeats stays whole."""
+    words, beats = _words(stream, ring), ring.port_bytes // BEAT_BYTES
+    count = -(-words // (ring.size // PIECES)) if stream.fields["repeat"] == 1 else 1
+    for number in range(count):
+        low, high = words * number // count, words * (number + 1) // count
+        changed = {"ddr": stream.fields["ddr"] + low * ring.port_bytes, "beats": (high - low) * beats} if count > 1 else {}
+        yield replace(stream, fields={**stream.fields, **changed})
+
+
+def _placed(rings: Mapping[int, _Ring], begins: Sequence[int], config: Config) -> list[tuple[int, _Piece]] | None:
+    """The pieces in their order, each with the place of the command that it precedes. begins: of the commands that are not streams.
+
+    The next piece is the one that has room first, and of two that have room the one that is needed first. It precedes the first
+    command that begins later than it. None: a piece would come behind its reader.
+    """
+    found: list[tuple[int, _Piece]] = []
+    left = {number: list(reversed(ring.pieces)) for number, ring in rings.items()}
+    ddr = port = 0.0  # when the DDR, and port 0, have brought the pieces so far
+    place = late = 0
+    closed = -1  # the last reader that nothing else may stand before, because its stream is longer than its room
+    while heads := [own[-1] for own in left.values() if own]:
+        now = max(ddr, port)
+        heads.sort(key=lambda piece: (max(rings[piece.ring].room(piece), now), rings[piece.ring].clock(piece.first)))
+        piece, last = heads[0], heads[-1].reader
+        if _least(rings, piece, place, closed) > last:  # the other one could no longer stand before its reader
+            piece, last = heads[-1], heads[0].reader
+        ring, least = rings[piece.ring], _least(rings, piece, place, closed)
+        begin = max(now, ring.room(piece))
+        while late < len(begins) and begins[late] <= begin:
+            late += 1
+        tight = ring.place(piece) > piece.reader
+        place = piece.reader if tight else max(least, min(late, piece.reader, last))
+        if place < least or place > piece.reader:
+            return None
+        found.append((place, piece))
+        closed = piece.reader if tight else closed
+        words = piece.end - piece.first
+        ddr = max(ddr, ring.room(piece)) + words * ring.word_bytes / ddr_rate(config)
+        port = max(port, ring.room(piece)) + words * ring.port_bytes / BEAT_BYTES
+        left[piece.ring].pop()
+    return found
+
+
+def _least(rings: Mapping[int, _Ring], piece: _Piece, place: int, closed: int) -> int:
+    """The first place at which a piece may stand behind one at `place`: its room is sure there, or its reader follows."""
+    return max(place, closed + (piece.reader != closed), min(rings[piece.ring].place(piece), piece.reader))

@@ -1,0 +1,148 @@
+"""Bands of several layers are mixed where that pays, no band passes what it depends on, and answers stay the reference's."""
+
+import numpy as np
+import pytest
+
+from cnna.compiler import compile, mixed
+from cnna.compiler.graph import ir
+from cnna.compiler.lower.kernels import VectorKernel, source_rows, views_of
+from cnna.compiler.lower.lower import lower
+from cnna.compiler.plan import plan, waves
+from cnna.compiler.plan.pitch import set_pitches
+from cnna.spec.config import preset
+
+from ... import networks
+from ...agreement import CONFIGS, LITTLE, Case, agree, agree_emulated
+from ...graph_builder import Builder
+
+PRODUCT = preset("zcu102")
+ONE, FIVE = ir.Window((1, 1)), ir.Window((5, 5), pads=(2, 2, 2, 2))
+
+
+def inverted(blocks, size=56, wide=96):
+    """Inverted residual blocks: a pointwise convolution, a depthwise one, and another pointwise one whose result is added."""
+    b = Builder(np.random.default_rng(4), "inverted")
+    x = b.conv(b.input(16, size, size), 16, ONE)
+    for _ in range(blocks):
+        x = b.conv(b.depthwise(b.conv(x, wide, ONE), FIVE), 16, ONE, residual=x)
+    return b.graph(x)
+
+
+def lowered(graph, config, batch=1):
+    return set_pitches(lower(graph, config, batch), config)
+
+
+def in_waves(whole, config, most=3):
+    """The bands of all kernels."""
+    return waves.waves(whole, range(len(whole.kernels)), most, config)
+
+
+@pytest.fixture
+def small_bands(monkeypatch):
+    """Bands of a few pixels, for the small maps of random networks."""
+    monkeypatch.setattr(waves, "GROUPS_LEAST", 1)
+
+
+def test_bands_of_a_block_run_beside_those_of_the_next():
+    """If the first band of a block came behind the last one of the block before, the engines would work in turn."""
+    made, _ = in_waves(lowered(inverted(3), PRODUCT), PRODUCT)
+    place = {(kernel.layer, kernel.rows[0]): number for number, kernel in enumerate(made.kernels)}
+    last = max(row for layer, row in place if layer == 3)
+    assert place[4, 0] < place[3, last]
+
+
+def test_bands_make_every_row_once(small_bands):
+    """A row that no band makes, or that two make, would be missing or cost clocks twice."""
+    for case in range(20):
+        whole = lowered(networks.network(case, 10), LITTLE)
+        made, origins = in_waves(whole, LITTLE)
+        for kernel in whole.kernels:
+            own = sorted(made.rows(band) for band, origin in zip(made.kernels, origins, strict=True) if origin is kernel)
+            assert [row for low, high in own for row in range(low, high)] == list(range(*whole.rows(kernel)))
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_no_band_passes_one_that_it_depends_on(batch, small_bands):
+    """A band before the rows that it reads, or one that overwrites rows that are still to be read, would give another answer."""
+    for case in range(20):
+        whole = lowered(networks.network(case, 10), LITTLE, batch)
+        made, origins = in_waves(whole, LITTLE)
+        number = {kernel: n for n, kernel in enumerate(whole.kernels)}
+        for at, later in enumerate(made.kernels):
+            for before, earlier in zip(origins[at + 1 :], made.kernels[at + 1 :], strict=True):
+                assert number[before] >= number[origins[at]] or not touch(later, earlier, made), (case, later.name, earlier.name)
+
+
+def touch(one, other, made):
+    """Whether one of two bands writes what the other one touches."""
+    for role, view in views_of(one).items():
+        for their, seen in views_of(other).items():
+            if "dest" not in (role, their) or view.map != seen.map:
+                continue
+            pairs = [((view.block, view.block + view.blocks), (seen.block, seen.block + seen.blocks)), (one.images, other.images)]
+            pairs.append((rows(one, role, made), rows(other, their, made)))
+            if all(a[0] < b[1] and b[0] < a[1] for a, b in pairs):
+                return True
+    return False
+
+
+def rows(kernel, role, made):
+    """The rows of a map that a kernel touches in a role."""
+    height = made.maps[views_of(kernel)[role].map].height
+    if any(part.phase for part in kernel.parts) or (isinstance(kernel, VectorKernel) and kernel.flat and role == "second"):
+        return (0, height)
+    return source_rows(kernel.window, made.rows(kernel), height) if role == "source" else made.rows(kernel)
+
+
+def test_a_network_of_inverted_blocks_takes_clearly_fewer_clocks(monkeypatch):
+    """The array and the vector engine then work at the same time all through."""
+    found = compile.compile_graph(inverted(4), PRODUCT).predicted().cycles
+    monkeypatch.setattr(mixed, "in_waves", lambda *given: [])
+    assert found <= mixed.CLEARLY * compile.compile_graph(inverted(4), PRODUCT).predicted().cycles
+
+
+def test_a_plan_that_is_not_clearly_faster_is_not_taken(monkeypatch):
+    """Else a program would change whenever an estimate does."""
+    monkeypatch.setattr(compile, "CLEARLY", 0.5)
+    kept = compile.compile_graph(inverted(4), PRODUCT).program
+    monkeypatch.setattr(mixed, "in_waves", lambda *given: [])
+    assert compile.compile_graph(inverted(4), PRODUCT).program == kept
+
+
+def test_networks_of_the_array_are_not_planned_in_waves():
+    """The vector engine would have nothing to do beside the array, and compilation would take longer for nothing."""
+    b = Builder(np.random.default_rng(3), "array")
+    x = b.conv(b.conv(b.input(64, 56, 56), 64, ir.Window((3, 3), pads=(1, 1, 1, 1))), 64, ONE)
+    whole = lowered(b.graph(b.conv(b.max_pool(x, ir.Window((2, 2), (2, 2))), 64, ONE)), PRODUCT)
+    assert not plan.in_waves(whole, PRODUCT, "array", 0)
+
+
+@pytest.fixture
+def every_wave(monkeypatch, small_bands):
+    """Whatever can run in waves does so, with its weights in another order if there is one."""
+    taken = []
+
+    def waved(lowered, config, name):
+        found = list(mixed.mixed(lowered, config, name, plan.finalists(lowered, config, name)[0]))
+        taken.append(max((len(one.commands) for one, _ in found), default=0))
+        return found[-1] if found else (plan.finalists(lowered, config, name)[0], None)
+
+    monkeypatch.setattr(plan, "VECTOR_LEAST", 0)
+    monkeypatch.setattr(compile, "fastest_plan", waved)
+    return taken
+
+
+@pytest.mark.parametrize("config", ["tiny", "odd", "tinyx2"])
+def test_networks_in_waves_equal_the_reference(config, seed, every_wave):
+    """A missing wait, a map that lies where another one is still read, or a weight in the wrong place would give another answer."""
+    for number in range(seed * 100, seed * 100 + 12):
+        agree_emulated(Case(CONFIGS[config], "network", number))
+    assert sum(count > 0 for count in every_wave) > 6, "most networks have waves"
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize("config", ["tiny", "odd"])
+def test_waves_equal_the_reference_on_the_rtl(config, seed, rtl, every_wave):
+    """The emulator has no clock and no limit of its rings, so only the RTL shows a wait that is missing or a program that stops."""
+    for number in range(seed * 100, seed * 100 + 5):
+        agree(Case(CONFIGS[config], "network", number), rtl(CONFIGS[config]))
