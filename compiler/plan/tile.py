@@ -159,7 +159,7 @@ def _short_blocks(kernel: Kernel, config: Config) -> int:
     words = max(part.stream.unit_words for part in kernel.parts) * config.chunk_blocks
     most = max(1, config.vector_ring_words // HELD_TILES // words) * config.chunk_blocks
     count = -(-kernel.dest.blocks // most)
-    return -(-kernel.dest.blocks // (count * config.chunk_blocks)) * config.chunk_blocks
+    return min(kernel.dest.blocks, -(-kernel.dest.blocks // (count * config.chunk_blocks)) * config.chunk_blocks)
 
 
 def least_words(kernel: Kernel, maps: Mapping[str, Map], spilled: Sequence[str], config: Config) -> int:
