@@ -80,7 +80,7 @@ class _Simulation:
         """Runs all engines until the program has ended."""
         ports = WeightPorts(self.machine, self.queues["weight"], self._span)
         moved = Transfers(self.machine, self.queues, ports, lambda command: self._waits(vars(command.f), 0), self._span)
-        processes = {"program": self._register_writes(), "written": self._array_writes()}
+        processes = {"program": self._register_writes(), "fetched": self._fetches(), "written": self._array_writes()}
         processes |= {"load asked": moved.asking(), "load moved": moved.loads(), "store moved": moved.stores()}
         for engine, work in {"load": moved.deal, "conv": self._conv, "vector": self._vector, "store": moved.deal}.items():
             processes[engine] = self._engine(engine, work)
@@ -105,6 +105,14 @@ class _Simulation:
             yield self.machine.after(clock - self.machine.now)
             queue.commands.append((command, clock + TAKE_CLOCKS))
             handed[engine] += 1
+
+    def _fetches(self) -> Process:
+        """Moves the beats of the program, a page at a time. Nothing here waits for them, but they take their share of DDR."""
+        work = self.machine.work
+        while True:
+            yield lambda: 0.0 if work.fetched else inf
+            beats, work.fetched = work.fetched, 0
+            yield from self.machine.flow("program", beats * BEAT_BYTES, BEAT_BYTES)
 
     def _engine(self, engine: str, work: Callable[[Command], Process]) -> Process:
         """Works through an engine's commands in order."""

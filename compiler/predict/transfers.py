@@ -13,6 +13,7 @@ from cnna.spec.config import BEAT_BYTES
 from cnna.spec.machine import LOAD_ROOM_BEATS, RUNS_AHEAD
 
 ASK_CLOCKS = 32  # from the clock at which a store's wait is met to its first burst
+BESIDE_BEATS = 1  # that a store reads in a clock beside other engines, roughly; alone it reads one for each port
 END_CLOCKS = {"load": 20, "store": 13}  # from a load's last beat, or DDR's answer to a store, until other engines see the unit
 
 
@@ -72,14 +73,18 @@ class Transfers:
     def stores(self) -> Process:
         """Moves the stores whose runs the ports have.
 
-        A command's first burst waits for the last write response (B) of the command before (`hw/dma/store.py`).
+        A command's first burst waits for the last write response (B) of the command before (`hw/dma/store.py`). Its reads do not:
+        they fill the FIFOs.
         """
         machine = self.machine
         for number in count():
             yield partial(self._when_dealt, "store", number)
             clock = max([machine.now + ASK_CLOCKS, *machine.units["store"][-1:]])
+            command, transfer = self.dealt["store"][number]
+            rate = BESIDE_BEATS if machine.work.requesters() else machine.config.ports
+            transfer.read_ahead(int(rate * (clock - machine.now - ASK_CLOCKS)))
             yield machine.after(clock - machine.now)
-            yield from self._move(*self.dealt["store"][number], machine.memory.latency_cycles)
+            yield from self._move(command, transfer, machine.memory.latency_cycles)
 
     def _move(self, command: Command, transfer: Transfer, latency: int) -> Process:
         machine, engine, begin = self.machine, command.engine, self.machine.now
