@@ -159,7 +159,8 @@ class FlowRates:
     def _share_ddr(self, flows: Mapping[str, Flow]) -> None:
         """Divides DDR between reads and writes, none above its `most`.
 
-        Readers get shares in proportion to their ports, at most a beat a clock for each port.
+        Readers get shares in proportion to their ports, at most a beat a clock for each port. The program and the weights of port 0
+        share that port: so the other ports get ahead of it, and a word of the ring is complete only with its part.
         """
         most = {name: min(flows[name].most, self._most.get(name, inf)) for name in flows.keys() & self._ports.keys()}
         left, written = float(self._memory.bytes_per_cycle), most.pop("store", 0.0)
@@ -167,9 +168,12 @@ class FlowRates:
         if written:
             flows["store"].speed = min(written, max(left - wanted, left * self._writes))
             left -= flows["store"].speed
-        left, ports = min(left, wanted), sum(self._ports[name] for name in most)
-        for name in sorted(most, key=lambda name: (most[name] / self._ports[name], name)):
-            own = self._ports[name]
+        counted = {name: float(self._ports[name]) for name in most}
+        if {"program", "weight0"} <= most.keys():
+            counted["program"] = counted["weight0"] = 0.5
+        left, ports = min(left, wanted), sum(counted.values())
+        for name in sorted(most, key=lambda name: (most[name] / counted[name], name)):
+            own = counted[name]
             share = min(most[name], left * own / ports)
             flows[name].speed = max(share + self._beside.get(name, 0.0), LEAST)
             left, ports = left - share, ports - own
