@@ -6,7 +6,7 @@ beat of a lower port.
 """
 
 from collections import deque
-from math import inf
+from math import ceil, gcd, inf
 
 from cnna.compiler.cost.engine_steps import Fields
 from cnna.compiler.lower.layout import region_words
@@ -75,6 +75,14 @@ class Transfer(Requester):
         self._answered = [moved + each for moved in self._answered]
         self._needs = [None for _ in self._share]
         self.done, self.over = float(sum(self.moved)), self.moved == self._share
+
+    @property
+    def bursts(self) -> int:
+        """The bursts of the port that has most. They end at multiples of 256 bytes, and with their runs."""
+        beats, apart = self._run_beats, gcd(self._ddr_run if self._runs > 1 else self._ddr_block, BURST_BEATS)
+        starts = range(0, BURST_BEATS, apart)  # within 256 bytes, of runs one after another
+        each = sum(-(-(start + beats) // BURST_BEATS) for start in starts) / len(starts)
+        return ceil(self._share[0] // beats * each)
 
     @property
     def fifo(self) -> int:

@@ -202,7 +202,7 @@ class FlowRates:
         if load := work.moving.get("load"):
             done, fifo = held["load"]
             ddr = (load.done - done + load.fifo - fifo) * BEAT_BYTES / self._simulated
-            speed = speeds["load"] * BEAT_BYTES
+            speed = min(speeds["load"] * BEAT_BYTES, work.flows["load"].most)
             ended = load.over and not speed
             if not ended and abs(speed / work.flows["load"].speed - 1) > FAR:
                 found["load"], self._beside["load"] = ddr, speed - ddr
