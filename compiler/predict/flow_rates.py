@@ -30,6 +30,7 @@ from cnna.compiler.predict.shared_port import (
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import DdrSpeed
 
+Held = tuple[float, int]  # beats that a transfer had moved, and beats in its FIFOs
 STRETCH_CLOCKS = 256  # length of a simulated stretch
 NOTED_CLOCKS = 16  # interval at which the positions of loads and stores are noted
 STEADY_CLOCKS = 512  # how long the rates of a stretch are reused while no load or store runs: rows visit the banks in turn
@@ -200,21 +201,31 @@ class FlowRates:
         speeds = dict(zip(requesters, self._simulate(requesters, clocks, work), strict=True))
         found = {"vector": max(speeds["vector"], LEAST)} if "vector" in speeds else {}
         if load := work.moving.get("load"):
-            done, fifo = held["load"]
-            ddr = (load.done - done + load.fifo - fifo) * BEAT_BYTES / self._simulated
-            speed = min(speeds["load"] * BEAT_BYTES, work.flows["load"].most)
-            ended = load.over and not speed
-            if not ended and abs(speed / work.flows["load"].speed - 1) > FAR:
-                found["load"], self._beside["load"] = ddr, speed - ddr
-        if (store := work.moving.get("store")) and not (store.over and store.fifo):  # then DDR alone has to get the last beats
-            done, fifo = held["store"]
-            ddr = (store.done - done - store.fifo + fifo) * BEAT_BYTES / (self._drained or self._simulated)
+            found |= self._load_limit(load, held["load"], speeds["load"] * BEAT_BYTES, work.flows["load"])
+        if store := work.moving.get("store"):
             self._most = found
-            self._share_ddr(work.flows)  # it may get what the load leaves
+            self._share_ddr(work.flows)  # the store may get what the load leaves
             rings = (due - sum(others)) * BEAT_BYTES / self._simulated  # flows of their own
-            if ddr < (1 - FAR) * (work.flows["store"].speed - rings):
-                found["store"] = max(ddr, LEAST)
+            found |= self._store_limit(store, held["store"], work.flows["store"].speed - rings)
         return found
+
+    def _load_limit(self, load: Transfer, held: Held, written: float, flow: Flow) -> dict[str, float]:
+        """What a load takes of DDR, where that is not `flow`'s share. written: the bytes a clock that feature memory gets."""
+        done, fifo = held
+        ddr = (load.done - done + load.fifo - fifo) * BEAT_BYTES / self._simulated
+        speed = min(written, flow.most)
+        ended = load.over and not speed
+        if ended or abs(speed / flow.speed - 1) <= FAR:
+            return {}
+        self._beside["load"] = speed - ddr
+        return {"load": ddr}
+
+    def _store_limit(self, store: Transfer, held: Held, share: float) -> dict[str, float]:
+        """What a store gives to DDR, where that is less than its share."""
+        done, fifo = held
+        ddr = (store.done - done - store.fifo + fifo) * BEAT_BYTES / (self._drained or self._simulated)
+        alone = store.over and store.fifo  # DDR alone has to get the last beats
+        return {} if alone or ddr >= (1 - FAR) * share else {"store": max(ddr, LEAST)}
 
     def _simulate(self, requesters: dict[str, Requester], clocks: int, work: ActiveEngines) -> list[float]:
         """Simulates requesters and DDR together; returns each requester's rate. Without a load or store the two are independent.
