@@ -101,6 +101,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _say(error, error.exit_code, debug)
     except ImportError as missing:
         return _say(_missing(missing), BAD_INPUT, debug)
+    except MemoryError as error:  # as for `cnna models espcn --count 100000000000`
+        return _say(error, BAD_INPUT, debug, "there is not enough memory; fewer samples or a smaller batch need less: ")
     except Exception as error:
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:  # errors about files name them; this is a shell's `> FILE`
             _drop_output()

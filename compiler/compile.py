@@ -49,6 +49,7 @@ from cnna.spec.manifest import (
 )
 from cnna.spec.regmap import VERSION, command_fields
 
+SAME_SHARE = 5e-5  # of the clocks: plans that the predictor cannot tell apart; then the cost model's order decides
 PREDICTED_CLOCKS = 2_000_000  # most clocks of programs that are compared by the predictor, which takes seconds for a million
 MAX_BATCH = command_fields("conv")["images"].limits[1]
 
@@ -148,8 +149,8 @@ def compile_graph(graph: ir.Graph, config: Config, batch: int = 1, dump: Dump | 
 def fastest_plan(lowered: Lowered, config: Config, name: str) -> tuple[Plan, Sequence[PredictedSpan] | None]:
     """The finalist that the predictor finds to be the fastest, and its spans. ModelError: no way fits.
 
-    A plan of `mixed` is taken only if it is clearly faster. If there is only one finalist and no such plan, or the predictor would
-    take too long, it is the first one, without spans.
+    Of finalists that the predictor cannot tell apart it is the first one. A plan of `mixed` is taken only if it is clearly faster.
+    If there is only one finalist and no such plan, or the predictor would take too long, it is the first one, without spans.
     """
     unlike: dict[bytes, Plan] = {}
     for plan in finalists(lowered, config, name):  # another order or bands may make the same program
@@ -160,7 +161,9 @@ def fastest_plan(lowered: Lowered, config: Config, name: str) -> tuple[Plan, Seq
     others = list(mixed(lowered, config, name, plans[0]))
     if len(plans) == 1 and not others:
         return plans[0], None
-    best = min(((plan, predicted_spans(plan.program, config)) for plan in plans), key=clocks)
+    predicted = [(plan, predicted_spans(plan.program, config)) for plan in plans]
+    most = (1 + SAME_SHARE) * min(map(clocks, predicted))
+    best = next(one for one in predicted if clocks(one) <= most)
     other = min(others, key=clocks, default=best)
     return other if clocks(other) <= CLEARLY * clocks(best) else best
 

@@ -57,11 +57,7 @@ WHY = {  # row: why it misses a floor, as measured
     ),
 }
 LAYER_CLOCKS, LAYER_SHARE = 1000, 0.10  # a layer of more clocks is to be predicted within this share
-MISJUDGED: dict[str, tuple[str, ...]] = {  # row: layers that are not. A test fails for others, and for those that became right
-    "dbnet/b4": tuple(f"end3.up:{part}" for part in (46, 62, 63)),  # in which of three alike commands the engine pauses
-    "inception_v1/b1/x2": ("n112",),  # in which of three layers the array waits for weights, beside short runs of a load
-    "inception_v2/b1/x2": ("n307",),
-}
+MISJUDGED: dict[str, tuple[str, ...]] = {}  # row: layers that are not. A test fails for others, and for those that became right
 
 
 @dataclass(frozen=True)

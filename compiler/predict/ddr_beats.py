@@ -6,7 +6,7 @@ beat of a lower port.
 """
 
 from collections import deque
-from math import inf
+from math import ceil, gcd, inf
 
 from cnna.compiler.cost.engine_steps import Fields
 from cnna.compiler.lower.layout import region_words
@@ -41,10 +41,10 @@ class Transfer(Requester):
         runs = fields["runs"] * fields["blocks"]
         self._share = [-(-(runs - port) // config.ports) * self._run_beats for port in range(min(config.ports, runs))]
         self.size = sum(self._share)
-        # beats to or from feature memory, by port; a store begins with a burst that each port has read
-        self.moved = [min(beats, BURST_BEATS) if self._store else 0 for beats in self._share]
-        self.waiting = [self._room - moved if self._store else 0 for moved in self.moved]
-        self.done += sum(self.moved)
+        self.moved = [0 for _ in self._share]  # beats to or from feature memory, by port
+        self.waiting = [0 for _ in self._share]
+        if self._store:
+            self.read_ahead(0)
         self._needs: list[tuple[int, int] | None] = [None for _ in self._share]  # `_banks` of each port's next beat, if known
         self._runs_at: list[tuple[int, int, Banks, Banks]] = [(-1, 0, [], []) for _ in self._share]  # `_run_at` of each port
         self.following: Transfer | None = None
@@ -59,6 +59,13 @@ class Transfer(Requester):
         if len(self._past) == notes:
             self._answered = [*self._past[0]]
 
+    def read_ahead(self, beats: int) -> None:
+        """For a store that has not begun: its FIFOs hold `beats` beats in all, but at least a burst each, and no more than fit."""
+        each = min(max(beats // len(self._share), BURST_BEATS), self._room)
+        self.moved = [min(share, each) for share in self._share]
+        self.waiting = [self._room - moved for moved in self.moved]
+        self.done = float(sum(self.moved))
+
     def go_to(self, beats: float) -> None:
         """Moves all ports to the state in which DDR has moved `beats` beats in all. The differences between the ports stay."""
         read_ahead = sum(self._room - waiting for waiting in self.waiting) if self._store else 0
@@ -68,6 +75,14 @@ class Transfer(Requester):
         self._answered = [moved + each for moved in self._answered]
         self._needs = [None for _ in self._share]
         self.done, self.over = float(sum(self.moved)), self.moved == self._share
+
+    @property
+    def bursts(self) -> int:
+        """The bursts of the port that has most. They end at multiples of 256 bytes, and with their runs."""
+        beats, apart = self._run_beats, gcd(self._ddr_run if self._runs > 1 else self._ddr_block, BURST_BEATS)
+        starts = range(0, BURST_BEATS, apart)  # within 256 bytes, of runs one after another
+        each = sum(-(-(start + beats) // BURST_BEATS) for start in starts) / len(starts)
+        return ceil(self._share[0] // beats * each)
 
     @property
     def fifo(self) -> int:

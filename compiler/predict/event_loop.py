@@ -127,7 +127,7 @@ class EventLoop:
         self.work = ActiveEngines.idle(config.ports)
         ports = {f"weight{part}": ports for part, ports in enumerate(self.weight_ports)}
         self.reads = ReadOrder(self.work, config.ports)
-        self._speeds = FlowRates(config, memory, ports | {"load": config.ports, "store": config.ports})
+        self._speeds = FlowRates(config, memory, ports | {"program": 1, "load": config.ports, "store": config.ports})
 
     def run(self, processes: dict[str, Process]) -> None:
         """Runs the processes until none can continue."""

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from math import inf
+from math import ceil, inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ from cnna.compiler.predict.shared_port import (
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import DdrSpeed
 
+Held = tuple[float, int]  # beats that a transfer had moved, and beats in its FIFOs
 STRETCH_CLOCKS = 256  # length of a simulated stretch
 NOTED_CLOCKS = 16  # interval at which the positions of loads and stores are noted
 STEADY_CLOCKS = 512  # how long the rates of a stretch are reused while no load or store runs: rows visit the banks in turn
@@ -72,9 +73,9 @@ class ActiveEngines:
     """The engines that share DDR and feature memory at one time.
 
     waiting: by port, beats that the rings still have to receive. asked: by port, those of them that were requested since the last
-    stretch was simulated. fetched: beats of the program since then. behind: by port, for the waiting beats in order, pairs (beats
-    of loads that come first, waiting beats that follow these). begun: beats of all loads that have begun. changed: whether a flow
-    has begun or ended since rates were set.
+    stretch was simulated. fetched: beats of the program that no flow moves yet. behind: by port, for the waiting beats in order,
+    pairs (beats of loads that come first, waiting beats that follow these). begun: beats of all loads that have begun. changed:
+    whether a flow has begun or ended since rates were set.
     """
 
     waiting: list[int]
@@ -100,6 +101,18 @@ class ActiveEngines:
         return tuple(requester for requester in (self.writing, self.reading, *self.moving.values()) if requester)
 
 
+@dataclass(frozen=True)
+class SlowStretch:
+    """A simulated stretch of a slow walk, from group `first` on. done: the parts of the walk that had been written at its begin."""
+
+    walk: Walk
+    first: int
+    done: int
+    reads: QuickReads
+    writes: SlowWrites
+    begin: float
+
+
 class FlowRates:
     """Sets the rates of the flows.
 
@@ -115,9 +128,10 @@ class FlowRates:
         self._beside: dict[str, float] = {}  # what flows get besides DDR, from FIFOs; negative: what goes into these
         self._requesters: tuple[object, ...] = ()  # the requesters in the last simulated stretch
         self._begin, self._clocks = 0.0, 0  # start and length of that stretch
-        self._ahead: tuple[Walk, int, QuickReads, float] | None = None  # of a slow walk: its first group, and the stretch's begin
+        self._ahead: SlowStretch | None = None
         self._written: tuple[Walk | None, VectorWrites, float] | None = None  # what a walk writes; the begin of its stretch
         self._simulated = 0  # clocks of the last stretch
+        self._drained = 0  # the clocks of that stretch until a store had ended; 0 if it had not
         self.notes: list[list[tuple[Transfer, State]]] = []  # states of the transfers, every NOTED_CLOCKS of that stretch
         self.until = inf
 
@@ -135,7 +149,7 @@ class FlowRates:
                 self.until = now + self._simulated  # then all that the vector engine had read is written
         self._requesters = requesters
         if not requesters:
-            self.until, work.fetched = inf, 0
+            self.until = inf
             work.asked = [0 for _ in work.asked]
         if work.changed:
             self._share_ddr(work.flows)
@@ -146,7 +160,8 @@ class FlowRates:
     def _share_ddr(self, flows: Mapping[str, Flow]) -> None:
         """Divides DDR between reads and writes, none above its `most`.
 
-        Readers get shares in proportion to their ports, at most a beat a clock for each port.
+        Readers get shares in proportion to their ports, at most a beat a clock for each port. The program and the weights of port 0
+        share that port: so the other ports get ahead of it, and a word of the ring is complete only with its part.
         """
         most = {name: min(flows[name].most, self._most.get(name, inf)) for name in flows.keys() & self._ports.keys()}
         left, written = float(self._memory.bytes_per_cycle), most.pop("store", 0.0)
@@ -154,9 +169,12 @@ class FlowRates:
         if written:
             flows["store"].speed = min(written, max(left - wanted, left * self._writes))
             left -= flows["store"].speed
-        left, ports = min(left, wanted), sum(self._ports[name] for name in most)
-        for name in sorted(most, key=lambda name: (most[name] / self._ports[name], name)):
-            own = self._ports[name]
+        counted = {name: float(self._ports[name]) for name in most}
+        if {"program", "weight0"} <= most.keys():
+            counted["program"] = counted["weight0"] = 0.5
+        left, ports = min(left, wanted), sum(counted.values())
+        for name in sorted(most, key=lambda name: (most[name] / counted[name], name)):
+            own = counted[name]
             share = min(most[name], left * own / ports)
             flows[name].speed = max(share + self._beside.get(name, 0.0), LEAST)
             left, ports = left - share, ports - own
@@ -175,26 +193,39 @@ class FlowRates:
         others = self._ddr.others = [max(beats) for beats in zip(work.waiting, work.asked, strict=True)]
         before = work.begun - (work.moving["load"].size if "load" in work.moving else 0)
         self._ddr.behind = [deque(((load - before) / len(others), beats) for load, beats in behind) for behind in work.behind]
-        others[0] += work.fetched  # the sequencer reads at port 0
+        if program := work.flows.get("program"):
+            others[0] += ceil(program.left / BEAT_BYTES)  # the sequencer reads at port 0
         work.asked = [0 for _ in others]
         held = {engine: (transfer.done, transfer.fifo) for engine, transfer in work.moving.items()}
+        due = sum(others)
         speeds = dict(zip(requesters, self._simulate(requesters, clocks, work), strict=True))
-        work.fetched = min(work.fetched, max(others[0] - others[-1], 0))
         found = {"vector": max(speeds["vector"], LEAST)} if "vector" in speeds else {}
-        for engine, transfer in work.moving.items():
-            done, fifo = held[engine]
-            filled = transfer.fifo - fifo
-            if engine == "load":
-                ddr = (transfer.done - done + filled) * BEAT_BYTES / self._simulated
-                speed = speeds[engine] * BEAT_BYTES
-                ended = transfer.over and not speed
-                if not ended and abs(speed / work.flows[engine].speed - 1) > FAR:
-                    found[engine], self._beside[engine] = ddr, speed - ddr
-            elif not transfer.over:  # otherwise DDR alone has to get the last beats
-                ddr = (transfer.done - done - filled) * BEAT_BYTES / self._simulated
-                if ddr < (1 - FAR) * work.flows[engine].speed:
-                    found[engine] = max(ddr, LEAST)
+        if load := work.moving.get("load"):
+            found |= self._load_limit(load, held["load"], speeds["load"] * BEAT_BYTES, work.flows["load"])
+        if store := work.moving.get("store"):
+            self._most = found
+            self._share_ddr(work.flows)  # the store may get what the load leaves
+            rings = (due - sum(others)) * BEAT_BYTES / self._simulated  # flows of their own
+            found |= self._store_limit(store, held["store"], work.flows["store"].speed - rings)
         return found
+
+    def _load_limit(self, load: Transfer, held: Held, written: float, flow: Flow) -> dict[str, float]:
+        """What a load takes of DDR, where that is not `flow`'s share. written: the bytes a clock that feature memory gets."""
+        done, fifo = held
+        ddr = (load.done - done + load.fifo - fifo) * BEAT_BYTES / self._simulated
+        speed = min(written, flow.most)
+        ended = load.over and not speed
+        if ended or abs(speed / flow.speed - 1) <= FAR:
+            return {}
+        self._beside["load"] = speed - ddr
+        return {"load": ddr}
+
+    def _store_limit(self, store: Transfer, held: Held, share: float) -> dict[str, float]:
+        """What a store gives to DDR, where that is less than its share."""
+        done, fifo = held
+        ddr = (store.done - done - store.fifo + fifo) * BEAT_BYTES / (self._drained or self._simulated)
+        alone = store.over and store.fifo  # DDR alone has to get the last beats
+        return {} if alone or ddr >= (1 - FAR) * share else {"store": max(ddr, LEAST)}
 
     def _simulate(self, requesters: dict[str, Requester], clocks: int, work: ActiveEngines) -> list[float]:
         """Simulates requesters and DDR together; returns each requester's rate. Without a load or store the two are independent.
@@ -217,6 +248,9 @@ class FlowRates:
             self.notes.append([(transfer, transfer.state()) for transfer in moving])
         self._clocks += 1
         self._ddr.clock()
+        store = self._ddr.store
+        if store and store.over and not store.fifo and not self._drained:
+            self._drained = self._clocks  # some ports end before others
 
     def _go_back(self, work: ActiveEngines, now: float) -> None:
         """Returns loads and stores to their positions at `now`, if the engines change before the simulated stretch has ended."""
@@ -224,7 +258,7 @@ class FlowRates:
         if number < len(self.notes):
             for transfer, state in self.notes[number]:
                 transfer.restore(state)
-        self._begin, self._clocks, self.notes = now, 0, []
+        self._begin, self._clocks, self._drained, self.notes = now, 0, 0, []
 
     def _requesters_now(self, work: ActiveEngines, now: float, clocks: int) -> dict[str, Requester]:
         """The requesters of the port in order of priority, with their requests for `clocks` clocks."""
@@ -235,7 +269,7 @@ class FlowRates:
                 groups = walk.groups[first : first + clocks].tolist()
                 requesters[prefix] = ArrayWrites(prefix, walk.fields, config, walk.blocks, groups, first, clocks)
         if (walk := work.reading) and walk.slow:
-            requesters |= self._slow(walk, work.flows["vector"].left, now)
+            requesters |= self._slow(walk, work.flows["vector"], now)
         elif walk:
             self._ahead = None
             first = min(walk.group_at(walk.ends[-1] - work.flows["vector"].left), len(walk.ends) - 1)
@@ -260,21 +294,23 @@ class FlowRates:
             return None
         return written.left(now - begin, first if last is walk else inf, self._simulated)
 
-    def _slow(self, walk: Walk, left: float, now: float) -> dict[str, Requester]:
-        """The requesters of a slow walk. It goes on from what has been read by `now`."""
-        done = int(walk.ends[-1] - left)
+    def _slow(self, walk: Walk, flow: Flow, now: float) -> dict[str, Requester]:
+        """The requesters of a slow walk. It goes on from what has been read and written by `now`; `flow` gets what is left."""
+        done, before, begun = int(walk.ends[-1] - flow.left), first_reads(taps_of(walk.fields)), list[int]()
+        if self._ahead and (self._ahead.walk is walk or walk.follows):
+            last, gone = self._ahead, now - self._ahead.begin
+            if last.walk is walk:  # rates are averages, but writes come in bursts
+                done = min(last.done + last.writes.passed(gone), int(walk.ends[-1]) - 1)
+                flow.left = float(walk.ends[-1] - done)
+            passed = (walk.group_at(done) if last.walk is walk else len(last.walk.ends)) - last.first
+            before = last.reads.before(passed, gone)
+            begun = last.reads.begun(int(gone))
         first = min(walk.group_at(done), len(walk.ends) - 1)
-        before = first_reads(now, taps_of(walk.fields))
-        if self._ahead and (self._ahead[0] is walk or walk.follows):
-            last, number, reads, begin = self._ahead
-            passed = (first if last is walk else len(last.ends)) - number
-            before = [begin + clock for clock in reads.read[passed:] if begin + clock <= now]
         writes = SlowWrites(int(walk.ends[-1]) - done)
         skip = done - int(walk.ends[first] - walk.groups[first])
-        since = [clock - now for clock in before]
         parts = group_parts(walk.fields, self._config, walk.blocks[0], len(walk.ends))
-        reads = QuickReads(parts, first, since, skip, writes)
-        self._ahead = walk, first, reads, now
+        reads = QuickReads(parts, first, before, skip, writes, begun)
+        self._ahead = SlowStretch(walk, first, done, reads, writes, now)
         return {"vector": writes, "reads": reads}
 
 

@@ -17,6 +17,7 @@ from cnna.compiler.cost.engine_steps import Fields, command_steps
 from cnna.compiler.predict.bank_clocks import WALK, WRITES, walk_clocks, write_clocks
 from cnna.compiler.predict.event_loop import EventLoop, Process, Queue, Ready
 from cnna.compiler.predict.flow_rates import Walk
+from cnna.compiler.predict.read_ahead import COMMAND_CLOCKS
 from cnna.compiler.predict.transfers import Transfers
 from cnna.compiler.predict.weight_ports import WeightPorts
 from cnna.spec.commands import WRITE_BYTES, Command, commands
@@ -30,6 +31,7 @@ START_CLOCKS = 130  # from start until the program's first write takes effect
 TAKE_CLOCKS = 6  # from a GO until the engine has the command
 QUEUED = {"load": 2, "weight": 5, "conv": 4, "vector": 4, "store": 2}  # commands that an engine holds, including the active one
 READ_CLOCKS = {"conv": 19, "vector": 14}  # from the clock at which a wait is met to the first step
+PLAN_CLOCKS = 11  # from the first step of a command's last block to that of the next command, besides one a lane: it is planned
 WRITE_CLOCKS = {"conv": 44, "vector": 39}  # from a unit's last step until other engines see it, besides the cascades' clocks
 ARRAY_CLOCKS = 42  # from the array's steps to the writes of their results, besides the cascades' clocks
 TABLE_CLOCKS = 7  # from an engine's last step before a table until that is written, besides the clocks of its words and writes
@@ -62,6 +64,15 @@ class ChunkWrites:
     end: float = inf
 
 
+@dataclass(frozen=True)
+class VectorBlock:
+    """The vector engine's last block. end: when it ended. slow: whether its walk was. ready: when the next command can begin."""
+
+    end: float = -inf
+    slow: bool = False
+    ready: float = -inf
+
+
 class _Simulation:
     """The processes of the engines, and their progress."""
 
@@ -71,7 +82,7 @@ class _Simulation:
         self.queues = {engine: Queue() for engine in QUEUED}
         self.written: list[ChunkWrites] = []
         self.spans: dict[int, PredictedSpan] = {}
-        self.vector_end = -inf  # when the vector engine's last block ended
+        self.vector_block = VectorBlock()
         self.results = {"conv": 0, "vector": 0}  # clocks for which the last results of an engine's last command pass the tables
         self.walks: dict[tuple[int, ...], NDArray[np.int64]] = {}  # `walk_clocks`, by the values of the fields in WALK
         self.writes: dict[tuple[int, ...], NDArray[np.int64]] = {}  # `write_clocks`, by the values of the fields in WRITES
@@ -80,7 +91,7 @@ class _Simulation:
         """Runs all engines until the program has ended."""
         ports = WeightPorts(self.machine, self.queues["weight"], self._span)
         moved = Transfers(self.machine, self.queues, ports, lambda command: self._waits(vars(command.f), 0), self._span)
-        processes = {"program": self._register_writes(), "written": self._array_writes()}
+        processes = {"program": self._register_writes(), "fetched": self._fetches(), "written": self._array_writes()}
         processes |= {"load asked": moved.asking(), "load moved": moved.loads(), "store moved": moved.stores()}
         for engine, work in {"load": moved.deal, "conv": self._conv, "vector": self._vector, "store": moved.deal}.items():
             processes[engine] = self._engine(engine, work)
@@ -105,6 +116,14 @@ class _Simulation:
             yield self.machine.after(clock - self.machine.now)
             queue.commands.append((command, clock + TAKE_CLOCKS))
             handed[engine] += 1
+
+    def _fetches(self) -> Process:
+        """Moves the beats of the program, a page at a time. Nothing here waits for them, but they take their share of DDR."""
+        work = self.machine.work
+        while True:
+            yield lambda: 0.0 if work.fetched else inf
+            beats, work.fetched = work.fetched, 0
+            yield from self.machine.flow("program", beats * BEAT_BYTES, BEAT_BYTES)
 
     def _engine(self, engine: str, work: Callable[[Command], Process]) -> Process:
         """Works through an engine's commands in order."""
@@ -221,11 +240,8 @@ class _Simulation:
 
         It reads beside them: the words wait in a FIFO, so these clocks make up for some that the reads lose to other engines.
         """
-        fields = vars(command.f)
-        config = self.config
-        machine = self.machine
-        ring = self.machine.rings[1]
-        taken, begin = machine.now, inf
+        fields, config, machine = vars(command.f), self.config, self.machine
+        ring, taken, begin = machine.rings[1], machine.now, inf
         work = command_steps("vector", fields, config)
         depthwise = VECTOR_OPS[fields["op"]] == "depthwise"
         reads, writes = self._walk_clocks(fields), self._write_clocks(fields)
@@ -240,20 +256,27 @@ class _Simulation:
             yield partial(ring.when_taken, 0)
             loaded = machine.now + (params if depthwise else 0)
             ring.freed += params
+            yield machine.after(self._pause(slow) if block == 0 else 0)
             yield waits
             yield machine.after(self._late(command, taken, int(groups[0])) if block == 0 else 0)
             begin = min(begin, max(machine.now, loaded))
             least = max(machine.now, loaded) + float(ends[-1])
-            follows = machine.now <= self.vector_end + 1
+            follows = machine.now <= self.vector_block.end + 1
+            planned = machine.now + PLAN_CLOCKS + config.pix
             machine.work.reading = Walk(fields, (block, block + 1), groups, ends, machine.now, slow, follows)
             yield from machine.flow("vector", float(ends[-1]), 1)
-            self.vector_end = machine.now
+            self.vector_block = VectorBlock(machine.now, slow, max(machine.now + COMMAND_CLOCKS, planned))
             machine.work.reading, ring.freed = None, ring.taken
             yield machine.after(max(least - machine.now, 0.0))
             if inner == config.chunk_blocks - 1 or block == fields["blocks"] - 1:
                 end = machine.end_unit("vector", WRITE_CLOCKS["vector"] - (0 if self._has_upper(fields) else 1))
         self.queues["vector"].released += 1
         self._span(command, begin, end, (taken, machine.now))
+
+    def _pause(self, slow: bool) -> float:
+        """The clocks until a command's first block can begin. `read_ahead` has the pauses between slow walks."""
+        before = self.vector_block
+        return 0 if slow and before.slow else max(before.ready - self.machine.now, 0)
 
 
 def _when_all(counts: Sequence[tuple[Sequence[float], int]], late: int) -> float:

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
+from math import inf
 
 from cnna.compiler.cost.engine_steps import Fields, taps_of
 from cnna.compiler.predict.bank_clocks import plane_words, source_words
@@ -15,21 +16,30 @@ from cnna.compiler.predict.shared_port import DueParts, Requester, parts_of
 from cnna.spec.config import Config
 
 FETCHED_GROUPS = 16  # groups that the fetch holds until the engine takes them
-AHEAD_GROUPS = 30  # groups that are read and not written, as measured: those of the fetch, and those on their way to the writes
+AHEAD_GROUPS = 40  # groups that are read and not written, as measured: those of the fetch, and those on their way to the writes
 GROUP_CLOCKS = 2  # from one group that the engine takes to the next one
-TAKEN_CLOCKS = 9  # from a group's read until the engine can take it
-SLOW_CLOCKS = 37  # from a group's read to its first write
+COMMAND_CLOCKS = 3  # more than that from a command's last group to the next command's first one, as measured: it takes parameters
+TAKEN_CLOCKS = 13  # from a group's read until the engine can take it
+SLOW_CLOCKS = 39  # from a group's read to its first write
 
 
-def first_reads(now: float, reads: int) -> list[float]:
-    """The clocks at which the groups were read that are read before the first one is written, if the engine begins at `now`.
+@dataclass(frozen=True)
+class ReadGroup:
+    """A group that has been read. read: when. taken: when the engine takes it; None: it follows from the groups before."""
 
-    They lie before `now`: an engine's unit ends a fixed time after its last read, which is counted there. reads: clocks a group.
+    read: float
+    taken: float | None = None
+
+
+def first_reads(reads: int) -> list[ReadGroup]:
+    """The groups that are read before the first one is written, if the engine begins at clock 0. reads: clocks a group.
+
+    They lie before that: an engine's unit ends a fixed time after its last read, which is counted there.
     """
-    found: list[float] = []
+    found: list[ReadGroup] = []
     number = clock = 0
     while clock < SLOW_CLOCKS:
-        found.append(now + clock - SLOW_CLOCKS)
+        found.append(ReadGroup(clock - SLOW_CLOCKS))
         number += 1
         clock = max(number * reads, TAKEN_CLOCKS + (number - FETCHED_GROUPS) * GROUP_CLOCKS + 1)
     return found
@@ -41,6 +51,7 @@ class SlowWrites(DueParts):
     def __init__(self, left: int) -> None:
         super().__init__()
         self._left = left
+        self._offered: dict[int, int] = {}  # parts by clock
 
     @property
     def progress(self) -> float:
@@ -52,30 +63,47 @@ class SlowWrites(DueParts):
         """Parts that have been read and not been offered."""
         return len(self._due)
 
+    def passed(self, clock: float) -> int:
+        """The parts that were offered before this clock."""
+        return sum(offered < clock for offered in self._offered)
+
+    def blocked(self, banks: int, clocks: range) -> int:
+        """Those of the banks that were needed here in every one of these clocks."""
+        for clock in clocks:
+            banks &= self._offered.get(clock, 0)
+        return banks
+
     def offer(self, clock: int) -> int:
         """The next part; 0 if none is due."""
         self.over = self.done >= self._left
         if not self._due or self._due[0][0] > clock:
             return 0
         self.done += 1
-        part = super().offer(clock)
+        part = self._offered[clock] = super().offer(clock)
         self.wake = 0.0  # asked in every clock, so that it knows when the last part has passed
         return part
 
 
 @dataclass(frozen=True)
 class GroupParts:
-    """By group of a block, the parts that are read, and those that are written."""
+    """By group of a block, the parts that are read, and those that are written. block: its number, of `blocks` of the command."""
 
     reads: list[list[int]]
     writes: list[list[int]]
+    block: int = 0
+    blocks: int = 1
+
+    def begins_command(self, group: int) -> bool:
+        """Whether this is the first group of a command. Groups behind those of the block belong to the next blocks."""
+        block, inside = divmod(group, len(self.writes))
+        return not inside and not (self.block + block) % self.blocks
 
 
 def group_parts(fields: Fields, config: Config, block: int, groups: int) -> GroupParts:
     """The parts of all groups of a vector command's block."""
     reads = parts_of(source_words(fields, config, block, (0, groups)), config)
     writes = parts_of(plane_words("dst", fields, config, (block, block + 1), (0, groups)), config)
-    return GroupParts(_joined(reads, taps_of(fields)), _joined(writes, 2))
+    return GroupParts(_joined(reads, taps_of(fields)), _joined(writes, 2), block, fields["blocks"])
 
 
 def _joined(parts: list[list[int]], requests: int) -> list[list[int]]:
@@ -86,24 +114,50 @@ def _joined(parts: list[list[int]], requests: int) -> list[list[int]]:
 class QuickReads(Requester):
     """The reads of a block from group `first` on, and on into the next block, which is taken to be like this one.
 
-    before: the clocks, counted from the stretch's begin, at which groups from `first` on were read before. skip: the parts of the
-    first group that are written. read: the clocks at which groups have been read, with those of `before`.
+    before: groups from `first` on that were read before, by clocks from the stretch's begin. skip: the parts of the first group
+    that are written. begun: what is left of the group that is being read; the first part may need fewer banks than it did, or
+    none.
     """
 
-    def __init__(self, parts: GroupParts, first: int, before: Sequence[float], skip: int, written: SlowWrites) -> None:
+    def __init__(
+        self,
+        parts: GroupParts,
+        first: int,
+        before: Sequence[ReadGroup],
+        skip: int,
+        written: SlowWrites,
+        begun: Sequence[int] = (),
+    ) -> None:
         super().__init__()
         self._groups, self._written, self._group = parts, written, first
         self._most = AHEAD_GROUPS * max(map(len, parts.writes))
         self._fetched: deque[float] = deque()  # the clocks at which the engine takes the groups that the fetch holds
-        self._parts: list[int] = []  # of the group that is being read
-        self.read: list[float] = []
-        for clock in before:
-            self._note(clock, 0 if self.read else skip)
+        self._last_taken = -inf
+        self._parts = [*begun[1:]]  # of the group that is being read
+        self._offers: list[tuple[int, list[int]]] = []  # clocks, and what was left then of the group
+        self._read: list[tuple[float, float]] = []  # of the groups that have been read: when, and when the engine takes them
+        for group in before:
+            self._note(group.read, self._taken(group.read) if group.taken is None else group.taken, 0 if self._read else skip)
+        if begun:
+            self.asks, self.done = begun[0], 1
+            self._offers.append((0, [*begun]))
+
+    def before(self, passed: int, clock: float) -> list[ReadGroup]:
+        """The groups behind the first `passed` ones that were read by `clock`, which becomes their clock 0."""
+        return [ReadGroup(read - clock, taken - clock) for read, taken in self._read[passed:] if read <= clock]
+
+    def begun(self, clock: int) -> list[int]:
+        """What is left by `clock` of the group that is being read; the first part may need no banks. Empty if there is none."""
+        for offered, parts in reversed(self._offers):
+            if offered < clock:
+                left = self._written.blocked(parts[0], range(offered, clock))
+                return [left, *parts[1:]] if left or parts[1:] else []
+        return []
 
     def offer(self, clock: int) -> int:
         """The next part; 0 while the reads are as far ahead as they can be."""
         if self.done and not self._parts:
-            self._note(clock, 0)
+            self._note(clock, self._taken(clock), 0)
             self.done = 0
         if not self._parts:
             while self._fetched and self._fetched[0] <= clock:
@@ -112,13 +166,19 @@ class QuickReads(Requester):
                 return 0
             self._parts = self._groups.reads[self._group % len(self._groups.reads)].copy()
         self.done += 1
+        self._offers.append((clock, self._parts.copy()))
         return self._parts.pop(0)
 
-    def _note(self, clock: float, skip: int) -> None:
+    def _taken(self, clock: float) -> float:
+        """When the engine takes the next group, which has been read by this clock."""
+        pause = COMMAND_CLOCKS if self._groups.begins_command(self._group) else 0
+        return max(clock + TAKEN_CLOCKS, self._last_taken + GROUP_CLOCKS + pause)
+
+    def _note(self, clock: float, taken: float, skip: int) -> None:
         """Notes that a group has been read, whose writes are then due."""
-        taken = max([clock + TAKEN_CLOCKS, *(last + GROUP_CLOCKS for last in [*self._fetched][-1:])])
         self._fetched.append(taken)
+        self._last_taken = taken
         parts = self._groups.writes[self._group % len(self._groups.writes)][skip:]
         self._written.extend([(taken + SLOW_CLOCKS - TAKEN_CLOCKS, part) for part in parts])
-        self.read.append(clock)
+        self._read.append((clock, taken))
         self._group += 1

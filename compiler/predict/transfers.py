@@ -10,9 +10,12 @@ from cnna.compiler.predict.event_loop import EventLoop, Process, Queue, Ready
 from cnna.compiler.predict.weight_ports import Ended, WeightPorts
 from cnna.spec.commands import Command
 from cnna.spec.config import BEAT_BYTES
-from cnna.spec.machine import LOAD_ROOM_BEATS, RUNS_AHEAD
+from cnna.spec.machine import LOAD_ROOM_BEATS, READS_OUTSTANDING, RUNS_AHEAD, WRITES_OUTSTANDING
 
 ASK_CLOCKS = 32  # from the clock at which a store's wait is met to its first burst
+BESIDE_BEATS = 1  # that a store reads in a clock beside other engines, roughly; alone it reads one for each port
+OUTSTANDING = {"load": READS_OUTSTANDING, "store": WRITES_OUTSTANDING}  # bursts of a port
+ROUND_CLOCKS = {"load": 2, "store": 7}  # besides DDR's latency, from a burst to the one that takes its place among these
 END_CLOCKS = {"load": 20, "store": 13}  # from a load's last beat, or DDR's answer to a store, until other engines see the unit
 
 
@@ -72,22 +75,35 @@ class Transfers:
     def stores(self) -> Process:
         """Moves the stores whose runs the ports have.
 
-        A command's first burst waits for the last write response (B) of the command before (`hw/dma/store.py`).
+        A command's first burst waits for the last write response (B) of the command before (`hw/dma/store.py`). Its reads do not:
+        they fill the FIFOs.
         """
         machine = self.machine
         for number in count():
             yield partial(self._when_dealt, "store", number)
             clock = max([machine.now + ASK_CLOCKS, *machine.units["store"][-1:]])
+            command, transfer = self.dealt["store"][number]
+            rate = BESIDE_BEATS if machine.work.requesters() else machine.config.ports
+            transfer.read_ahead(int(rate * (clock - machine.now - ASK_CLOCKS)))
             yield machine.after(clock - machine.now)
-            yield from self._move(*self.dealt["store"][number], machine.memory.latency_cycles)
+            yield from self._move(command, transfer, machine.memory.latency_cycles)
 
     def _move(self, command: Command, transfer: Transfer, latency: int) -> Process:
         machine, engine, begin = self.machine, command.engine, self.machine.now
         machine.work.moving[engine] = transfer
-        yield from machine.flow(engine, transfer.size * BEAT_BYTES, BEAT_BYTES * machine.config.ports)
+        yield from machine.flow(engine, transfer.size * BEAT_BYTES, self._most(engine, transfer))
         del machine.work.moving[engine]
         end = machine.end_unit(engine, latency + END_CLOCKS[engine])
         self.ended(command, begin, end, (begin, machine.now))
+
+    def _most(self, engine: str, transfer: Transfer) -> float:
+        """The bytes that a transfer can move in a clock: a beat at each port, but each burst beyond those outstanding waits."""
+        ports, bursts = self.machine.config.ports, transfer.bursts
+        rounds = -(-bursts // OUTSTANDING[engine]) - 1
+        beats = -(-transfer.size // ports)
+        waits = rounds * (self.machine.memory.latency_cycles + ROUND_CLOCKS[engine])
+        rest = beats * (bursts - rounds * OUTSTANDING[engine]) / bursts
+        return transfer.size * BEAT_BYTES / max(beats, waits + rest)
 
     def _when_dealt(self, engine: str, number: int) -> float:
         """0 if the ports have the runs of the engine's command of that number; inf: not yet."""

@@ -20,6 +20,7 @@ DEALT = QUEUE_COMMANDS  # weight commands that can wait at a port
 ASKED = 16  # most words of a ring that a port requests together
 AWAITED = 4  # the same while the ring's reader may soon need them: words that are requested together come together here
 ASKED_BEATS = OPEN_BEATS // 2  # most beats that it requests together: with few ports, a word takes many
+LEAST_BEATS = ASKED_BEATS // 2  # that it requests together, unless a word takes more: waiting for more room would leave DDR idle
 ASK_CLOCKS = 3  # between two bursts that a port requests
 RING_CLOCKS = 16  # from the last beat of a weight to the step that uses it
 Ended = Callable[[Command, float, float, tuple[float, float]], None]  # called with the command, its begin and end, and `held`
@@ -79,7 +80,8 @@ class WeightPorts:
                 most = BURST_BEATS if loads > machine.reads.moved else ASKED_BEATS  # bursts alternate with those of a load
                 words = AWAITED if column.asked - ring.taken < 2 * ASKED else ASKED
                 piece = min(left, max(1, most // beats), words, ring.freed + ring.size - column.asked)
-                yield partial(requests.when_open, piece * beats)
+                yield partial(requests.when_open, min(piece * beats, max(LEAST_BEATS, beats)))
+                piece = min(piece, max(1, (OPEN_BEATS - requests.open) // beats))
                 column.asked += piece
                 left -= piece
                 requests.open += piece * beats

@@ -7,7 +7,7 @@ from cnna.compiler import compile
 from cnna.compiler.graph import ir
 from cnna.compiler.lower.lower import lower
 from cnna.compiler.plan.plan import finalists
-from cnna.compiler.predict.predict import predicted_spans
+from cnna.compiler.predict.predict import PredictedSpan, predicted_spans
 from cnna.spec.config import preset
 from cnna.spec.ddr import DdrSpeed
 
@@ -41,6 +41,16 @@ def test_the_fastest_finalist_is_taken(plans, order):
     made, spans = compile.fastest_plan(lower(one_layer(4), TINY, 1), TINY, "one")
     assert made is fast
     assert spans == predicted_spans(fast.program, TINY)
+
+
+@pytest.mark.parametrize(("gain", "first"), [(16, True), (200, False)])
+def test_a_gain_that_the_predictor_cannot_tell_changes_no_program(plans, monkeypatch, gain, first):
+    """Sixteen of 540,000 clocks, from a better predictor, gave ResNet-18 another program, and made its measurement stale."""
+    one, other = plans(0, 1)
+    clocks = {one.program: 540_000 + gain, other.program: 540_000}
+    monkeypatch.setattr(compile, "predicted_spans", lambda program, _: [PredictedSpan("store", 0, clocks[program], (0, 0))])
+    made, _ = compile.fastest_plan(lower(one_layer(4), TINY, 1), TINY, "one")
+    assert made is (one if first else other)
 
 
 def test_long_programs_and_single_ones_are_not_predicted(plans, monkeypatch):

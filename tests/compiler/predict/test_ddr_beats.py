@@ -7,7 +7,7 @@ import pytest
 
 from cnna.compiler.predict.ddr_beats import BeatModel, Transfer
 from cnna.compiler.predict.shared_port import simulate
-from cnna.spec.config import Config, preset
+from cnna.spec.config import BEAT_BYTES, Config, preset
 from cnna.spec.machine import BURST_BEATS, LOAD_ROOM_BEATS, STORE_ROOM_BEATS
 
 ZCU102 = preset("zcu102")
@@ -103,6 +103,17 @@ def test_a_store_reads_ahead_of_ddr_by_its_fifos():
     ddr.store = transfer("store")
     simulate([ddr.store], CLOCKS, ddr.clock)
     assert ddr.store.done == pytest.approx(4 * STORE_ROOM_BEATS + CLOCKS, abs=4)
+
+
+@pytest.mark.parametrize(("run", "apart"), [(1, 16), (3, 48), (14, 224), (16, 256), (17, 272), (100, 1600), (5, 256)])
+def test_bursts_end_with_their_runs_and_at_multiples_of_256_bytes(run, apart):
+    """Of short runs few bytes are outstanding. Counted too few, a store of narrow maps would be too fast."""
+    runs = 64
+    fields = {"fm": 0, "fm_run": run, "fm_block": 0, "run": run, "runs": runs, "blocks": 1, "ddr_run": apart, "ddr_block": 0}
+    mine = [divmod(number * apart // BEAT_BYTES, BURST_BEATS)[1] for number in range(0, runs, ZCU102.ports)]
+    counted = sum(len({(start + beat) // BURST_BEATS for beat in range(run)}) for start in mine)
+    assert Transfer("load", fields, ZCU102).bursts == pytest.approx(counted, rel=0.2)
+    assert Transfer("load", fields | {"ddr_run": 256}, ZCU102).bursts == len(mine) * -(-run // BURST_BEATS)
 
 
 def test_ddr_gets_whole_bursts_of_a_store():

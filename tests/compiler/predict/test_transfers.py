@@ -15,6 +15,7 @@ from cnna.compiler.predict.weight_ports import Request, WeightPorts
 from cnna.spec.commands import commands
 from cnna.spec.config import preset
 from cnna.spec.ddr import PLANNED
+from cnna.spec.machine import READS_OUTSTANDING, WRITES_OUTSTANDING
 
 from ...graph_builder import Builder
 
@@ -30,9 +31,9 @@ def transfers():
     return Transfers(machine, queues, weights, lambda command: lambda: 0.0, lambda *_: None)
 
 
-def command(engine):
-    """Four runs, one for each port."""
-    return SimpleNamespace(engine=engine, f=SimpleNamespace(**RUNS))
+def command(engine, **fields):
+    """Four runs, one for each port, unless the fields say otherwise."""
+    return SimpleNamespace(engine=engine, f=SimpleNamespace(**RUNS | fields))
 
 
 def played(transfers, *made):
@@ -63,6 +64,14 @@ def test_a_store_waits_for_the_answer_to_the_one_before(transfers):
     first, second = played(transfers, command("store"), command("store"))["store"]
     assert first == pytest.approx(ASK_CLOCKS + 160 / 3 + PLANNED.latency_cycles + END_CLOCKS["store"], abs=3)
     assert second - first == pytest.approx(160 / 3 + PLANNED.latency_cycles + END_CLOCKS["store"], abs=3)
+
+
+@pytest.mark.parametrize(("engine", "outstanding"), [("load", READS_OUTSTANDING), ("store", WRITES_OUTSTANDING)])
+def test_short_runs_wait_for_the_bursts_before_them(transfers, engine, outstanding):
+    """Maps three pixels wide took up to five times the clocks that were predicted: each run is a burst, and few are outstanding."""
+    (end,) = played(transfers, command(engine, run=1, runs=ZCU102.ports * 3 * outstanding))[engine]
+    begin = ASK_CLOCKS if engine == "store" else 0
+    assert end == pytest.approx(begin + 3 * PLANNED.latency_cycles + outstanding + END_CLOCKS[engine], rel=0.1)
 
 
 def test_stores_of_a_program_do_not_overlap():
