@@ -61,9 +61,10 @@ def whole(spec: Spec) -> Spec:
 
 def engines(found: Figures) -> Spec:
     """A row for each engine: predicted and, where a run has measured them, measured. A bar is a layer's commands."""
-    rows = [f"{engine}, {kind}" for kind in KINDS for engine in (ENGINES if kind == "predicted" else COUNTED)]
-    if not found["timeline"]["measured"]:
-        rows = rows[: len(ENGINES)]
+    rows = [f"{engine}, predicted" for engine in ENGINES]
+    if measured := found["timeline"]["measured"]:
+        seen = {*COUNTED, *(engine for engine, *_ in measured)}
+        rows += [f"{engine}, measured" for engine in ENGINES if engine in seen]
     values = [
         {"row": f"{engine}, {kind}", "engine": engine, **_of(layer, found), "begin": begin, "end": end, "clocks": end - begin}
         for kind in KINDS

@@ -60,6 +60,7 @@ class _Seen:
     counters: list[dict[str, int]] = field(default_factory=list)
     profile: list[dict[str, Any]] | None = None
     timeline: list[tuple[int, str, int]] | None = None
+    weights: list[tuple[int, int]] | None = None
     agreement: Any = None
 
 
@@ -259,6 +260,7 @@ class Model:
         answers = executor.run(job.ports)
         if isinstance(self.device, Profiler):
             seen.profile, seen.timeline = self.device.profile(piece), self.device.timeline()
+            seen.weights = self.device.weights(piece)
         if self.check:
             found = _tools("cnna.sim.check").compare(piece, self._golden(job), job.ports, answers, self.device)
             seen.agreement = found if seen.agreement is None else seen.agreement + found
@@ -308,7 +310,7 @@ class Model:
         return {name: x for keeper in keepers for name, x in keeper.real().items()}
 
     def _figures(self, wall_seconds: float, samples: int, cpu_seconds: float) -> Figures:
-        runs = [RunRecords([run for run in seen.counters if run], seen.profile, seen.timeline) for seen in self._seen]
+        runs = [RunRecords([run for run in seen.counters if run], seen.profile, seen.timeline, seen.weights) for seen in self._seen]
         cpu = cpu_seconds / samples if len(self.artifact.programs) < len(self.artifact.pieces) else None
         rate = samples / wall_seconds if self.on_board else None
         return summary(self.artifact, self.device_name, runs, wall_seconds, True if self.agreement else None, cpu, rate)
