@@ -43,6 +43,7 @@ _CLOCKS = {  # the horizontal axis
     "labelSeparation": 12,
     "labelFlush": LABEL,
 }
+TITLE_LIMIT = 400  # most pixels of a legend's title, of which 180 would cut ours
 NAMES = 118  # width of the names left of a chart, so that charts over time stand exactly below each other
 
 
@@ -258,7 +259,7 @@ def _colour(field: str, colours: Spec, title: str) -> Spec:
 
 
 def _legend(title: str) -> Spec:
-    return {"orient": "top", "title": title, "titleOrient": "left"}
+    return {"orient": "top", "title": title, "titleOrient": "left", "titleLimit": TITLE_LIMIT}
 
 
 def _opacity() -> Spec:
