@@ -118,6 +118,24 @@ def test_a_model_runs(bare: Path) -> None:
     _call(bare / "python", "-W", "error", "-c", RUN)
 
 
+@pytest.mark.parametrize("device", ["rtl", "reference"])
+def test_a_session_says_which_package_its_device_needs(bare: Path, device: str, root: Path) -> None:
+    """The error would be Python's own, of a package that the user has never heard of."""
+    artifact = root / "host" / "selftest" / "network" / "tiny.cnna"
+    code = f"""
+import cnna, numpy as np
+from cnna.spec.errors import ToolError
+try:
+    with cnna.InferenceSession({str(artifact)!r}, device={device!r}) as session:
+        shape = [1, *session.get_inputs()[0].shape[1:]]
+        session.run(None, {{session.get_inputs()[0].name: np.zeros(shape, np.uint8)}})
+except ToolError as error:
+    print(error)
+"""
+    said = _call(bare / "python", "-W", "error", "-c", code).stdout
+    assert "which is not installed: pip install 'cnna[tools]'" in said
+
+
 @pytest.mark.parametrize(
     ("line", "code", "said"),
     [

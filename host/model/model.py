@@ -322,7 +322,10 @@ def open_device(device: str, config: Config, **options: Any) -> Device:
     known = [name for name in inspect.signature(open_one).parameters if name != "config"]
     if unknown := [name for name in options if name not in known]:
         raise DataError(f"device {device} has no option {', '.join(unknown)}; it has {', '.join(known) or 'none'}")
-    opened: Device = open_one(config, **options)
+    try:
+        opened: Device = open_one(config, **options)
+    except ModuleNotFoundError as missing:
+        raise _missing(f"device {device}", missing) from None
     return opened
 
 
@@ -331,4 +334,9 @@ def _tools(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as missing:
-        raise ToolError(f"{module} needs {missing.name}, which is not installed: pip install 'cnna[tools]'") from None
+        raise _missing(module, missing) from None
+
+
+def _missing(what: str, missing: ModuleNotFoundError) -> ToolError:
+    """The error that says which package is not installed."""
+    return ToolError(f"{what} needs {missing.name}, which is not installed: pip install 'cnna[tools]'")
