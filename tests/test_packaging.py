@@ -191,6 +191,13 @@ def test_the_wheel_has_what_is_no_code(wheel: Path) -> None:
     assert [line.partition(">")[0] for line in wanted if "extra ==" not in line] == ["Requires-Python: ", "Requires-Dist: numpy"]
 
 
+def test_every_folder_of_the_wheel_is_a_package_of_the_list(root: Path) -> None:
+    """setuptools warns of data in a folder that is no package of the list, and will leave such folders out."""
+    listed = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]
+    assert set(listed["package-data"]) <= set(listed["packages"])
+    assert not [pattern for patterns in listed["package-data"].values() for pattern in patterns if "/" in pattern]
+
+
 def test_the_source_archive_has_what_one_reads_and_runs(sdist: Path, root: Path) -> None:
     """Whoever packages it would have no documents, no examples, no tests to run, or caches of ours."""
     with tarfile.open(sdist) as archive:
