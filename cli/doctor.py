@@ -22,8 +22,9 @@ def run(args: argparse.Namespace) -> Outcome:
     profile = BOARD if args.board else TOOLS
     findings = examine(profile)
     print(f"cnna {installed_version()}, Python {sys.executable}, for {'a board' if args.board else 'the tools'}")
+    width = max(len(finding.name) for finding in findings)
     for finding in findings:
-        print(_line(finding, profile))
+        print(_line(finding, profile, width))
     lacking = [finding for finding in findings if finding.version is None]
     missing = [finding.name for finding in lacking if profile in finding.profiles]
     optional = [finding.name for finding in lacking if profile not in finding.profiles]
@@ -36,8 +37,8 @@ def run(args: argparse.Namespace) -> Outcome:
     return Outcome(figures, FAILED if missing else 0)
 
 
-def _line(finding: Need, profile: str) -> str:
+def _line(finding: Need, profile: str, width: int) -> str:
     if finding.version is None:
         kind = "MISSING" if profile in finding.profiles else "absent "
-        return f"  {kind} {finding.name:15} for {finding.needed_by}; {finding.remedy}"
-    return f"  ok      {finding.name:15} {finding.version}"
+        return f"  {kind} {finding.name:{width}} for {finding.needed_by}; {finding.remedy}"
+    return f"  ok      {finding.name:{width}} {finding.version}"

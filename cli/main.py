@@ -14,8 +14,8 @@ import os
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import nullcontext, redirect_stdout
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -120,7 +120,12 @@ def _run(arguments: list[str]) -> int:
     if args.command is None:
         parser_for([]).print_help()
         return BAD_INPUT
-    _check_files(args)
+    with _outliving_reader() if _check_files(args) else nullcontext():
+        return _carry_out(args)
+
+
+def _carry_out(args: argparse.Namespace) -> int:
+    """Runs the command, writes its figures and names its files; returns its exit code."""
     figures_only = args.json == STANDARD_OUTPUT
     with redirect_stdout(sys.stderr) if figures_only else nullcontext():
         outcome: Outcome = args.run(args)
@@ -162,13 +167,38 @@ def prepare_output() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
+class _Outlived(io.FileIO):
+    """Standard output whose reader may go away. What is printed from then on is dropped."""
+
+    def write(self, data: Any, /) -> int:
+        """As of FileIO."""
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
+            return len(data)
+
+
+@contextmanager
+def _outliving_reader() -> Iterator[None]:
+    """Lets a command that writes files go on when nobody reads what it prints, as in `cnna report M.cnna --html F | head`."""
+    out = sys.stdout
+    if not isinstance(out, io.TextIOWrapper) or out is not sys.__stdout__:
+        yield
+        return
+    out.flush()
+    raw = io.BufferedWriter(_Outlived(out.fileno(), "w", closefd=False))
+    with io.TextIOWrapper(raw, out.encoding, out.errors, line_buffering=out.line_buffering) as kept, redirect_stdout(kept):
+        yield
+
+
 def _drop_output() -> None:
     """Drops what can no longer be printed, so that the interpreter's last flush succeeds."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _check_files(args: argparse.Namespace) -> None:
-    """UserError: an output cannot be written, or is also an input or another output."""
+def _check_files(args: argparse.Namespace) -> bool:
+    """Whether files are to be written. UserError: one cannot be, or is also an input or another output."""
     outputs: dict[str, Path] = {}
     inputs: list[Path] = []
     for name, value in vars(args).items():
@@ -180,6 +210,7 @@ def _check_files(args: argparse.Namespace) -> None:
         else:
             inputs += paths
     check_outputs(outputs, inputs)
+    return bool(outputs)
 
 
 def _name_files(written: Sequence[Path]) -> None:

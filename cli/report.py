@@ -102,6 +102,8 @@ def _is_figure(name: str, value: Any) -> bool:
         return _is_number(value)
     if name == "unit_clocks":
         return value is None or (isinstance(value, dict) and all(map(_are_clocks, value.values())))
+    if name == "weight_clocks":
+        return value is None or (isinstance(value, list) and all(_are_clocks(span) and len(span) == 2 for span in value))
     return name != "stalls" or value is None or (isinstance(value, dict) and all(map(_is_number, value.values())))
 
 

@@ -149,6 +149,10 @@ class ClientRequests:
         """When engines finished units, since the last start."""
         return self.probes.timeline()
 
+    async def do_brought(self, path: str) -> None:
+        """Writes to a file when the weight rings took beats, since the last start."""
+        self.probes.brought().tofile(path)
+
     async def do_trace(self, first: int, last: int) -> None:
         """Clocks of the waveform, counted from the next start."""
         self.probes.trace(self.tb.dut, first, last)

@@ -66,6 +66,9 @@ class Profiler(Protocol):
     def timeline(self) -> list[tuple[int, str, int]]:
         """(clock since the last start, engine, units finished by then), each time an engine finishes units, in order of time."""
 
+    def weights(self, program: ProgramPiece) -> list[tuple[int, int]]:
+        """The clocks of the first and the last beat that each weight command of the program brought."""
+
 
 def soft_reset(device: Device, settle_seconds: float) -> None:
     """Stops what runs, and clears everything but the registers that the host sets. TimedOutError: a burst has no answer."""

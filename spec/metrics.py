@@ -20,12 +20,14 @@ class RunRecords:
 
     counters: of each run, empty where nothing counts clocks. profile: of the last run, for every layer {cycles, stalls,
     ddr_read_bytes, ddr_write_bytes}, which sum to the run's counters. timeline: of the last run, (clock since start, engine, units
-    finished by then) each time that an engine finished units.
+    finished by then) each time that an engine finished units. weights: of the last run, (clock of the first beat, of the last one)
+    of each weight command.
     """
 
     counters: Sequence[Mapping[str, int]] = ()
     profile: Sequence[Mapping[str, Any]] | None = None
     timeline: Sequence[tuple[int, str, int]] | None = None
+    weights: Sequence[tuple[int, int]] | None = None
 
 
 def summary(
@@ -63,7 +65,7 @@ def summary(
         "stalls": {cause: _total(program["stalls"][cause] for program in programs) for cause in STALLS},
         "matches_reference": matches_reference,
         "wall_seconds": wall_seconds,
-        "programs": [{"cycles": program["cycles"], "unit_clocks": program["unit_clocks"]} for program in programs],
+        "programs": [{name: program[name] for name in ("cycles", "unit_clocks", "weight_clocks")} for program in programs],
         "layers": [layer for program in programs for layer in program["layers"]],
     }
 
@@ -82,6 +84,7 @@ def _program(program: ProgramPiece, seen: RunRecords) -> Figures:
         "ddr_write_bytes": _mean(_beats(run, "write") * BEAT_BYTES for run in measured),
         "stalls": {cause: _mean(run[f"stall_{cause}"] for run in measured) for cause in STALLS},
         "unit_clocks": _unit_clocks(seen.timeline) if seen.timeline is not None else None,
+        "weight_clocks": [list(clocks) for clocks in seen.weights] if seen.weights is not None else None,
         "layers": layers,
     }
 

@@ -118,6 +118,24 @@ def test_a_model_runs(bare: Path) -> None:
     _call(bare / "python", "-W", "error", "-c", RUN)
 
 
+@pytest.mark.parametrize("device", ["rtl", "reference"])
+def test_a_session_says_which_package_its_device_needs(bare: Path, device: str, root: Path) -> None:
+    """The error would be Python's own, of a package that the user has never heard of."""
+    artifact = root / "host" / "selftest" / "network" / "tiny.cnna"
+    code = f"""
+import cnna, numpy as np
+from cnna.spec.errors import ToolError
+try:
+    with cnna.InferenceSession({str(artifact)!r}, device={device!r}) as session:
+        shape = [1, *session.get_inputs()[0].shape[1:]]
+        session.run(None, {{session.get_inputs()[0].name: np.zeros(shape, np.uint8)}})
+except ToolError as error:
+    print(error)
+"""
+    said = _call(bare / "python", "-W", "error", "-c", code).stdout
+    assert "which is not installed: pip install 'cnna[tools]'" in said
+
+
 @pytest.mark.parametrize(
     ("line", "code", "said"),
     [
@@ -171,6 +189,13 @@ def test_the_wheel_has_what_is_no_code(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         wanted = [line for line in archive.read(metadata).decode().splitlines() if line.startswith("Requires-")]
     assert [line.partition(">")[0] for line in wanted if "extra ==" not in line] == ["Requires-Python: ", "Requires-Dist: numpy"]
+
+
+def test_every_folder_of_the_wheel_is_a_package_of_the_list(root: Path) -> None:
+    """setuptools warns of data in a folder that is no package of the list, and will leave such folders out."""
+    listed = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]
+    assert set(listed["package-data"]) <= set(listed["packages"])
+    assert not [pattern for patterns in listed["package-data"].values() for pattern in patterns if "/" in pattern]
 
 
 def test_the_source_archive_has_what_one_reads_and_runs(sdist: Path, root: Path) -> None:

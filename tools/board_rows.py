@@ -10,12 +10,14 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping
+from math import prod
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench import cnna
 from bench_networks import network
+from board_rivals import RIVALS
 from resources import DOCS, KEPT
 
 from cnna.spec.boards import BOARDS, DSP_SHARE, LUT_SHARE, Board
@@ -37,21 +39,25 @@ Each of these boards has a preset of its name, which `--config` takes. The resou
 ResNet-8 as the reference does, to the bit (`make test-all`).
 """
 RULE = f"""A preset for a board may take {DSP_SHARE:.0%} of its DSP48E2 and {LUT_SHARE:.0%} of its LUTs; `zcu102` is older.
-Of the arrays within these bounds and the chip's block RAM that we tried, it is the one whose predictions for ResNet-50 and
-MobileNetV2 have the largest product. Feature memory lies in UltraRAM where the chip has any (`uram=1`). That excludes `depth` 2,
-whose array reads words that are twice as wide as those that the other port writes.
+Feature memory lies in UltraRAM where the chip has any (`uram=1`). That excludes `depth` 2, whose array reads words that are twice
+as wide as those that the other port writes. Of the arrays that we tried, a preset is the one whose predictions for ResNet-50 and
+MobileNetV2 have the largest product. It need not have the most multiply-accumulates. The table has every array with as many or more
+that fits within these bounds, by the fit of [explore](explore.md), and within the chip's memories: its frames a second over
+those of the preset. Only boards in the table were compared like this; for the others some arrays were tried by hand.
 
-On the KV260, LUTs and block RAM leave less room than DSPs: a 4 x 16 x 32 array would take 97 % of the DSPs, and a 4 x 16 x 16
-array, by the fit of [explore](explore.md), 74 % of the LUTs. With four ports, not two, `kv260` would take 83,719 LUTs (71.5 %) and
-be quicker by 2 to 3 %. Its LUTs include 4,192 for multiplexers that Yosys puts behind pairs of UltraRAM, where the chip has
-cascades. Yosys also makes two DSP48E2 of products of addresses.
+    .venv/bin/python tools/board_rivals.py zcu104 kv260      # minutes
+"""
+NOTES = """On the KV260, LUTs and block RAM leave less room than DSPs: a 4 x 16 x 32 array would take 97 % of the DSPs, and a
+4 x 16 x 16 array, by the fit, 74 % of the LUTs. With four ports, not two, `kv260` would take 83,719 LUTs (71.5 %) and be quicker
+by 2 to 3 %. Its LUTs include 4,192 for multiplexers that Yosys puts behind pairs of UltraRAM, where the chip has cascades. Yosys
+also makes two DSP48E2 of products of addresses.
 """
 HEADS = ("preset", "board", "part", "`pix` x `ci` x `co`", "feature memory", "bytes of DDR a clock", "clock, target")
 
 
 def page(kept: Mapping[str, Mapping[str, Any]]) -> str:
     """The whole page."""
-    return "\n".join([HEAD, *_sizes(), "", *_resources(kept), "", *_speeds(kept), "", RULE])
+    return "\n".join([HEAD, *_sizes(), "", *_resources(kept), "", *_speeds(kept), "", RULE, *_rivals(kept), "", NOTES])
 
 
 def _sizes() -> Iterator[str]:
@@ -82,6 +88,19 @@ def _speeds(kept: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     for board, config in _presets():
         cycles = kept[board.key][CYCLES]
         yield f"| `{board.key}` | {' | '.join(f'{config.clock_mhz * 1e6 / cycles[name]:,.1f}' for name in NETWORKS)} |"
+
+
+def _rivals(kept: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    heads = ("board", "`pix` x `ci` x `co`", "multiply-accumulates", "ring words", "DSP48E2", "LUTs, the fit")
+    yield f"| {' | '.join((*heads, 'ResNet-50', 'MobileNetV2', 'product'))} |"
+    yield f"|{'---|' * 9}"
+    for board, config in _presets():
+        for rival in kept[board.key].get(RIVALS, ()):
+            array = tuple(rival[name] for name in ("pix", "ci", "co"))
+            own = " (the preset's)" if array == (config.pix, config.ci, config.co) else ""
+            cells = [board.key, "{} x {} x {}".format(*array) + own, f"{prod(array):,}", f"{rival['ring_words']:,}"]
+            cells += [f"{rival['DSP48E2']:,}", f"{rival['LUTs']:,}", *(f"{speed:.2f}" for speed in rival["speed"].values())]
+            yield f"| {' | '.join(cells)} | {rival['product']:.2f} |"
 
 
 def _presets() -> Iterator[tuple[Board, Config]]:

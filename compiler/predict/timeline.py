@@ -17,6 +17,7 @@ from cnna.spec.manifest import CommandEntry, Predicted
 from cnna.spec.regmap import COUNTED, ENGINES
 
 UnitClocks = Mapping[str, Sequence[int]]  # by engine: the clock at which its first, second, ... unit was finished
+WeightClocks = Sequence[Sequence[int]]  # by weight command: the clocks of its first and of its last beat
 
 
 @dataclass(frozen=True)
@@ -76,13 +77,15 @@ def last_clock(bars: Iterable[Bar]) -> int:
     return max((bar.end for bar in bars if bar.engine != "weight"), default=0)
 
 
-def measured_bars(piece: ProgramPiece, finished: UnitClocks) -> list[Bar]:
-    """A bar for each command whose units are counted (all but those of `weight`), in program order.
+def measured_bars(piece: ProgramPiece, finished: UnitClocks, brought: WeightClocks | None = None) -> list[Bar]:
+    """A bar for each command, in program order; without `brought`, none for those of `weight`.
 
     A bar ends when the command's last unit was finished. It begins when the command could begin: its engine is free, the units for
-    which it waits are finished, and its GO is written (a full queue stops the program). DataError: the clocks are of another
-    program.
+    which it waits are finished, and its GO is written (a full queue stops the program). A bar of `weight` goes from the first beat
+    that came to the last one, but not back before the end of the bar before it: some ports are ahead of others. DataError: the
+    clocks are of another program.
     """
+    came = iter(brought or ())
     bars: list[Bar] = []
     ends: dict[str, deque[int]] = {engine: deque([0], maxlen=QUEUE_COMMANDS) for engine in ENGINES}
     units = dict.fromkeys(COUNTED, 0)
@@ -90,7 +93,10 @@ def measured_bars(piece: ProgramPiece, finished: UnitClocks) -> list[Bar]:
     for command in commands(piece.program):
         engine, queue = command.engine, ends[command.engine]
         clock, written = clock + command.pc - written, command.pc
+        layer = int(piece.manifest["commands"][command.number]["layer"])
         if engine not in units:
+            if brought is not None:
+                bars.append(_weight_bar(command, layer, next(came, None), queue))
             continue
         if len(queue) == QUEUE_COMMANDS:
             clock = max(clock, queue[0])
@@ -98,12 +104,21 @@ def measured_bars(piece: ProgramPiece, finished: UnitClocks) -> list[Bar]:
         end = _clock_of(finished, engine, units[engine])
         begin = max(clock, queue[-1], _released(command, finished))
         queue.append(end)
-        layer = int(piece.manifest["commands"][command.number]["layer"])
         begin = min(begin, end)
         bars.append(Bar(engine, command.number, layer, begin, end, (begin, end)))
-    if any(len(finished[engine]) != count for engine, count in units.items()):
+    if any(len(finished[engine]) != count for engine, count in units.items()) or next(came, None):
         raise DataError("the measured timeline has more units than the program")
     return bars
+
+
+def _weight_bar(command: Command, layer: int, clocks: Sequence[int] | None, queue: deque[int]) -> Bar:
+    """The measured bar of a weight command, whose end joins `queue`. DataError: there are no clocks of it."""
+    if clocks is None:
+        raise DataError("the measured timeline has fewer weights than the program")
+    end = max(clocks[1] + 1, queue[-1])
+    begin = min(max(clocks[0], queue[-1]), end)
+    queue.append(end)
+    return Bar("weight", command.number, layer, begin, end, (begin, end))
 
 
 def _released(command: Command, finished: UnitClocks) -> int:

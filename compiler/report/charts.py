@@ -43,6 +43,7 @@ _CLOCKS = {  # the horizontal axis
     "labelSeparation": 12,
     "labelFlush": LABEL,
 }
+TITLE_LIMIT = 400  # most pixels of a legend's title, of which 180 would cut ours
 NAMES = 118  # width of the names left of a chart, so that charts over time stand exactly below each other
 
 
@@ -61,9 +62,10 @@ def whole(spec: Spec) -> Spec:
 
 def engines(found: Figures) -> Spec:
     """A row for each engine: predicted and, where a run has measured them, measured. A bar is a layer's commands."""
-    rows = [f"{engine}, {kind}" for kind in KINDS for engine in (ENGINES if kind == "predicted" else COUNTED)]
-    if not found["timeline"]["measured"]:
-        rows = rows[: len(ENGINES)]
+    rows = [f"{engine}, predicted" for engine in ENGINES]
+    if measured := found["timeline"]["measured"]:
+        seen = {*COUNTED, *(engine for engine, *_ in measured)}
+        rows += [f"{engine}, measured" for engine in ENGINES if engine in seen]
     values = [
         {"row": f"{engine}, {kind}", "engine": engine, **_of(layer, found), "begin": begin, "end": end, "clocks": end - begin}
         for kind in KINDS
@@ -257,7 +259,7 @@ def _colour(field: str, colours: Spec, title: str) -> Spec:
 
 
 def _legend(title: str) -> Spec:
-    return {"orient": "top", "title": title, "titleOrient": "left"}
+    return {"orient": "top", "title": title, "titleOrient": "left", "titleLimit": TITLE_LIMIT}
 
 
 def _opacity() -> Spec:

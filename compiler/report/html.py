@@ -84,7 +84,10 @@ _OVER_TIME = {  # place on the page: heading
     "memory": "Words of feature memory: which tensor lies where, from its first write to its last use (predicted)",
     "ddr": "Bytes that DDR moves in a clock (predicted; the bytes of a command are spread evenly over its bar)",
 }
-_BEGAN = " A measured bar begins when its command could begin: the run counts only when commands end."
+_BEGAN = (
+    " A measured bar begins when its command could begin: the run counts only when commands end. A bar of weights goes from their"
+    " first beat to their last."
+)
 _LAYER_COLUMNS = {  # group: (heading, key, format)
     "": (("layer", "name", "{}"), ("clocks", "bars", ""), ("op", "op", "{}"), ("engine", "engine", "{}"), ("MACs", "macs", "{:,}")),
     "predicted": (

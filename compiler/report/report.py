@@ -19,7 +19,7 @@ from cnna.spec.end_to_end import end_to_end
 from cnna.spec.errors import DataError
 from cnna.spec.manifest import ACCELERATOR, CPU, LayerEntry, Manifest, PieceEntry
 from cnna.spec.metrics import REPORT_MHZ
-from cnna.spec.regmap import ENGINES, SEGMENTS
+from cnna.spec.regmap import COUNTED, ENGINES, SEGMENTS
 
 Figures = dict[str, Any]
 
@@ -81,10 +81,11 @@ def layers_of(artifact: Artifact) -> list[LayerEntry]:
 
 def bars_measured(artifact: Artifact, run: Mapping[str, Any]) -> list[Bar] | None:
     """The measured bars of all programs; None where no timeline was measured. DataError: the timeline is of another program."""
-    measured = [entry.get("unit_clocks") for entry in run.get("programs") or ()]
-    if not measured or not all(measured) or len(measured) != len(artifact.programs):
+    programs = run.get("programs") or ()
+    measured = [(entry.get("unit_clocks"), entry.get("weight_clocks")) for entry in programs]
+    if not measured or not all(units for units, _ in measured) or len(measured) != len(artifact.programs):
         return None
-    return in_a_row((piece, measured_bars(piece, clocks)) for piece, clocks in zip(artifact.programs, measured, strict=True))
+    return in_a_row((piece, measured_bars(piece, *clocks)) for piece, clocks in zip(artifact.programs, measured, strict=True))
 
 
 def _piece(entry: PieceEntry) -> Figures:
@@ -183,6 +184,7 @@ def _engines(artifact: Artifact, bars: Mapping[str, Sequence[Bar] | None]) -> li
     config = artifact.config
     work = busy(bars["predicted"] or ())
     run = busy(bars["measured"]) if bars["measured"] is not None else None
+    seen = {bar.engine for bar in bars["measured"] or ()}
     cycles = {kind: max((bar.end for bar in found or ()), default=0) for kind, found in bars.items()}
     moved, counts = dict.fromkeys(ENGINES, 0), dict.fromkeys(ENGINES, 0)
     for command in (command for program in artifact.programs for command in commands(program.program)):
@@ -191,7 +193,7 @@ def _engines(artifact: Artifact, bars: Mapping[str, Sequence[Bar] | None]) -> li
     found = []
     for engine in ENGINES:
         predicted = work[engine]
-        own = run[engine] if run is not None and engine != "weight" else None
+        own = run[engine] if run is not None and (engine in seen or engine in COUNTED) else None
         found.append(
             {
                 "engine": engine,

@@ -23,15 +23,16 @@ PREDICTED, MEASURED = 1, 2  # process numbers
 def trace(artifact: Artifact, measured: Mapping[str, Any] | None = None, memory: DdrSpeed | None = None) -> dict[str, Any]:
     """The trace as a JSON object. Times are in microseconds of the configuration's clock.
 
-    measured: figures of `cnna run --json`. Their rows of engines stand below the predicted ones. Figures without `unit_clocks` give
-    one row of layers instead, one after another. DataError: they are of another program.
+    measured: figures of `cnna run --json`. Their rows of engines stand below the predicted ones; weights have one if the run has
+    `weight_clocks`. Figures without `unit_clocks` give one row of layers instead, one after another. DataError: they are of another
+    program.
     """
     predicted = in_a_row((program, predicted_bars(program, memory)) for program in artifact.programs)
     events = _rows(artifact, PREDICTED, "predicted", predicted, ENGINES)
     events += [*_arrows(artifact, predicted), *_ddr(artifact, predicted), *_rings(artifact, predicted)]
     run = measured or {}
     if (bars := bars_measured(artifact, run)) is not None:
-        engines = [engine for engine in ENGINES if engine in run["programs"][0]["unit_clocks"]]
+        engines = [engine for engine in ENGINES if engine in COUNTED or any(bar.engine == engine for bar in bars)]
         events += _rows(artifact, MEASURED, f"measured ({run['device']})", bars, engines)
     elif run.get("cycles"):
         events += _layers(artifact, run)

@@ -60,6 +60,7 @@ class _Seen:
     counters: list[dict[str, int]] = field(default_factory=list)
     profile: list[dict[str, Any]] | None = None
     timeline: list[tuple[int, str, int]] | None = None
+    weights: list[tuple[int, int]] | None = None
     agreement: Any = None
 
 
@@ -259,6 +260,7 @@ class Model:
         answers = executor.run(job.ports)
         if isinstance(self.device, Profiler):
             seen.profile, seen.timeline = self.device.profile(piece), self.device.timeline()
+            seen.weights = self.device.weights(piece)
         if self.check:
             found = _tools("cnna.sim.check").compare(piece, self._golden(job), job.ports, answers, self.device)
             seen.agreement = found if seen.agreement is None else seen.agreement + found
@@ -308,7 +310,7 @@ class Model:
         return {name: x for keeper in keepers for name, x in keeper.real().items()}
 
     def _figures(self, wall_seconds: float, samples: int, cpu_seconds: float) -> Figures:
-        runs = [RunRecords([run for run in seen.counters if run], seen.profile, seen.timeline) for seen in self._seen]
+        runs = [RunRecords([run for run in seen.counters if run], seen.profile, seen.timeline, seen.weights) for seen in self._seen]
         cpu = cpu_seconds / samples if len(self.artifact.programs) < len(self.artifact.pieces) else None
         rate = samples / wall_seconds if self.on_board else None
         return summary(self.artifact, self.device_name, runs, wall_seconds, True if self.agreement else None, cpu, rate)
@@ -320,7 +322,10 @@ def open_device(device: str, config: Config, **options: Any) -> Device:
     known = [name for name in inspect.signature(open_one).parameters if name != "config"]
     if unknown := [name for name in options if name not in known]:
         raise DataError(f"device {device} has no option {', '.join(unknown)}; it has {', '.join(known) or 'none'}")
-    opened: Device = open_one(config, **options)
+    try:
+        opened: Device = open_one(config, **options)
+    except ModuleNotFoundError as missing:
+        raise _missing(f"device {device}", missing) from None
     return opened
 
 
@@ -329,4 +334,9 @@ def _tools(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as missing:
-        raise ToolError(f"{module} needs {missing.name}, which is not installed: pip install 'cnna[tools]'") from None
+        raise _missing(module, missing) from None
+
+
+def _missing(what: str, missing: ModuleNotFoundError) -> ToolError:
+    """The error that says which package is not installed."""
+    return ToolError(f"{what} needs {missing.name}, which is not installed: pip install 'cnna[tools]'")

@@ -163,6 +163,7 @@ class InferenceSession:
             self._model.close()
 
     def __enter__(self) -> "InferenceSession":
+        self._check_open()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:

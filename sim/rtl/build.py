@@ -50,6 +50,11 @@ RUNTIME = "runtime.o"  # Verilator's runtime as one object file
 WITHOUT_RUNTIME = "VK_GLOBAL_OBJS="  # its makefile's list of the runtime's object files: none
 TRACE_FLAGS = ("--trace-fst", "--trace-structs", "-CFLAGS", "-I..", "-LDFLAGS", "-L..")  # `..` holds TRACE_FILES
 EMPTY_ARCHIVE = "!<arch>\n"
+COMPRESSION = (
+    "lz4.h",
+    "matches.h",
+    "zlib.h",
+)  # sources that Verilator's writer of waveforms includes, so its runtime depends on them
 TRACE_FILES = {"liblz4.a": EMPTY_ARCHIVE, "libz.a": EMPTY_ARCHIVE}  # Verilator links these libraries; lz4.h and zlib.h replace them
 
 Say = Callable[[str], None]
@@ -178,7 +183,8 @@ def _drop(folder: Path) -> None:
 def build_into(sources: Mapping[str, str], folder: Path, trace: bool, say: Say) -> None:
     """Builds beside `folder`, and renames the finished simulator to it. RunError: as `build`."""
     started = time.monotonic()
-    runtime = folder.parent.parent / "runtime" / _digest({}, trace) / RUNTIME
+    included = {name: sources[name] for name in COMPRESSION if name in sources}
+    runtime = folder.parent.parent / "runtime" / _digest(included, trace) / RUNTIME
     kept = is_sealed(runtime) and use(runtime.parent)
     with scratch("building-", folder.parent) as part:
         for name, text in {**sources, **(TRACE_FILES if trace else {})}.items():

@@ -17,8 +17,8 @@ from cnna.sim.emulator.memory import DDR_BASE, SimulatedMemory
 from cnna.sim.rtl.build import Say, build, to_stderr
 from cnna.sim.rtl.cache import default_cache
 from cnna.sim.rtl.lifetime import Scratch
-from cnna.sim.rtl.linked_models import STORED, WRITTEN
-from cnna.sim.rtl.profile import Layer, layers
+from cnna.sim.rtl.linked_models import BROUGHT, STORED, WRITTEN
+from cnna.sim.rtl.profile import Layer, layers, weight_clocks
 from cnna.sim.rtl.simulator import TRACE, Count, Simulator
 from cnna.sim.rtl.sources import sources
 from cnna.spec.artifact import ProgramPiece
@@ -194,6 +194,14 @@ class CosimDevice(SimulatedMemory):
     def timeline(self) -> list[tuple[int, str, int]]:
         """(clock since the last start, engine, units finished by then) for every clock in which an engine finished units."""
         return [(clock, COUNTED[engine], units) for clock, engine, units in self._ask("timeline")]
+
+    def weights(self, program: ProgramPiece) -> list[tuple[int, int]]:
+        """For each weight command of the last program, the clocks since the start of its first and its last beat in a ring."""
+        path = self._run / "brought"
+        self._ask("brought", path=str(path))
+        found = np.fromfile(path, BROUGHT)
+        path.unlink()
+        return weight_clocks(program, found)
 
     def _ask(self, do: str, **arguments: Any) -> Any:
         """Sends one request to the simulator; returns its answer. RunError: the answer is an error, or the simulator is closed."""

@@ -16,6 +16,7 @@ from cnna.spec.errors import RunError
 
 WRITTEN = np.dtype([("clock", "<u8"), ("address", "<u8"), ("data", "u1", 16), ("strobe", "<u8")])  # entry of the DDR write log
 STORED = np.dtype([("clock", "<u4"), ("address", "<u4"), ("word", "u1", 16)])  # entry of the feature write log
+BROUGHT = np.dtype([("clock", "<u4"), ("columns", "<u4")])  # a clock since the start, and a bit for each column that took a beat
 PHASES = ("conv_started", "untouched", "state", "done_load", "done_vector", "done_store", "clocks")  # columns of a profile row
 EVENTS = ("clock", "engine", "units")  # columns of a timeline row; engine: its number in regmap.COUNTED
 SETTINGS = {  # name: (default, description)
@@ -143,7 +144,7 @@ class Packets:
 
 
 class Probes:
-    """What the testbench sees inside the accelerator: writes to feature memory, the state of the engines, waveforms."""
+    """What the testbench sees inside the accelerator: writes to feature memory and weight rings, the engines' state, waveforms."""
 
     def log(self, enable: bool) -> None:
         """Starts an empty log of feature memory writes, or ends it."""
@@ -160,6 +161,10 @@ class Probes:
     def timeline(self) -> list[list[int]]:
         """The clocks, since the last start, at which each engine finished units, in rows of EVENTS."""
         return np.frombuffer(self._bytes("probe_events", 8 * len(EVENTS)), "<u8").reshape(-1, len(EVENTS)).tolist()
+
+    def brought(self) -> NDArray[Any]:
+        """The beats that the weight rings took since the last start, as an array of BROUGHT, in order of time."""
+        return np.frombuffer(self._bytes("probe_brought", BROUGHT.itemsize), BROUGHT)
 
     @staticmethod
     def _bytes(function: str, item_bytes: int) -> bytes:

@@ -1,4 +1,5 @@
-// What the testbench sees inside the accelerator, behind DPI-C: writes to feature memory, and what the engines were at.
+// What the testbench sees inside the accelerator, behind DPI-C: writes to feature memory and to the weight rings, and what the
+// engines were at.
 //
 // `tb.sv` calls these with signals that it only reads. Python (in the simulator's process) fetches the tables through ctypes.
 
@@ -19,6 +20,10 @@ struct Stored {  // one word as feature memory took it
     uint8_t word[16];
 };
 
+struct Brought {  // a clock in which the weight rings took beats
+    uint32_t clock, columns;
+};
+
 using Phase = std::array<uint64_t, 6>;  // conv commands started, untouched, state, units done by load, vector, store
 
 struct Probes {
@@ -30,6 +35,7 @@ struct Probes {
     std::map<Phase, uint64_t> phases;
     std::vector<std::array<uint64_t, 7>> rows;
     std::vector<std::array<uint64_t, 3>> events;
+    std::vector<Brought> brought;
     std::array<uint64_t, kEngines> done{};
     uint64_t since_start = 0;
 } probes;
@@ -65,6 +71,7 @@ void probe_clock(svBit clear, svBit running, int started, svBit untouched, int s
         probes.phase_clocks = 0;
         probes.phases.clear();
         probes.events.clear();
+        probes.brought.clear();
         probes.done.fill(0);
         probes.since_start = 0;
         first_started = static_cast<uint32_t>(started);
@@ -87,6 +94,10 @@ void probe_clock(svBit clear, svBit running, int started, svBit untouched, int s
     ++probes.phase_clocks;
 }
 
+// Beats that the weight rings take in this clock, after `probe_clock`: a bit for each column of the array's ring, then the vector
+// engine's.
+void probe_weights(int columns) { probes.brought.push_back({static_cast<uint32_t>(probes.since_start), static_cast<uint32_t>(columns)}); }
+
 const void* probe_log_entries(uint64_t* count) {
     *count = probes.log.size();
     return probes.log.data();
@@ -105,6 +116,11 @@ const void* probe_phases(uint64_t* count) {
 const void* probe_events(uint64_t* count) {
     *count = probes.events.size();
     return probes.events.data();
+}
+
+const void* probe_brought(uint64_t* count) {
+    *count = probes.brought.size();
+    return probes.brought.data();
 }
 
 }  // extern "C"

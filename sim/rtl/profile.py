@@ -1,4 +1,4 @@
-"""Clocks and DDR bytes of every layer, from the testbench's table of the engines' states.
+"""Clocks and DDR bytes of every layer, and when its weights came, from what the testbench has recorded.
 
 A clock in which the array works on a command, or waits during it, counts for the layer of that command. If the array has no
 command, the clock counts for the layer of the first unfinished command of any engine, in program order. So the cycles of all layers
@@ -8,10 +8,13 @@ add up to the accelerator's counter.
 from collections.abc import Sequence
 from typing import Any
 
+from numpy.typing import NDArray
+
 from cnna.sim.rtl.linked_models import PHASES
 from cnna.spec.artifact import ProgramPiece
 from cnna.spec.commands import WRITE_BYTES, Command, commands
 from cnna.spec.config import BEAT_BYTES, Config
+from cnna.spec.errors import RunError
 from cnna.spec.regmap import ENGINES, STALLS
 
 Layer = dict[str, Any]  # cycles, stalls by cause, ddr_read_bytes, ddr_write_bytes
@@ -75,3 +78,28 @@ def _add_traffic(found: list[Layer], program: list[Command], owner: list[int], c
         fetched = upto
     end = -(-(program[-1].pc + 2) * WRITE_BYTES // BEAT_BYTES) * BEAT_BYTES  # includes the END write
     found[owner[-1]]["ddr_read_bytes"] += end - fetched
+
+
+def weight_clocks(piece: ProgramPiece, brought: NDArray[Any]) -> list[tuple[int, int]]:
+    """The clocks of the first and the last beat of each weight command, in program order. brought: array of `BROUGHT`.
+
+    A column of a ring takes the beats of one command after another, so counting them tells whose they are. RunError: there are
+    fewer or more than the program asks for.
+    """
+    vector = piece.config.ports  # the bit of the vector ring's one column, above those of the array's
+    taken = [brought["clock"][(brought["columns"] >> column & 1).astype(bool)] for column in range(vector + 1)]
+    counts, found = [0] * (vector + 1), []
+    for command in commands(piece.program):
+        if command.engine != "weight":
+            continue
+        columns = [vector] if command.f.ring else range(vector)
+        spans = []
+        for column in columns:
+            first, counts[column] = counts[column], counts[column] + command.f.beats * command.f.repeat
+            spans.append(taken[column][first : counts[column]])
+        if not all(span.size == command.f.beats * command.f.repeat for span in spans):
+            break
+        found.append((int(min(span[0] for span in spans)), int(max(span[-1] for span in spans))))
+    if counts != [clocks.size for clocks in taken]:
+        raise RunError(f"the weight rings took {[clocks.size for clocks in taken]} beats; the program asks for others")
+    return found

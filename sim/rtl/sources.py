@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from cnna.sim.rtl import testbench_top
-from cnna.sim.rtl.build import Say
+from cnna.sim.rtl.build import COMPRESSION, Say
 from cnna.sim.rtl.cache import private, prune, use
 from cnna.sim.rtl.generate import generate_from_disk
 from cnna.spec.config import Config
@@ -28,7 +28,7 @@ def sources(config: Config, cache_folder: Path, say: Say, verilog: str | None = 
     verilog: replaces the accelerator's own Verilog, for a test that changes it. trace: whether waveforms can be written.
     """
     here = files("cnna.sim.rtl")
-    names = ["dsp48e2.v", *DDR, "probes.cpp", *(("trace.cpp", "lz4.h", "zlib.h") if trace else ())]
+    names = ["dsp48e2.v", *DDR, "probes.cpp", *(("trace.cpp", *COMPRESSION) if trace else ())]
     names += ["packets.cpp"] if config.streams else []
     texts = {name: (here / name).read_text() for name in names}
     texts["tb.sv"] = testbench_top.text(config, TOP, probes=True, trace=trace)

@@ -10,6 +10,7 @@ from cnna.spec.machine import AXI_BITS, AXI_LITE_BITS, STREAM_BITS, signal_bits
 from cnna.spec.regmap import COUNT_BITS, COUNTED, DECK_BIT
 
 FEATURES, COUNTERS, ISSUE = "dut.featmem", "dut.counters", "dut.conv.issue"  # instances whose signals the probes read
+RING, VECTOR_RING = "dut.ring", "dut.vector_ring"  # instances of `hw.weights.ring`, whose writes the probes read
 CONTROL = "dut.control"  # instance whose signals the streams' ends read
 PORTS = 4  # ports of the DDR model; those that the accelerator lacks stay idle
 
@@ -124,7 +125,9 @@ def _range(bits: int) -> str:
 
 
 def _probes(config: Config) -> list[str]:
-    """Passes to `probes.cpp` the state of the engines and, while there is a log, every word written to feature memory."""
+    """Passes to `probes.cpp` the state of the engines, each beat that the weight rings take and, while there is a log, every word
+    written to feature memory.
+    """
     banks, row_bits, word_bits = config.regions * config.banks, (config.bank_words - 1).bit_length(), 8 * config.ci
     row, word = f"{FEATURES}.probe_row[{row_bits} * i +: {row_bits}]", f"{FEATURES}.probe_word[{word_bits} * i +: {word_bits}]"
     rows = config.bank_words // config.depth
@@ -132,15 +135,19 @@ def _probes(config: Config) -> list[str]:
     if config.depth == 2:
         address += f" + (int'({row}) / {rows} << {DECK_BIT})"
     done = ", ".join(f"{{8'd0, dut.counts.done[{COUNT_BITS} * {index} +: {COUNT_BITS}]}}" for index in range(len(COUNTED)))
+    columns = [f"{VECTOR_RING}.write__0__valid", *(f"{RING}.write__{port}__valid" for port in reversed(range(config.ports)))]
     return [
         '  import "DPI-C" function void probe_write(input int address, input bit [127:0] word, input int bytes);',
         '  import "DPI-C" function bit probe_logging();',
         '  import "DPI-C" function void probe_clock(input bit clear, input bit running, input int started, input bit untouched,',
         "    input int state, input int load, input int conv, input int vector, input int store);",
+        '  import "DPI-C" function void probe_weights(input int columns);',
         f"  wire [{banks - 1}:0] written = {FEATURES}.probe_write;",
+        f"  wire [{config.ports}:0] brought = {{{', '.join(columns)}}};",
         "  always @(posedge aclk) begin",
         f"    probe_clock({COUNTERS}.clear, {COUNTERS}.running, {ISSUE}.started, {ISSUE}.untouched & ~{ISSUE}.command__ready,",
         f"      {COUNTERS}.array_active ? 0 : 1 + {COUNTERS}.stall, {done});",
+        f"    if (|brought && {COUNTERS}.running) probe_weights(int'(brought));",
         "    if (|written && probe_logging())",
         f"      for (int i = 0; i < {banks}; ++i)",
         "        if (written[i])",

@@ -77,6 +77,8 @@ def test_what_is_not_needed_may_be_absent(monkeypatch: pytest.MonkeyPatch, capsy
     figures = json.loads(out)
     assert (figures["missing"], figures["optional"][-1:]) == ([], ["no-such-package"])
     assert "absent  no-such-package" in err
+    listed = [line for line in err.splitlines() if re.match("  (ok|absent)", line)]
+    assert len({line.index(line[10:].split()[1], 10 + len(line[10:].split()[0])) for line in listed}) == 1, "not below each other"
 
 
 def test_a_shared_libpython_is_looked_for_as_a_file(monkeypatch: pytest.MonkeyPatch) -> None:

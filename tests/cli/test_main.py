@@ -118,6 +118,29 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     assert "Broken" not in done.stderr
 
 
+@pytest.mark.parametrize("exit_code", [0, 1])
+def test_files_are_written_although_the_reader_has_gone(tmp_path: Path, exit_code: int) -> None:
+    """`cnna report M.cnna --html F | head` would leave no F where the table is long, and hide what a check has found."""
+    (tmp_path / "late.py").write_text(
+        "import sys, time, pathlib; from types import SimpleNamespace; from cnna.cli import main as cli\n"
+        "def configure(parser): parser.add_argument('-o', type=pathlib.Path, dest='out')\n"
+        "def run(args):\n"
+        "    print('first', flush=True)\n"
+        "    for _ in range(100): print('x' * 10_000, flush=True); time.sleep(0.001)\n"
+        "    args.out.write_text('whole')\n"
+        f"    return cli.Outcome({{'a': 1}}, {exit_code}, (args.out,))\n"
+        "module = SimpleNamespace(configure=configure, run=run, OUTPUTS=('out',))\n"
+        "cli.importlib = SimpleNamespace(import_module=lambda name: module)\n"
+        "sys.exit(cli.main(sys.argv[1:]))"
+    )
+    line = f"set -o pipefail; '{sys.executable}' late.py doctor -o F --json J | head -1"
+    done = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (exit_code, "first\n")
+    assert (tmp_path / "F").read_text() == "whole"
+    assert json.loads((tmp_path / "J").read_text()) == {"a": 1}
+    assert done.stderr == "wrote F, J\n"
+
+
 def test_ctrl_c_ends_with_130(tmp_path: Path) -> None:
     """After an interruption there must be one line and the shell's code."""
     ready = tmp_path / "ready"

@@ -55,7 +55,7 @@ def test_what_nothing_measured_is_none():
     found = summary(ONE, "emulator", [RunRecords()], 1.0, None)
     measured = ("cycles", "mac_utilization", "fps_at_300mhz", "ddr_read_bytes", "ddr_write_bytes", "fps_end_to_end", "cpu_seconds")
     assert all(found[key] is None for key in measured)
-    assert found["programs"] == [{"cycles": None, "unit_clocks": None}]
+    assert found["programs"] == [{"cycles": None, "unit_clocks": None, "weight_clocks": None}]
     assert set(found["stalls"].values()) == {None}
     assert found["layers"][0]["cycles"] is None
 

@@ -67,6 +67,33 @@ def test_clocks_of_another_program_are_refused(artifact, finished, change, words
         measured_bars(artifact, {**finished, "conv": change(finished["conv"])})
 
 
+@pytest.fixture
+def brought(artifact):
+    """The clocks of the first and last beat of every weight command, 50 clocks after each other; every third one ends late."""
+    weights = [command for command in commands(artifact.program) if command.engine == "weight"]
+    return [[50 * number, 50 * number + (90 if number % 3 == 0 else 30)] for number in range(len(weights))]
+
+
+def test_measured_weights_have_a_lane(artifact, finished, brought):
+    """Weights that were seen to come would be drawn nowhere, or as the command before; ports that are ahead would overlap."""
+    bars = measured_bars(artifact, finished, brought)
+    assert [bar.command for bar in bars] == [command.number for command in commands(artifact.program)]
+    lane = [bar for bar in bars if bar.engine == "weight"]
+    assert len(lane) > 3
+    assert all(begin <= bar.begin <= bar.end for bar, (begin, _) in zip(lane, brought, strict=True))
+    assert all(first.end <= then.begin for first, then in pairwise(lane))
+    assert [bar.end for bar in lane[::3]] == [last + 1 for _, last in brought[::3]]
+    others = [bar for bar in bars if bar.engine != "weight"]
+    assert others == measured_bars(artifact, finished), "what brings weights ahead holds nothing up"
+
+
+@pytest.mark.parametrize("change", [lambda spans: spans[:-1], lambda spans: [*spans, [9, 9]]], ids=["fewer", "more"])
+def test_weights_of_another_program_are_refused(artifact, finished, brought, change):
+    """They would be drawn at the wrong layers."""
+    with pytest.raises(DataError, match="than the program"):
+        measured_bars(artifact, finished, change(brought))
+
+
 def test_layers_share_all_clocks(artifact):
     """A clock that no layer has, or that two have, would change the total of the table's column."""
     bars = predicted_bars(artifact)

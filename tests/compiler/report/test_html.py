@@ -31,6 +31,12 @@ const until = setInterval(async () => {
   document.querySelector('#graph g[data-layer="3"]').dispatchEvent(new MouseEvent("click", { bubbles: true }));
   const marked = [...document.querySelectorAll("#graph g.chosen, table.layers tr.chosen")].map((one) => one.dataset.layer);
   document.body.dataset.boxed = [views.roofline.signal("chosen"), views.engines.signal("chosen"), ...marked].join(" ");
+  const cut = [];
+  for (const view of Object.values(views)) {
+    const titles = new DOMParser().parseFromString(await view.toSVG(), "image/svg+xml").querySelectorAll(".role-legend-title text");
+    cut.push(...[...titles].map((title) => title.textContent).filter((title) => title.includes("…")));
+  }
+  document.body.dataset.cut = cut.join() || "none";
   document.body.dataset.used = "all";
 }, 50);
 </script>"""
@@ -79,8 +85,9 @@ def test_a_browser_draws_all_charts_and_they_follow_each_other(found, tmp_path):
     done = subprocess.run([BROWSER, *options, path.as_uri()], capture_output=True, text=True, timeout=120, check=True)
     assert "CONSOLE" not in done.stderr
     body = done.stdout[done.stdout.index("<body") :]
-    data = dict(re.findall(r'data-(drawn|used|shown|first|chosen|boxed)="([^"]*)"', body[: body.index(">")]))
+    data = dict(re.findall(r'data-(drawn|used|shown|first|chosen|boxed|cut)="([^"]*)"', body[: body.index(">")]))
     smallest = min(range(len(found["layers"])), key=lambda number: found["layers"][number]["macs"]) + 1
+    assert data.pop("cut") == "none", "titles of legends are cut off"
     assert data == {"drawn": "all", "used": "all", "shown": "[100,200]", "first": str(smallest), "chosen": "2", "boxed": "3 3 3 3"}
     for name in charts(found):
         place = re.search(rf'id="{name}"[^>]*data-marks="(\d+)"|data-marks="(\d+)"[^>]*id="{name}"', body)

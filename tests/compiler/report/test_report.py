@@ -10,13 +10,14 @@ import pytest
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.predict.predict import predicted_spans
 from cnna.compiler.report import report
+from cnna.compiler.report.charts import engines
 from cnna.compiler.report.picture import drawn, picture
 from cnna.compiler.report.table import table
 from cnna.compiler.report.trace import dependences, trace
 from cnna.spec.commands import commands
 from cnna.spec.config import preset
 from cnna.spec.errors import DataError
-from cnna.spec.regmap import COUNTED
+from cnna.spec.regmap import COUNTED, ENGINES
 
 from ... import networks
 from ...agreement import artifact_of
@@ -124,6 +125,44 @@ def test_trace_has_a_bar_for_each_command_and_none_overlap(artifact, measured):
         row = sorted((e["ts"], e["ts"] + e["dur"]) for e in events if e["pid"] == 1 and e["tid"] == engine)
         assert all(first[1] <= then[0] + 1e-9 for first, then in pairwise(row))
     json.dumps(events, allow_nan=False)
+
+
+@pytest.fixture
+def timed(artifact, measured):
+    """A run that was watched: every unit and weight in program order, ten clocks each."""
+    units, weights, clock = {engine: [] for engine in COUNTED}, [], 0
+    for command in commands(artifact.programs[0].program):
+        for _ in range(command.units(artifact.config.chunk_blocks) if command.engine in units else 0):
+            clock += 10
+            units[command.engine].append(clock)
+        if command.engine == "weight":
+            weights.append([clock, clock + 9])
+            clock += 10
+    return {**measured, "programs": [{"cycles": clock, "unit_clocks": units, "weight_clocks": weights}]}
+
+
+def test_measured_weights_are_a_row_of_trace_page_and_table(artifact, timed):
+    """The predicted row of weights would stand alone, as if weights could not be seen to come."""
+    bars = {pid: [e for e in trace(artifact, timed)["traceEvents"] if e["pid"] == pid and e["ph"] == "X"] for pid in (1, 2)}
+    assert [bar["args"]["command"] for bar in bars[2]] == [bar["args"]["command"] for bar in bars[1]]
+    row = [bar for bar in bars[2] if bar["tid"] == ENGINES.index("weight")]
+    spans = timed["programs"][0]["weight_clocks"]
+    assert [bar["args"]["first clock"] for bar in row] == [first for first, _ in spans]
+    assert {bar["args"]["clocks"] for bar in row} == {10}
+    found = report.figures(artifact, timed)
+    assert engines(found)["encoding"]["y"]["sort"][5:] == [f"{engine}, measured" for engine in ENGINES]
+    assert {entry["engine"]: entry["busy_cycles"] for entry in found["engines"]}["weight"] == 10 * len(spans)
+
+
+def test_a_run_without_them_has_no_row_of_weights(artifact, timed):
+    """A run of an earlier version would have an empty row, as if its weights had taken no time."""
+    del timed["programs"][0]["weight_clocks"]
+    events = trace(artifact, timed)["traceEvents"]
+    named = {e["args"]["name"] for e in events if e["name"] == "thread_name" and e["pid"] == 2}
+    assert named == {*COUNTED}
+    found = report.figures(artifact, timed)
+    assert len(engines(found)["encoding"]["y"]["sort"]) == len(ENGINES) + len(COUNTED)
+    assert {entry["engine"]: entry["busy_cycles"] for entry in found["engines"]}["weight"] is None
 
 
 def test_arrows_lead_from_what_a_command_waits_for(artifact):

@@ -149,7 +149,12 @@ def test_a_closed_session_says_so() -> None:
     session.close()
     session.close()
     feed = {"x": samples(1)}
-    for use in (lambda: session.run(None, feed), lambda: session.run_async(None, feed), lambda: session.stream(None, [feed])):
+    for use in (
+        lambda: session.run(None, feed),
+        lambda: session.run_async(None, feed),
+        lambda: session.stream(None, [feed]),
+        session.__enter__,
+    ):
         with pytest.raises(RunError, match="model copy is closed"):
             use()
     assert not list(stream)

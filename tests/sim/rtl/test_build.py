@@ -182,3 +182,6 @@ def test_verilators_runtime_is_compiled_once(tmp_path, monkeypatch):
     assert asked[2:] == [(False, False), (False, False)], "damaged; and the runtime of waveforms is another one"
     building.build({"tb.v": "e"}, tmp_path, False, print)
     assert asked[4] == (True, True)
+    for text in "xxy":
+        building.build({"tb.v": f"f{len(asked)}", "zlib.h": text}, tmp_path, True, print)
+    assert [linked for linked, _ in asked[5:]] == [False, True, False], "a runtime that compresses as an earlier version did"

@@ -8,6 +8,7 @@ import pytest
 
 from cnna.host.device.accelerator import Accelerator
 from cnna.sim.rtl.linked_models import SETTINGS
+from cnna.spec.commands import commands
 from cnna.spec.config import as_dict
 from cnna.spec.errors import RunError
 from cnna.spec.identity import read_config
@@ -204,8 +205,8 @@ def test_a_second_run_leaves_what_the_first_left(config, device):
     found = []
     for _ in range(3):
         accelerator.run(case.inputs)
-        found.append((accelerator.counters, device.profile(case.piece), device.timeline()))
-        assert found[-1][-1][0][0] > 1, "a unit was done in the program's first clock"
+        found.append((accelerator.counters, device.profile(case.piece), device.timeline(), device.weights(case.piece)))
+        assert found[-1][2][0][0] > 1, "a unit was done in the program's first clock"
     assert found[0] == found[1] == found[2]
 
 
@@ -220,3 +221,25 @@ def test_the_timeline_ends_with_every_unit_done(config, device):
     assert {"load", "conv", "store"} <= last.keys()
     assert [clock for clock, _, _ in events] == sorted(clock for clock, _, _ in events)
     assert events[-1][0] <= counters["cycles"]
+
+
+@pytest.mark.cosim
+@BOTH
+def test_weights_are_seen_to_come_before_their_use(config, device):
+    """The lane of weights would show another command's beats, or those of the run before."""
+    case = NETWORK[config.name]
+    cycles = run(device, case).counters["cycles"]
+    spans = device.weights(case.piece)
+    played = list(commands(case.piece.program))
+    weights = [command.f for command in played if command.engine == "weight"]
+    assert len(spans) == len(weights) > 1
+    for (first, last), f in zip(spans, weights, strict=True):
+        assert last - first + 1 >= f.beats * f.repeat, "a column takes a beat a clock at most"
+        assert 0 < first <= last < cycles
+    for column in (0, 1):
+        lasts = [last for (_, last), f in zip(spans, weights, strict=True) if f.ring == column]
+        assert lasts == sorted(lasts)
+    ends = {engine: [clock for clock, name, _ in device.timeline() if name == engine][-1] for engine in ("conv", "vector")}
+    for ring, engine in enumerate(ends):
+        taken = [last for (_, last), f in zip(spans, weights, strict=True) if f.ring == ring]
+        assert max(taken, default=0) < ends[engine]

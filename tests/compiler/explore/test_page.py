@@ -1,0 +1,69 @@
+"""The page of an exploration in a browser: plots that follow each other, and a click that copies a configuration."""
+
+import re
+import shutil
+import subprocess
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from cnna.compiler.explore.explore import Point, option
+from cnna.compiler.explore.page import html
+from cnna.compiler.explore.sizes import Budget
+from cnna.compiler.report.html import library
+from cnna.spec.config import preset
+
+BROWSER = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
+CLICKED = """<script>
+const until = setInterval(async () => {
+  if (!document.body.dataset.drawn) return;
+  clearInterval(until);
+  const dots = [];
+  const gather = (item) => {
+    if (item.marktype === "symbol" && item.role === "mark") dots.push(...item.items);
+    else (item.items || []).forEach((part) => (part.items || part.marktype) && gather(part));
+  };
+  gather(views.dsp.scenegraph().root);
+  const dot = dots.find((one) => one.datum.layer === 2), [left, top] = views.dsp.origin(), pad = views.dsp.padding();
+  const canvas = document.querySelector("#dsp canvas"), place = canvas.getBoundingClientRect();
+  const at = { clientX: place.left + pad.left + left + dot.x, clientY: place.top + pad.top + top + dot.y, bubbles: true };
+  for (const kind of ["pointermove", "pointerdown", "pointerup", "click"]) canvas.dispatchEvent(new PointerEvent(kind, at));
+  await new Promise((done) => setTimeout(done, 300));
+  document.body.dataset.chosen = [views.dsp.signal("chosen"), views.bram.signal("chosen")].join(" ");
+  document.body.dataset.row = document.querySelector("tr.chosen")?.dataset.layer;
+  document.body.dataset.copied = document.getElementById("copied").textContent;
+  document.body.dataset.hint = document.querySelector("#vg-tooltip-element")?.textContent || "";
+}, 50);
+</script>"""
+
+
+def points() -> list[Point]:
+    """Three configurations, of which the first is the quickest."""
+    sizes = {"zcu102": (2432, 648.0, 162_538), "tiny": (80, 132.0, 38_986), "zcu104": (1408, 64.0, 150_045)}
+    return [
+        Point(preset(name), 1, dsp, bram, 0, luts, 1_000_000 * number, 5_000_000, 4_000_000_000)
+        for number, (name, (dsp, bram, luts)) in enumerate(sizes.items(), 1)
+    ]
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium to draw the page")
+def test_a_click_on_a_dot_marks_it_everywhere_and_copies_its_configuration(tmp_path: Path) -> None:
+    """A plot would be empty, or the text for `--config` be another dot's."""
+    made = points()
+    path = tmp_path / "e.html"
+    page, end, rest = html("net", made, Budget(2520, 912), library(tmp_path / "cache")).rpartition("</body>")
+    path.write_text(page + CLICKED + end + rest)
+    options = ("--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--virtual-time-budget=20000")
+    line = [str(BROWSER), *options, "--window-size=1400,900", "--dump-dom", path.as_uri()]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=True)
+    assert "CONSOLE" not in done.stderr
+    body = done.stdout[done.stdout.index("<body") :]
+    told = re.findall(r'data-(drawn|chosen|row|copied|hint)="([^"]*)"', body[: body.index(">")])
+    data = {name: unescape(text) for name, text in told}
+    second = option(sorted(made, key=lambda point: -point.fps)[1].config)
+    assert (data["drawn"], data["chosen"], data["row"]) == ("all", "2 2", "2")
+    assert data["copied"] in (f"copied: {second}", f"--config {second}")
+    assert second in data["hint"], "a dot under the pointer says what it is"
+    assert re.findall(r'id="(?:dsp|bram)"[^>]*data-marks="(\d+)"', body) == ["3", "3"]
+    assert re.search(r'<p id="problem" hidden', body)
