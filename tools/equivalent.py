@@ -200,7 +200,9 @@ class _Registers:
             if _REFUSED.fullmatch(cell["type"]):
                 raise NotProvenError(f"{part.name}: a {cell['type']}, of which nothing can be proven here")
             if cell["type"] == _REGISTER:
-                edge = f"{cell['parameters']['CLK_POLARITY']} {clocks.get(cell['connections']['CLK'][0])}"
+                if (clock := cell["connections"]["CLK"][0]) not in clocks:
+                    raise NotProvenError(f"{part.name}: a clock that is no port")
+                edge = f"{cell['parameters']['CLK_POLARITY']} {clocks[clock]}"
                 self._kinds |= {bit: f"{edge} {begins.get(bit)}" for bit in cell["connections"]["Q"]}
         if not self._kinds.keys() <= self.names.keys():
             raise NotProvenError(f"{part.name}: a register without a name")

@@ -92,6 +92,7 @@ def test_a_wrong_change_is_caught(change: tuple[str, str]) -> None:
         pytest.param([("initial count = 4'h3", "initial count = 4'h2")], r"t: registers differ: count/4#0:0$", id="first value"),
         pytest.param([("@(posedge clk)\n    if", "@(negedge clk)\n    if")], r"t: registers differ: count/4", id="edge"),
         pytest.param([("@(posedge clk)\n    if", "@(posedge up)\n    if")], r"t: registers differ: count/4", id="clock"),
+        pytest.param([("@(posedge clk)\n    if", "@(posedge \\$1 [0])\n    if")], r"t: a clock that is no port", id="inner clock"),
         pytest.param([("  input up;\n  wire up", "  input [1:0] up;\n  wire [1:0] up")], r"t: the ports differ$", id="port"),
         pytest.param(
             [(r"\t.child  one", r"\t.child  two"), (SUM, LOGIC)], r"t: the instances differ: one#0, two#0$", id="instance"
