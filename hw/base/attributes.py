@@ -19,6 +19,9 @@ merges what makes them, whatever the nets say, but leaves the border of a module
 slow, where a chain ends in front of DSPs or of many copies. SRL_STYLE "srl_reg" leaves the last register one, and belongs on
 that one (UG901, "SRL_STYLE"); all of them as registers would cost 19,000 flip-flops more at `zcu102`.
 
+*Pairs* (`PAIR`, on the second register of a delay of two clocks): tools leave fewer than three in a row as registers, unless
+SRL_STYLE asks for a shift register LUT (UG901). That is a LUT for two flip-flops, where a value leads to a register or few LUTs.
+
 *Block RAMs* (`CASCADE_HEIGHT`): a memory deeper than one block may become a cascade of blocks, one behind the other in a clock.
 1 forbids that (UG901 and UG912, "CASCADE_HEIGHT"): the blocks stand side by side, each with some bits of a word.
 
@@ -30,5 +33,6 @@ KEEP = {"keep": "true"}  # a net between LUTs: it is one of a kind, so that noth
 COPY = {"keep": "true", "dont_touch": "true", "dont_merge": "true"}
 NET = {"keep": "true", "dont_touch": "true", "keep_hierarchy": "yes"}
 CHAIN = {"srl_style": "srl_reg"}
+PAIR = {"srl_style": "srl"}
 CASCADE_HEIGHT = 1
 ULTRA = {"ram_style": "ultra"}

@@ -13,7 +13,7 @@ from amaranth import Cat, Const, Module, Mux, Signal, Value, ValueLike, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.base.attributes import COPY
+from cnna.hw.base.attributes import COPY, PAIR
 from cnna.hw.base.ports import params_layout
 from cnna.hw.base.timing import FAST, delayed
 from cnna.hw.lanes import dsp, pairs, rounding
@@ -170,7 +170,7 @@ class Lanes(wiring.Component):
             shift = Mux(self.combine, raised[:6] | raised[6].replicate(6), params.shift)
         return {
             "factor": delayed(m, params.factor, FACTOR_AT),
-            "offset": params.offset if self.sums else delayed(m, params.offset, OFFSET_AT),
+            "offset": params.offset if self.sums else delayed(m, params.offset, OFFSET_AT, attrs=PAIR),
             "shift": delayed(m, shift, VALUE_AT - 1),
         }
 

@@ -8,6 +8,7 @@ from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from cnna.hw.base.attributes import KEEP
 from cnna.hw.base.ports import RING_LATENCY
 from cnna.hw.base.timing import delayed, tally
 from cnna.hw.lanes.tables import BANK_BITS, BANKS
@@ -45,10 +46,14 @@ class TableCredit(wiring.Component):
             ends = self.end & self.uses & (self.newest == bank)
             under_way.append(tally(m, self.groups, ends, self.passed[bank]).some)
         word, fetch, last, ready = Signal(range(max(self.words, 2))), Signal(), Signal(), Signal(init=1)
+        # `take` comes late in the clock: what `fetches` is with it and without it is worked out before
+        if_taken, if_not = (Signal(name=name, attrs=KEEP) for name in ("if_taken", "if_not"))
         m.d.comb += [
             fetch.eq(self.fetching & self.take),
             last.eq(fetch & (word == self.words - 1)),
-            self.fetches.eq(self.start | (self.fetching & ~last)),
+            if_taken.eq(self.start | (self.fetching & (word != self.words - 1))),
+            if_not.eq(self.start | self.fetching),
+            self.fetches.eq(Mux(self.take, if_taken, if_not)),
             self.may_fetch.eq(ready & ~Mux(self.newest, *under_way)),
             self.load.eq(delayed(m, fetch, RING_LATENCY - 1, cleared=True)),
             self.hold.eq(self.uses & (self.fetching | ~ready)),

@@ -10,7 +10,7 @@ from amaranth import Cat, Const, Module, Mux, Shape, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.base.attributes import COPY, KEEP
+from cnna.hw.base.attributes import COPY, KEEP, PAIR
 from cnna.hw.base.slices import slices
 from cnna.hw.base.timing import delayed
 from cnna.hw.memory.request_splitter import one_hot, part_layout, region_bits, row_bits
@@ -168,7 +168,7 @@ class ReadAnswers(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         banks, regions = self._config.banks, self._config.regions
-        granted = delayed(m, self.granted, READ_CLOCKS - 1)
+        granted = delayed(m, self.granted, READ_CLOCKS - 1, attrs=PAIR)
         words = Signal(data.ArrayLayout(self._bits, banks), reset_less=True)  # by bank, of the region that was granted
         hit, hits = Signal(banks, reset_less=True), Signal(banks, reset_less=True)
         tag = Signal(self.o.p.tag.shape(), reset_less=True)

@@ -12,7 +12,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from cnna.hw.base.attributes import COPY, NET
+from cnna.hw.base.attributes import COPY, KEEP, NET
 from cnna.hw.base.slices import SlotFree, slices
 from cnna.spec.config import Config
 from cnna.spec.regmap import DECK_BIT
@@ -98,12 +98,17 @@ class RequestSplitter(wiring.Component):
                 m.d.sync += held_same[lane].eq(Cat(banks[lane] == bank for bank in banks[:lane]))
         with m.If(taken):
             m.d.sync += [work_valid.eq(held_valid), work.eq(held), same.eq(held_same)]
-        waiting, blocked = Signal(lanes), Signal(lanes)
-        m.d.comb += waiting.eq(Mux(fill, held.active, later))
+        # Both choices are worked out at once: `fill` comes late in the clock.
+        held_blocked, later_blocked = (Signal(lanes, name=name, attrs=KEEP) for name in ("held_blocked", "later_blocked"))
         for lane in range(lanes):
-            m.d.comb += blocked[lane].eq((waiting & Mux(fill, held_same[lane], same[lane])).any())
+            m.d.comb += held_blocked[lane].eq((held.active & held_same[lane]).any())
+            m.d.comb += later_blocked[lane].eq((later & same[lane]).any())
         with m.If(moved):
-            m.d.sync += [now.eq(waiting & ~blocked), later.eq(waiting & blocked), complete.eq(~(waiting & blocked).any())]
+            m.d.sync += [
+                now.eq(Mux(fill, held.active & ~held_blocked, later & ~later_blocked)),
+                later.eq(Mux(fill, held.active & held_blocked, later & later_blocked)),
+                complete.eq(~Mux(fill, (held.active & held_blocked).any(), (later & later_blocked).any())),
+            ]
         self._pass_on(m, work, now, complete, work_valid, room)
         if "words" in self._request.members:
             self._pass_words(m, held_valid, work_valid, complete)
@@ -117,9 +122,10 @@ class RequestSplitter(wiring.Component):
         for lane, address in enumerate(work.address):
             m.d.comb += placed(self._config, address, part.bank[lane], part.row[lane], part.region[lane], self._whole)
         for bank in range(self._config.banks):
-            here = [now[lane] & (part.bank[lane] == bank) for lane in range(len(now))]
-            m.d.comb += part.needs[bank].eq(Cat(here).any())
-            m.d.comb += part.lane[bank].eq(one_hot(here, [Const(lane, ceil_log2(len(now))) for lane in range(len(now))]))
+            here = Signal(len(now), name=f"lanes_of_bank{bank}", attrs=KEEP)
+            m.d.comb += here.eq(Cat(now[lane] & (part.bank[lane] == bank) for lane in range(len(now))))
+            m.d.comb += part.needs[bank].eq(here.any())
+            m.d.comb += part.lane[bank].eq(one_hot(list(here), [Const(lane, ceil_log2(len(now))) for lane in range(len(now))]))
         m.d.comb += [
             *(part[name].eq(work[name]) for name, _ in work.shape() if name not in ("address", "active")),
             part.active.eq(now),

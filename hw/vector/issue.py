@@ -10,6 +10,7 @@ from amaranth import Cat, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cnna.hw.base.attributes import KEEP, PAIR
 from cnna.hw.base.ports import RING_LATENCY, RingRead
 from cnna.hw.base.timing import delayed
 from cnna.hw.lanes.group_credit import GroupCredit
@@ -150,7 +151,7 @@ class VectorIssue(wiring.Component):
             ),
             *(self.feed.zeros.eq(zeros), self.feed.pads.eq(self._pads(m, command, early))),
             *(
-                self.feed.inside[pixel].eq(delayed(m, Cat(source.p.inside[pixel], source.p.more[pixel]), early))
+                self.feed.inside[pixel].eq(delayed(m, Cat(source.p.inside[pixel], source.p.more[pixel]), early, attrs=PAIR))
                 for pixel in range(self.config.pix)
             ),
             self.words.eq(delayed(m, source.p.words, RING_LATENCY)),
@@ -209,7 +210,11 @@ class VectorIssue(wiring.Component):
         left, more, room = Signal(16), Signal(), Signal()  # `left`: sets that the command still has to load
         used, loaded, ready = Signal(range(SLOTS + 1)), Signal(range(SLOTS + 1)), Signal()
         param, filled, left_behind, after = Signal(), Signal(), Signal(), Signal(range(SLOTS + 1))
+        # `filled` comes late in the clock: whether a slot will be free is worked out for both of its values
+        after_filled, else_free = (Signal(name=name, attrs=KEEP) for name in ("after_filled", "else_free"))
         m.d.comb += [
+            after_filled.eq(used != Mux(self.slot_free, SLOTS, SLOTS - 1)),
+            else_free.eq(used != Mux(self.slot_free, SLOTS + 1, SLOTS)),
             load.eq(running & more & room & cursor.there & ~(depthwise & ready)),
             param.eq(load & ~tables.fetching),
             filled.eq(param & at_last),
@@ -218,7 +223,7 @@ class VectorIssue(wiring.Component):
         ]
         m.d.sync += [
             used.eq(used + filled - self.slot_free),
-            room.eq(Mux(tables.fetches, tables.may_fetch, (used + filled - self.slot_free) != SLOTS)),
+            room.eq(Mux(tables.fetches, tables.may_fetch, Mux(filled, after_filled, else_free))),
             loaded.eq(after),
             ready.eq(after != 0),
             slot.eq(slot + left_behind),

@@ -17,7 +17,7 @@ from amaranth import Array, Cat, Const, Module, Mux, Signal, Value, signed, unsi
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.base.attributes import COPY
+from cnna.hw.base.attributes import COPY, PAIR
 from cnna.hw.base.timing import delayed
 from cnna.hw.lanes import dsp
 from cnna.spec.config import TAPS
@@ -112,7 +112,7 @@ class PairProducts(wiring.Component):
             for tap in range(1, TAPS):
                 other = Signal(signed(8), name=f"factor{tap}", reset_less=True)
                 m.d.sync += other.eq(Mux(step.factor == Factor.WEIGHT, self.weights[tap][channel].as_signed(), 1))
-                factors.append(delayed(m, other, tap))
+                factors.append(delayed(m, other, tap, attrs=PAIR if tap == 2 else None))
             self._multiply(m, channel, late, (low, high), factors)
         return m
 

@@ -2,7 +2,8 @@
 
 - Tools ignore the attributes of a port. An output with attributes gets a register or net inside that has them and drives it.
 - A wire that is only another name of a register or net gets no attributes.
-- The `always` that writes a register which must stay has `keep`, for Yosys.
+- The `always` that writes a register which must stay has `keep`, for Yosys. That of a register of a chain has `srl_style`:
+  `tools/synthesis.py` has Yosys follow it.
 - KEEP_HIERARCHY moves from the net that brought it to the net's module.
 """
 
@@ -43,8 +44,8 @@ def _kept(module: str) -> str:
             made.append(f"  assign {declared[1]} = {_inside(name)};")
         elif name in attributes and name not in outputs:
             made += [*_written(attributes[name]), line]
-        elif always and attributes.get(always[1].strip(), {}).keys() & {"dont_touch", *CHAIN}:
-            made += [_KEEP, line]
+        elif always:
+            made += [*_of_always(attributes.get(always[1].strip(), {})), line]
         else:
             made.append(_driving(line, outputs))
     border = any("keep_hierarchy" in found for found in attributes.values())
@@ -72,6 +73,13 @@ def _parted(module: str, driven: set[str]) -> tuple[dict[str, dict[str, str]], l
 
 def _written(attributes: dict[str, str]) -> list[str]:
     return [line for name, line in attributes.items() if name != "keep_hierarchy"]
+
+
+def _of_always(attributes: dict[str, str]) -> list[str]:
+    """What Yosys needs before the `always` of a register with these attributes."""
+    style = attributes.get("srl_style", "")
+    stays = "dont_touch" in attributes or f'"{CHAIN["srl_style"]}"' in style
+    return [*([_KEEP] if stays else []), *([style] if style else [])]
 
 
 def _inside(name: str) -> str:

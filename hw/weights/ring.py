@@ -5,7 +5,7 @@ engine's parameter ring (a word is weights of some taps) are both this. `weights
 `RingCursor`.
 """
 
-from amaranth import Cat, Module, Mux, Signal, signed
+from amaranth import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -95,7 +95,10 @@ class WordRing(wiring.Component):
         return read
 
     def _room(self, m: Module, free: Signal, beats: int, written: Signal) -> None:
-        """Counts a column's room. `pop` comes late in the clock: for stripes of 2^n beats it only enables a count of words."""
+        """Counts a column's room. `pop` and `written` come late in the clock.
+
+        For stripes of 2^n beats, `pop` only enables a count of words, and `written` only chooses between the count's successors.
+        """
         if beats & (beats - 1):
             m.d.sync += free.eq(free + Mux(self.read.pop, beats, 0) - written)
             return
@@ -104,7 +107,12 @@ class WordRing(wiring.Component):
         m.d.comb += fewer.eq(written & (lower == 0))
         m.d.sync += lower.eq(lower - written)
         with m.If(self.read.pop ^ fewer):
-            m.d.sync += upper.eq(Mux(fewer, upper - 1, upper + 1))
+            m.d.sync += upper.eq(Cat(_stepped(upper, bit, fewer) for bit in range(len(upper))))
+
+
+def _stepped(count: Value, bit: int, down: Value) -> Value:
+    """A bit of `count - 1`, or without `down` of `count + 1`. Adders would be shared by synthesis, and so begin behind `down`."""
+    return count[bit] ^ Mux(down, ~count[:bit].any(), count[:bit].all())
 
 
 def weight_ring(config: Config) -> WordRing:

@@ -8,6 +8,7 @@ from amaranth import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from cnna.hw.base.attributes import KEEP
 from cnna.hw.base.ports import ReadClient, command_layout
 from cnna.hw.base.queues import RegisteredFifo, SkidBuffer
 from cnna.hw.base.timing import tally
@@ -152,7 +153,8 @@ class Weights(wiring.Component):
         m = Module()
         count, command = self.config.ports, self.command.payload
         stripe, turn, give, ready = Signal(Stripe), Signal(count, init=1), Signal(), Signal(count)  # ready: a clock ago
-        busy = Signal(count + 1)
+        busy, queued = Signal(count), Signal(count)
+        waits = Signal(attrs=KEEP)  # a command or stripe; the ports' `busy` come later in the clock
         for number in range(count):
             m.submodules[f"queue{number}"] = queue = SkidBuffer(Stripe)
             m.submodules[f"port{number}"] = port = WeightPort(self.bits if number == 0 else self.bits[:1])
@@ -164,7 +166,7 @@ class Weights(wiring.Component):
             m.d.comb += [
                 queue.i.payload.eq(stripe),
                 queue.i.valid.eq(give & turn[number]),
-                busy[number].eq(port.busy | queue.o.valid),
+                *(busy[number].eq(port.busy), queued[number].eq(queue.o.valid)),
             ]
             m.d.sync += ready[number].eq(queue.i.ready)  # a queue's turn comes again after three clocks at the soonest
 
@@ -174,8 +176,8 @@ class Weights(wiring.Component):
             stripe.address.eq(base[BEAT_SHIFT:]),
             stripe.beats.eq(command.beats),
             stripe.times.eq(command.repeat),
-            busy[-1].eq(self.command.valid),
-            self.busy.eq(busy.any()),
+            waits.eq(self.command.valid | queued.any()),
+            self.busy.eq(waits | busy.any()),
         ]
         m.submodules.bound = bound = SegmentCheck(BEATS_BITS)
         m.d.sync += bound.more.eq(command.beats - 1)

@@ -53,6 +53,12 @@ def test_a_row_is_predicted_marked_and_its_measurement_kept(kept: Path) -> None:
     row["measured"] = {**row["predicted"], **RUN, "program_sha256": row["program_sha256"], "verilog_sha256": "other"}
     row["layers"] = [[name, clocks, clocks + 1] for name, clocks, _ in row["layers"]]
     assert "*stale*" in _again(kept, row)
+    proofs = bench.ROOT / "docs" / bench.PROOFS
+    proofs.parent.mkdir()
+    proofs.write_text(json.dumps({_row(kept)["verilog_sha256"]: {"equals": "other", "proven": ["cnna.ring"]}}))
+    assert _again(kept, row).endswith("| RTL == reference, a day |")
+    proofs.unlink()
+    assert "*stale*" in _again(kept, row)
     row["measured"]["verilog_sha256"] = _row(kept)["verilog_sha256"]
     assert _again(kept, row).endswith("| RTL == reference, a day |")
     assert _row(kept)["measured"] == row["measured"]

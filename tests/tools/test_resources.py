@@ -1,6 +1,7 @@
 """`make resources`: Yosys synthesises a small design, its modules are joined, and the page says what is unknown."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -124,3 +125,36 @@ def test_a_lut_behind_a_block_ram_counts_and_one_before_it_does_not() -> None:
     before = [Node("block", [1], [], [], [], [2]), Node("lut", [], [], [3, 4], [], [1])]
     behind = [Node("raw", [], [], [], [], [2]), Node("lut", [], [], [2, 4], [], [5])]
     assert [resources.luts_behind(Netlist(6, [], nodes, [], {}, {})) for nodes in (before, behind, before + behind)] == [0, 1, 1]
+
+
+CHAINS = """module t(clk, a, b, c, y);
+  input clk, a, b, c;
+  output [2:0] y;
+  reg a1, a2, b1, b2, c1, c2, c3;
+  always @(posedge clk) begin
+    a1 <= a;
+    a2 <= a1;
+    b1 <= b;
+    c1 <= c;
+    c2 <= c1;
+  end
+  (* srl_style = "srl" *)
+  always @(posedge clk)
+    b2 <= b1;
+  (* keep = "true" *)
+  (* srl_style = "srl_reg" *)
+  always @(posedge clk)
+    c3 <= c2;
+  assign y = {a2, b2, c3};
+endmodule
+"""
+
+
+def test_short_chains_become_shift_registers_where_an_attribute_asks(tmp_path: Path) -> None:
+    """Yosys does not know SRL_STYLE, so it would count too many flip-flops; or a register that must stay would go."""
+    parts = synthesis.split(CHAINS)
+    asked = synthesis.synthesise_all(parts, tmp_path, 300, lambda line: None)["t"]
+    assert (asked.flipflops, asked.luts) == (3, 2)  # a1, a2 and c3; b1 with b2, and c1 with c2, in a LUT each
+    plain = synthesis.split(re.sub(r" .. srl_style.*", "", CHAINS))
+    assert plain["t"].digest != parts["t"].digest
+    assert synthesis.synthesise_all(plain, tmp_path, 300, lambda line: None)["t"].flipflops == 7

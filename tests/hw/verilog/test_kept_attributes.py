@@ -31,12 +31,16 @@ OUTPUT = """module m(clk, d, a, b, \\q$1 , y, z);
   wire z;
   (* srl_style = "srl_reg" *)
   reg last;
+  (* srl_style = "srl" *)
+  reg pair;
   assign y = a & b;
   assign z = y;
   always @(posedge clk)
     \\q$1  <= d;
   always @(posedge clk)
     last <= \\q$1 [1];
+  always @(posedge clk)
+    pair <= last;
 endmodule
 """
 
@@ -49,7 +53,10 @@ def test_ports_and_other_names_have_none() -> None:
     for line in ("  reg [1:0] \\q$1$inside ;", "  assign \\q$1  = \\q$1$inside ;", "  initial \\q$1$inside = 2'h0;"):
         assert f"{line}\n" in text
     assert '  (* keep = "true" *)\n  always @(posedge clk)\n    \\q$1$inside <= d;\n' in text
-    assert '  (* keep = "true" *)\n  always @(posedge clk)\n    last <= \\q$1 [1];\n' in text
+    style = '  (* srl_style = "srl_reg" *)\n'
+    assert f'  (* keep = "true" *)\n{style}  always @(posedge clk)\n    last <= \\q$1 [1];\n' in text
+    assert '  always @(posedge clk)\n    \\q$1$inside <= d;\n  (* keep = "true" *)\n' in text
+    assert '[1];\n  (* srl_style = "srl" *)\n  always @(posedge clk)\n    pair <= last;\n' in text  # may go into the LUT
     assert "  assign y$inside = a & b;\n" in text
     assert "  output z;\n  wire z;\n" in text
     assert text.count("dont_touch") == 2
