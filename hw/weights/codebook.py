@@ -88,7 +88,10 @@ class CodeDecoder(wiring.Component):
         m = Module()
         config, pair_rows = self.config, 2 * BEAT_BYTES // self.config.ci
         beat, is_kind = Signal(BEAT_BITS), Signal(3)  # the beat that came a clock ago, and a bit for its kind
-        m.d.sync += [beat.eq(self.i.payload.data), is_kind.eq(self.i.valid << self.i.payload.kind)]
+        m.d.sync += [
+            beat.eq(self.i.payload.data),
+            is_kind.eq(Cat(self.i.valid & (self.i.payload.kind == kind) for kind in range(3))),
+        ]
         book, place = self._counts(m, is_kind)
         plain = Signal(BEAT_BITS)
         m.d.sync += [
