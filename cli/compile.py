@@ -57,6 +57,8 @@ def run(args: argparse.Namespace) -> Outcome:
         alive, separate = (figures["activation_bytes"][name] for name in ("alive", "separate"))
         share = f", {1 - alive / separate:.1%} less than a buffer a tensor ({separate:,})" if alive < separate else ""
         print(f"activations: {alive:,} bytes at a time{share}; {figures['workspace_bytes']:,} bytes of workspace in DDR")
+    if figures["coded_layers"]:
+        print(f"weights come as codes of 4 bits in {', '.join(figures['coded_layers'])}")
     if cpu:
         say_cpu(figures, cpu)
     print(predicted(artifact))
@@ -65,6 +67,8 @@ def run(args: argparse.Namespace) -> Outcome:
 
 def figures_of(artifact: Artifact) -> dict[str, Any]:
     """An artifact's figures, for `--json`."""
+    from cnna.compiler.report.report import coded_layers
+
     layers = [layer for program in artifact.programs for layer in program.manifest["layers"]]
     constants = sum(len(program.constants) for program in artifact.programs)
     cpu = cpu_entries(artifact)
@@ -81,6 +85,7 @@ def figures_of(artifact: Artifact) -> dict[str, Any]:
         "workspace_bytes": sum(program.manifest["segments"]["workspace"] for program in artifact.programs),
         "activation_bytes": {key: max((entry[key] for entry in activations), default=0) for key in ("alive", "separate")},
         "predicted_cycles": artifact.predicted_clocks(),
+        "coded_layers": coded_layers(artifact),
         "pieces": [piece.manifest["kind"] for piece in artifact.pieces],
         "cpu_operators": [node["op"] for entry in cpu for node in entry["operators"]],
         "cpu_seconds": sum(entry["seconds"] for entry in cpu),

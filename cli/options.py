@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cnna.spec.config import PRESETS, Config, ConfigError, as_dict, preset
+from cnna.spec.config import OPTIONS, PRESETS, Config, ConfigError, as_dict, preset
 from cnna.spec.ddr import PLANNED, ROADS, DdrSpeed
 from cnna.spec.errors import DataError, UserError
 
@@ -25,7 +25,11 @@ def configuration(text: str) -> Config:
     name, *changes = text.split(",")
     try:
         base = preset(name)
-        legal = {key: value for key, value in {**as_dict(base), "uram": int(base.uram)}.items() if key != "name"}
+        legal = {
+            key: value
+            for key, value in {**as_dict(base), **{name: int(getattr(base, name)) for name in OPTIONS}}.items()
+            if key != "name"
+        }
         values: dict[str, Any] = {}
         for change in changes:
             key, _, value = change.partition("=")

@@ -47,7 +47,7 @@ from cnna.spec.manifest import (
     ProgramEntry,
     TensorEntry,
 )
-from cnna.spec.regmap import VERSION, command_fields
+from cnna.spec.regmap import command_fields, version_of
 
 SAME_SHARE = 5e-5  # of the clocks: plans that the predictor cannot tell apart; then the cost model's order decides
 PREDICTED_CLOCKS = 2_000_000  # most clocks of programs that are compared by the predictor, which takes seconds for a million
@@ -107,7 +107,12 @@ class Program:
 
     def piece(self) -> ProgramPiece:
         """It as a piece of a model."""
-        common: CommonEntries = {"isa": list(VERSION), "config": as_dict(self.config), "name": self.graph.name, "batch": self.batch}
+        common: CommonEntries = {
+            "isa": [*version_of(self.config.codebook)],
+            "config": as_dict(self.config),
+            "name": self.graph.name,
+            "batch": self.batch,
+        }
         return ProgramPiece({**common, **self.entry()}, self.program, self.constants)
 
 
@@ -257,7 +262,7 @@ def compile_model(
     preprocess = stored(model)
     manifest: ModelEntries = {
         "version": version("cnna"),
-        "isa": list(VERSION),
+        "isa": [*version_of(config.codebook)],
         "config": as_dict(config),
         "name": found.whole.name,
         "batch": batch,

@@ -9,6 +9,7 @@ from cnna.spec.field import Field
 from cnna.spec.window import APART_MOST
 
 COUNTED = ("load", "conv", "vector", "store")  # the engines for which commands can wait
+WEIGHT_KINDS = ("plain", "books", "codes")  # of the beats that weight commands bring (`spec.codebook`)
 VECTOR_OPS = ("depthwise", "average", "max", "elementwise", "minimum", "product")
 
 ADDRESS_BITS = 20  # of a feature word address
@@ -144,6 +145,12 @@ WEIGHT = {
     "WEIGHT_BEATS": _number("beats", 28, "Beats of 16 bytes on each port, contiguous.", low=1),
     "WEIGHT_REPEAT": _number("times", 20, "How often the same beats are brought.", low=1),
     **_go("WEIGHT", "a stream into a ring"),
+    "WEIGHT_CODE": _number(
+        "kind",
+        2,
+        "0: beats of ring words. 1: books. 2: codes, a beat of which becomes two. A start sets it to 0. With MEMORY.codebook only.",
+        high=len(WEIGHT_KINDS) - 1,
+    ),
 }
 
 CONV = {

@@ -11,6 +11,7 @@ PARAM_BYTES = sum(PARAM_BITS.values()) // 8
 TABLE_BYTES = 256  # a result for each int8
 TAPS = 3  # of a kernel row that the vector engine takes in a clock
 REGIONS_MAX = 4
+OPTIONS = ("uram", "codebook")  # parameters that manifests and Verilog name only where they are set
 
 
 class ConfigError(ValueError):
@@ -38,6 +39,7 @@ class Config:
     streams: bool = False  # whether it has a stream port each way, and copies between these and DDR beside the engines
     depth: int = 1  # channel blocks of `ci` that the array takes in a clock, one in each half of it if there are two
     uram: bool = False  # whether feature memory lies in UltraRAM; only the Verilog of its banks differs
+    codebook: bool = False  # whether weights may come to the weight ring as 4 bits into books of 16 (`spec.codebook`)
 
     def __post_init__(self) -> None:
         def need(true: bool, parameter: str, legal: str) -> None:
@@ -78,7 +80,13 @@ class Config:
         need(self.streams in (0, 1), "streams", "legal values are 0 and 1")
         need(self.uram in (0, 1), "uram", "legal values are 0 and 1")
         need(not self.uram or self.depth == 1, "uram", "with depth 2 it must be 0 (both ports of an UltraRAM are equally wide)")
-        for name in ("streams", "uram"):
+        need(self.codebook in (0, 1), "codebook", "legal values are 0 and 1")
+        need(
+            not self.codebook or self.stripe_bytes % (2 * BEAT_BYTES) == 0,
+            "codebook",
+            f"a port's {self.stripe_bytes} bytes of a ring word are no pairs of beats, so it must be 0",
+        )
+        for name in ("streams", "uram", "codebook"):
             object.__setattr__(self, name, bool(getattr(self, name)))  # 0 and 1 come from manifests and command lines
 
     @property
@@ -205,7 +213,9 @@ def preset(name: str) -> Config:
 def as_dict(config: Config) -> dict[str, int | str]:
     """Every parameter by name, for manifests and capability checks. `Config(**d)` is the inverse.
 
-    `uram` is there only where it is set: earlier versions, which do not know it, read the manifests of all other configurations.
+    Those of OPTIONS are there only where they are set: earlier versions, which do not know them, read the manifests of all other
+    configurations.
     """
-    found = {f.name: getattr(config, f.name) for f in fields(config)} | {"streams": int(config.streams), "uram": int(config.uram)}
-    return found if config.uram else {name: value for name, value in found.items() if name != "uram"}
+    found = {f.name: getattr(config, f.name) for f in fields(config)} | {"streams": int(config.streams)}
+    options = {name: int(found.pop(name)) for name in OPTIONS}
+    return found | {name: value for name, value in options.items() if value}

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from cnna.spec.config import PRESETS, Config, ConfigError, as_dict
 from cnna.spec.errors import ArtifactError
-from cnna.spec.regmap import REGISTERS, VERSION, offset
+from cnna.spec.regmap import REGISTERS, VERSION, offset, version_of
 
 VENDOR, LIBRARY, NAME = "cnna", "ip", "cnna"
 VLNV = f"{VENDOR}:{LIBRARY}:{NAME}:{VERSION[0]}.{VERSION[1]}"  # a new register map is a new version of the IP
@@ -21,9 +21,10 @@ SIZES = ("ARRAY", "MEMORY", "RINGS")
 
 def capability_words(config: Config) -> dict[str, int]:
     """The words of the capability registers, by register name."""
-    sizes = as_dict(config) | {"deep": config.depth - 1}
+    sizes = as_dict(config) | {"deep": config.depth - 1, "codebook": int(config.codebook)}
     words = {name: REGISTERS[name].pack(**{f.name: int(sizes[f.name]) for f in REGISTERS[name].fields}) for name in SIZES}
-    version = REGISTERS["VERSION"].pack(major=VERSION[0], minor=VERSION[1])
+    major, minor = version_of(config.codebook)
+    version = REGISTERS["VERSION"].pack(major=major, minor=minor)
     return {"ID": MAGIC, "VERSION": version, **words, "CLOCK": REGISTERS["CLOCK"].pack(mhz=config.clock_mhz)}
 
 
@@ -46,10 +47,11 @@ def read_config(read: Callable[[int], int]) -> Config:
     for name in SIZES:
         sizes |= REGISTERS[name].unpack(read(offset(name)))
     clock_mhz = read(offset("CLOCK"))
-    streams, sizes["depth"] = bool(sizes.pop("streams")), sizes.pop("deep") + 1
+    streams, codebook = bool(sizes.pop("streams")), bool(sizes.pop("codebook"))
+    sizes["depth"] = sizes.pop("deep") + 1
     same = [n for n, preset in PRESETS.items() if {k: v for k, v in as_dict(preset).items() if k in sizes} == sizes]
     try:
         # programs do not see whether feature memory is UltraRAM, so no register says it
-        return Config(next(iter(same), "device"), **sizes, clock_mhz=clock_mhz, streams=streams, uram=False)
+        return Config(next(iter(same), "device"), **sizes, clock_mhz=clock_mhz, streams=streams, uram=False, codebook=codebook)
     except ConfigError as error:
         raise ArtifactError(f"the device's capability registers make no sense: {error}") from None

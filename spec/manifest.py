@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Annotated, Any, Final, Literal, TypedDict
 
 from cnna.spec.checks.json_kinds import ANYTHING, COUNT, TEXT, each, is_number, is_whole, kind_of, maybe, plain, record
-from cnna.spec.config import Config
+from cnna.spec.config import OPTIONS, Config
 from cnna.spec.ddr import DdrSpeed
 
 SMALLEST, GREATEST = 2.0**-126, 2.0**127  # of scales: float32 holds them, and the quotients by them
@@ -33,7 +33,7 @@ def _is_span(value: Any) -> bool:
     return known and value[0] <= value[1] and value[2] <= value[3]
 
 
-_LATER = ("streams", "depth", "uram")  # parameters that some configurations lack, as of older files: these have the default
+_LATER = ("streams", "depth", *OPTIONS)  # parameters that some configurations lack, as of older files: these have the default
 _LIST = each(ANYTHING)
 _SCALE = plain(lambda value: is_number(value) and SMALLEST <= value <= GREATEST)
 _ZERO = plain(lambda value: is_whole(value, -128, 128))

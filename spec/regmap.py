@@ -18,10 +18,12 @@ from cnna.spec.command_registers import CONV, COUNTED, LOAD, STORE, VECTOR, WEIG
 from cnna.spec.command_registers import COUNT_BITS as COUNT_BITS
 from cnna.spec.command_registers import DECK_BIT as DECK_BIT
 from cnna.spec.command_registers import VECTOR_OPS as VECTOR_OPS
+from cnna.spec.command_registers import WEIGHT_KINDS as WEIGHT_KINDS
 from cnna.spec.field import Field
 from cnna.spec.field import Register as Register
 
 VERSION = (1, 4)  # major and minor version of this map; a driver refuses another major, and an older minor
+CODEBOOK_MINOR = 5  # minor version of accelerators with `Config.codebook`, and of their programs: they have CODED as well
 SPACE_BYTES = 0x1000
 ENGINES = ("load", "weight", "conv", "vector", "store")  # their numbers, in status and error registers
 SEGMENTS = ("constant", "workspace", "input", "output")  # DDR regions that the host places: numbers of *_SEG
@@ -86,6 +88,7 @@ _GENERAL: dict[str, list[Field]] = {
         Field("regions", 8, "ro", "Regions of feature memory."),
         Field("streams", 1, "ro", "1: it has stream ports, and copies between them and DDR."),
         Field("deep", 1, "ro", "1: the array takes two channel blocks a clock, and feature memory has two decks."),
+        Field("codebook", 1, "ro", "1: weights may come as codes into books, and there is WEIGHT_CODE."),
     ],
     "RINGS": [
         Field("ring_words", 16, "ro", "Words of the weight ring."),
@@ -198,10 +201,22 @@ CLEARED = (
     "VECTOR_TABLE",
     "VECTOR_B",
     "VECTOR_WINDOW",
+    "WEIGHT_CODE",
 )  # a start sets them to 0, for programs from before these registers
+CODED = ("WEIGHT_CODE",)  # the registers that only accelerators with `Config.codebook` have
 IN_PROGRAMS: frozenset[int] = frozenset(  # the offsets that a program may write
     [register.offset for register in REGISTERS.values() if register.block in ENGINES] + [REGISTERS["END"].offset]
 )
+
+
+def version_of(codebook: bool) -> tuple[int, int]:
+    """The version of the map that an accelerator with or without books has, and that programs for it need."""
+    return (VERSION[0], CODEBOOK_MINOR) if codebook else VERSION
+
+
+def there(codebook: bool) -> tuple[Register, ...]:
+    """The registers of an accelerator with or without books, in order."""
+    return tuple(register for name, register in REGISTERS.items() if codebook or name not in CODED)
 
 
 def offset(name: str) -> int:
@@ -233,7 +248,7 @@ def command_fields(engine: str) -> Mapping[str, Field]:
 
 def command_writes(engine: str, values: Mapping[str, int]) -> list[tuple[int, int]]:
     """All register writes (offset, value) of one command. A field that is not given holds 0, or its least legal value if that is
-    higher.
+    higher. Registers that not every accelerator has (CODED) are written only if a field of them is given.
 
     ValueError: there is no such field, or its value is outside of its limits.
     """
@@ -244,5 +259,6 @@ def command_writes(engine: str, values: Mapping[str, int]) -> list[tuple[int, in
     found = [
         (register.offset, register.pack(**{field.name: fields[name] for field, name in zip(register.fields, names, strict=True)}))
         for register, names in registers_of(engine)
+        if register.name not in CODED or values.keys() & set(names)
     ]
     return [*found, (offset(f"{engine.upper()}_GO"), 1)]

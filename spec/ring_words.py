@@ -5,6 +5,7 @@
 
 import numpy as np
 
+from cnna.spec.codebook import BOOKS, CODES
 from cnna.spec.commands import Fields, Numbers
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.regmap import VECTOR_OPS
@@ -22,13 +23,13 @@ def terms(f: Fields) -> Numbers:
 
 
 def stripe(f: Fields, config: Config) -> Numbers:
-    """Bytes of a ring word on each port, of weight commands."""
-    return np.where(f["ring"] == 1, config.vector_word_bytes, config.stripe_bytes)
+    """Bytes of a ring word on each port, of weight commands, as they come: codes take half."""
+    return np.where(f["ring"] == 1, config.vector_word_bytes, config.stripe_bytes // np.where(f["code"] == CODES, 2, 1))
 
 
 def brought_words(f: Fields, config: Config) -> Numbers:
-    """Words that weight commands bring."""
-    return f["repeat"] * (f["beats"] * BEAT_BYTES // stripe(f, config))
+    """Words that weight commands bring. Books are none."""
+    return f["repeat"] * (f["beats"] * BEAT_BYTES // stripe(f, config)) * (f["code"] != BOOKS)
 
 
 def taken_weights(f: Fields, config: Config) -> Numbers:

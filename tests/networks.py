@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import gcd
 
 import numpy as np
@@ -250,6 +251,25 @@ def network(seed: int, nodes: int | None = None) -> ir.Graph:
     extra = [t for t in tensors[1:-1] if b.rng.random() < 0.1]  # an inner tensor that is an output too
     ends = b.graph().outputs
     return b.graph(*dict.fromkeys((*ends, *extra)))
+
+
+def coded(seed: int) -> ir.Graph:
+    """Fully connected layers, one behind the other. Each channel of most of them has at most 16 values; seeded."""
+    b = Builder(np.random.default_rng([seed, 2000]), f"coded_{seed}")
+    x = b.input(int(b.rng.integers(1, 80)), b.pick(1, 1, 3, 7), b.pick(1, 1, 4, 7))
+    for number in range(b.pick(1, 2, 3)):
+        cout, window = int(b.rng.integers(1, 100)), ir.Window(b.shape(x)[1:])
+        x = b.conv(x, cout, window, residual=b.input(cout, 1, 1) if number and b.rng.random() < 0.3 else None)
+    graph, rng = b.graph(), np.random.default_rng([seed, 2001])
+    constants = dict(graph.constants)
+    for node in graph.nodes:
+        if rng.random() < 0.9:
+            weights = constants[node.op.weights]
+            rows = weights.reshape(len(weights), -1)
+            values = np.maximum(rows[:, rng.integers(0, rows.shape[1], int(rng.integers(1, 17)))], -127)
+            places = rng.integers(0, values.shape[1], rows.shape)
+            constants[node.op.weights] = np.take_along_axis(values, places, axis=1).reshape(weights.shape)
+    return replace(graph, constants=constants)
 
 
 def resnet8(seed: int) -> ir.Graph:

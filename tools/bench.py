@@ -138,7 +138,7 @@ def cnna(*arguments: object) -> None:
 
 def _compiled(row: Row, config: str, folder: Path) -> Artifact:
     """The row's program, as m.cnna in `folder`, with test.npz beside it."""
-    ready = network(row.network, ROOT / "build" / "networks", cnna)
+    ready = network(row.network, ROOT / "build" / "networks", cnna, row.coded)
     (folder / "test.npz").symlink_to(ready / "test.npz")
     cnna("compile", ready / "q.onnx", "--config", row.config or config, "--batch", row.batch, "-o", folder / "m.cnna")
     return load(folder / "m.cnna")

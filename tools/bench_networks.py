@@ -15,19 +15,20 @@ ROOT = Path(__file__).resolve().parent.parent
 ROOTS = ("compiler/quantise/quantise.py", "compiler/zoo/catalogue.py")  # what `cnna quantize` and `cnna models` run
 
 
-def network(name: str, folder: Path, cnna: Callable[..., None]) -> Path:
+def network(name: str, folder: Path, cnna: Callable[..., None], coded: bool = False) -> Path:
     """The folder of a network of `cnna models`, with q.onnx and test.npz, made below `folder` if it is not there.
 
-    cnna: runs a command.
+    cnna: runs a command. coded: fully connected layers have weights of 4 bits.
     """
-    ready = folder / f"{name}-{sources_digest()}"
+    kind = f"{name}_codes" if coded else name
+    ready = folder / f"{kind}-{sources_digest()}"
     if ready.exists():
         return ready
-    for old in folder.glob(f"{name}-*"):
+    for old in folder.glob(f"{kind}-*"):
         shutil.rmtree(old)
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder) as made:
-        _make(name, Path(made), cnna)
+        _make(name, Path(made), cnna, ("--fc-bits", 4) if coded else ())
         (part := Path(made) / "part").mkdir()
         for kept in ("q.onnx", "test.npz"):
             (Path(made) / kept).rename(part / kept)
@@ -39,10 +40,10 @@ def network(name: str, folder: Path, cnna: Callable[..., None]) -> Path:
     return ready
 
 
-def _make(name: str, part: Path, cnna: Callable[..., None]) -> None:
-    """Writes m.onnx, calib.npz, q.onnx and test.npz to `part`."""
+def _make(name: str, part: Path, cnna: Callable[..., None], options: tuple[object, ...]) -> None:
+    """Writes m.onnx, calib.npz, q.onnx and test.npz to `part`. options: of `cnna quantize`."""
     cnna("models", name, "-o", part / "m.onnx", "--calib", part / "calib.npz", "--test", part / "test.npz")
-    cnna("quantize", part / "m.onnx", "--calib", part / "calib.npz", "-o", part / "q.onnx")
+    cnna("quantize", part / "m.onnx", "--calib", part / "calib.npz", *options, "-o", part / "q.onnx")
 
 
 def sources_digest() -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 from bench_rows import (
     BATCHES,
+    CODED,
     DEEP,
     DPU,
     EXTRA,
@@ -67,6 +68,10 @@ _ABOUT_DEEP = f"""\
 The array of `{DEEP}` runs at twice the clock of the rest, in as many DSP48E2: 8,192 multiply-accumulates a clock of 300 MHz.
 
 """
+_ABOUT_CODED = f"""\
+Fully connected layers have weights of 4 bits (`cnna quantize --fc-bits 4`), which `--config {CODED}` decodes ([how](codebook.md)).
+
+"""
 _SLOW = ("row", "fps", f"of {PLANNED_BYTES} B", "array", "cycles", "predicted", "DDR", "what")
 _SCALE = ("pix", "MACs a clock", "DSP48E2", "BRAM36, estimated", "fps", "array", "cycles", "predicted", "what")
 
@@ -75,8 +80,9 @@ def page(kept: Mapping[str, Found]) -> str:
     """The whole text. kept: the rows by key."""
     extra = [Row(network, batch) for network in EXTRA for batch in BATCHES]
     known = [row for row in (*rows(), *extra) if row.key in kept]
-    planned = sorted((row for row in known if row.ddr_bytes == PLANNED_BYTES and not row.pix and not row.deep), key=_place)
-    deep = sorted((row for row in known if row.deep), key=_place)
+    other = [row for row in known if row.pix or row.deep or row.coded]
+    planned = sorted((row for row in known if row.ddr_bytes == PLANNED_BYTES and row not in other), key=_place)
+    deep, coded = (sorted((row for row in known if getattr(row, kind)), key=_place) for kind in ("deep", "coded"))
     plain, varied = ([row for row in planned if (row.network in VARIED) == other] for other in (False, True))
     slow = sorted((row for row in known if row.ddr_bytes == SLOW_BYTES), key=_place)
     parts = [HEAD, _table(_MAIN, (_main(row, kept[row.key]) for row in plain))]
@@ -85,9 +91,11 @@ def page(kept: Mapping[str, Found]) -> str:
         parts.append("## Detectors, maps and newer classifiers\n\n" + _ABOUT_VARIED + _table(_VARIED, lines))
     if deep:
         parts.append("## Two clocks\n\n" + _ABOUT_DEEP + _table(_MAIN, (_main(row, kept[row.key]) for row in deep)))
-    if missed := [_shortfall(row, kept[row.key]) for row in (*planned, *deep) if _is_short(row, kept[row.key])]:
+    if coded:
+        parts.append("## Weights of 4 bits\n\n" + _ABOUT_CODED + _table(_MAIN, (_main(row, kept[row.key]) for row in coded)))
+    if missed := [_shortfall(row, kept[row.key]) for row in (*planned, *deep, *coded) if _is_short(row, kept[row.key])]:
         parts.append("## Short of a floor\n\n" + "\n".join(missed) + "\n")
-    if wrong := [line for row in (*planned, *deep) for line in _misjudged(row, kept[row.key])]:
+    if wrong := [line for row in (*planned, *deep, *coded) for line in _misjudged(row, kept[row.key])]:
         about = f"Layers of over {LAYER_CLOCKS:,} clocks that are predicted worse than {LAYER_SHARE:.0%}.\n\n"
         heads = ("row", "layer", "measured", "predicted")
         parts.append("## Where the predictor misjudges a layer\n\n" + about + _table(heads, wrong))

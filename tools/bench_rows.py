@@ -1,7 +1,7 @@
 """The rows of docs/performance.md: networks, batches, memories and array sizes, with their floors and the peer for comparison.
 
 A row's key is NETWORK/bBATCH, followed by /32B where the DDR moves 32 bytes a clock instead of 48, by /pixN for an array of
-another size, or by /x2 for the array at two clocks.
+another size, by /x2 for the array at two clocks, or by /codes for fully connected layers in weights of 4 bits.
 """
 
 import fnmatch
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from cnna.spec.ddr import PLANNED
 
-Floor = tuple[int | None, float | None]  # least frames a second, least utilisation of the array; None: no floor
+Floor = tuple[float | None, float | None]  # least frames a second, least utilisation of the array; None: no floor
 PLANNED_BYTES, SLOW_BYTES = PLANNED.bytes_per_cycle, 32  # of DDR traffic a clock
 BATCHES = (1, 4)
 FLOORS: dict[str, tuple[Floor, Floor]] = {  # for batch 1 and batch 4
@@ -38,6 +38,8 @@ DEEP_FLOORS: dict[str, tuple[int | None, int | None]] = {  # frames a second at 
     "resnet18": (755, 1100),
     "yolov3": (58, None),
 }
+CODED = "zcu102,codebook=1"
+CODED_FLOORS = {"alexnet": 378, "vgg19": 46.5}  # frames a second at CODED and batch 1, with weights of 4 bits
 VARIED = (  # newer classifiers, detectors and maps, at PLANNED_BYTES alone; the CPU computes what the accelerator lacks
     *("mobilenet_v3_large", "efficientnet_b0", "efficientnet_lite0", "regnetx_400mf", "yolov3", "yolov5n", "yolov8n", "yolox_tiny"),
     *("dbnet", "unet", "espcn"),
@@ -62,7 +64,10 @@ MISJUDGED: dict[str, tuple[str, ...]] = {}  # row: layers that are not. A test f
 
 @dataclass(frozen=True)
 class Row:
-    """What to run. `simulated`: on the RTL too; otherwise the row is only predicted. deep: at DEEP."""
+    """What to run. `simulated`: on the RTL too; otherwise the row is only predicted. deep: at DEEP.
+
+    coded: at CODED, with weights of 4 bits.
+    """
 
     network: str
     batch: int
@@ -70,24 +75,27 @@ class Row:
     pix: int | None = None
     simulated: bool = True
     deep: bool = False
+    coded: bool = False
 
     @property
     def key(self) -> str:
         """The row's name in the files and in `ROWS=`."""
         other = f"/{self.ddr_bytes}B" if self.ddr_bytes != PLANNED_BYTES else f"/pix{self.pix}" if self.pix else ""
-        other += "/x2" if self.deep else ""
+        other += "/x2" if self.deep else "/codes" if self.coded else ""
         return f"{self.network}/b{self.batch}{other}"
 
     @property
     def config(self) -> str | None:
         """The configuration of the row; None: the default."""
-        return PIX[self.pix] if self.pix else DEEP if self.deep else None
+        return PIX[self.pix] if self.pix else DEEP if self.deep else CODED if self.coded else None
 
     @property
     def floor(self) -> Floor:
         """The row's floors."""
         if self.deep:
             return DEEP_FLOORS.get(self.network, (None, None))[self.batch != 1], None
+        if self.coded:
+            return CODED_FLOORS[self.network], None
         known = self.network in FLOORS and self.ddr_bytes == PLANNED_BYTES and not self.pix
         return FLOORS[self.network][self.batch != 1] if known else (None, None)
 
@@ -106,6 +114,7 @@ def rows() -> list[Row]:
     found += [Row(network, 4) for network in NETWORKS]
     found += [Row(network, batch) for batch in BATCHES for network in VARIED]
     found += [Row(network, batch, deep=True) for batch in BATCHES for network in DEEP_FLOORS]
+    found += [Row(network, 1, coded=True) for network in CODED_FLOORS]
     return [*found, *(Row(network, 4, SLOW_BYTES, simulated=False) for network in NETWORKS)]
 
 

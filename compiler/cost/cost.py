@@ -8,6 +8,7 @@ show the figures of `predict` instead.
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from cnna.spec.ddr import PLANNED, DdrSpeed
 from cnna.spec.decks import located, sets_on
 from cnna.spec.machine import QUEUE_COMMANDS
 from cnna.spec.regmap import COUNTED, VECTOR_OPS
+from cnna.spec.ring_words import brought_words
 
 FILL_CLOCKS = {"load": 20, "weight": 0, "conv": 70, "vector": 45, "store": 20}  # pipeline fill and drain of a command
 OWN_CONFLICT = 0.9  # clocks that a group's reads wait for an earlier group's two writes in the same region (measured)
@@ -162,8 +164,7 @@ class _Estimator:
         """Brings a weight stream. Words that do not fit into the ring come as the earlier reader frees words."""
         ring = fields["ring"]
         size = self.config.vector_ring_words if ring else self.config.ring_words
-        stripe = self.config.vector_word_bytes if ring else self.config.stripe_bytes
-        words = fields["beats"] * BEAT_BYTES * fields["repeat"] // stripe
+        words = int(brought_words(dict[str, Any](fields), self.config))
         ahead = min(words, size)
         self.over[ring] = (words - ahead) / max(words, 1)
         end = max(begin + duration, self.consumed[ring] + duration * (words - ahead) // max(words, 1))

@@ -15,7 +15,7 @@ from cnna.compiler.explore.sizes import Budget, bram36, dsp48e2, luts, uram288
 from cnna.compiler.graph.ir import Graph
 from cnna.compiler.report.axis_numbers import linear
 from cnna.spec.boards import ZCU102, Board, board_of
-from cnna.spec.config import BEAT_BYTES, Config, ConfigError, as_dict, preset
+from cnna.spec.config import BEAT_BYTES, OPTIONS, Config, ConfigError, as_dict, preset
 from cnna.spec.ddr import PLANNED, DdrSpeed
 from cnna.spec.errors import ModelError, UserError
 from cnna.spec.metrics import REPORT_MHZ
@@ -77,7 +77,7 @@ class Point:
 def option(config: Config) -> str:
     """The text by which `--config` names a configuration: the preset of its board, and what differs from it."""
     key = board_of(config).key
-    base, own = ({**as_dict(each), "uram": int(each.uram)} for each in (preset(key), config))
+    base, own = ({**as_dict(each), **{name: int(getattr(each, name)) for name in OPTIONS}} for each in (preset(key), config))
     return ",".join([key, *(f"{key}={value}" for key, value in own.items() if key != "name" and value != base.get(key))])
 
 

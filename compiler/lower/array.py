@@ -9,9 +9,9 @@ from cnna.compiler.graph import ir
 from cnna.compiler.lower.concat import blocks_of
 from cnna.compiler.lower.context import FULL, UNIT_SHIFT, Lowering, blocked
 from cnna.compiler.lower.kernels import ConvKernel, ConvPart, Kernel, Range, View
-from cnna.compiler.lower.weights import behind_table, conv_stream, packing_overflows
+from cnna.compiler.lower.weights import behind_table, coded_stream, conv_stream, packing_overflows
 from cnna.spec.arith import pack_params
-from cnna.spec.config import Config
+from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.errors import ModelError
 
 
@@ -20,12 +20,25 @@ def conv(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
     op, graph = node.op, low.graph
     constants = [np.asarray(graph.constants[name]) for name in (op.weights, op.bias, op.mult, op.shift)]
     parts = _conv_parts(low, node, op.groups, *constants)
+    if low.config.codebook and _few_groups(low, node):
+        coded = [coded_stream(part.stream, low.config) for part in parts]
+        parts = tuple(replace(part, stream=own or part.stream) for part, own in zip(parts, coded, strict=True))
     if op.table is not None:
         first = behind_table(parts[0].stream, op.table.values, low.config.stripe_bytes)
         parts = (replace(parts[0], stream=first), *parts[1:])
     out = FULL if op.residual is None else op.residual.out
     fields = low.common(node, layer, op.window, low.zero(node.inputs[0]), out, op.table)
     return [ConvKernel(**fields, mid=op.out, add=op.residual, parts=parts)]
+
+
+def _few_groups(low: Lowering, node: ir.Node) -> bool:
+    """Whether the array has done a chunk's groups of pixels before its weights could come plainly, at a beat a clock on each port.
+
+    Otherwise it hides the weights, and each chunk as a command of its own would only cost.
+    """
+    height, width = low.size(node.output)
+    pixels = (low.images[1] - low.images[0]) * height * width
+    return pixels <= low.config.pix * (low.config.stripe_bytes // BEAT_BYTES)
 
 
 def _conv_parts(

@@ -51,12 +51,16 @@ class Stream:
     Each chunk of a kernel takes `unit_words` ring words: first `param_words`, then weights. In the vector ring each block takes as
     many; if they are uniform, only the first takes parameters. Before them all lie `table_words`, for the first command of the
     kernel alone.
+
+    book_beats: 0, or beats of books that lie behind each chunk's parameters; then the chunk's weights lie there as codes
+    (`spec.codebook`).
     """
 
     data: NDArray[np.uint8]
     unit_words: int
     param_words: int
     table_words: int = 0
+    book_beats: int = 0
 
 
 @dataclass(frozen=True)

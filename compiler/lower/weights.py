@@ -3,13 +3,15 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cnna.compiler.lower.kernels import Stream
 from cnna.compiler.lower.layout import SEGMENT_ALIGN, STREAM_ALIGN
-from cnna.spec.config import PARAM_BYTES, TABLE_BYTES, Config
+from cnna.spec.codebook import book_beats, books_of, codes_of, packed_books, packed_codes, stripe_rows, word_beats
+from cnna.spec.config import BEAT_BYTES, PARAM_BYTES, TABLE_BYTES, Config
 from cnna.spec.window import row_steps
 
 
@@ -27,6 +29,28 @@ def conv_stream(params: NDArray[np.uint64], weights: NDArray[np.int8], config: C
     words = np.concatenate([head.reshape(chunks, -1, word), body], axis=1)
     stripes = words.reshape(-1, config.ports, config.stripe_bytes).transpose(1, 0, 2)
     return Stream(np.ascontiguousarray(stripes).reshape(config.ports, -1), words.shape[1], config.param_words)
+
+
+def coded_stream(stream: Stream, config: Config) -> Stream | None:
+    """The same words of the weight ring, with the weights as codes behind books.
+
+    None: some row has too many values for its book, or the books take what the codes save.
+    """
+    chunks, rows = stream.data.shape[1] // (stream.unit_words * config.stripe_bytes), stripe_rows(config)
+    saved = (stream.unit_words - stream.param_words) * (config.stripe_bytes // BEAT_BYTES - word_beats(config))
+    if saved <= book_beats(config):
+        return None
+    words = stream.data.reshape(config.ports, chunks, stream.unit_words, rows, config.ci)
+    found = []
+    for port, chunk in product(range(config.ports), range(chunks)):
+        own = words[port, chunk, stream.param_words :].view(np.int8)
+        books = books_of(own)
+        if books is None:
+            return None
+        codes = packed_codes(codes_of(own, books).reshape(len(own), -1))
+        parts = (words[port, chunk, : stream.param_words], packed_books(books), codes)
+        found.append(np.concatenate([part.reshape(-1) for part in parts]))
+    return replace(stream, data=np.stack(found).reshape(config.ports, -1), book_beats=book_beats(config))
 
 
 def vector_stream(params: NDArray[np.uint64], weights: NDArray[np.int8] | None, config: Config, apart: int = 0) -> Stream:

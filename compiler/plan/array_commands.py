@@ -6,6 +6,7 @@ from cnna.compiler.lower.kernels import ConvKernel, ConvPart, Phase, Range
 from cnna.compiler.lower.layout import Box, Place
 from cnna.compiler.plan.command import Access, PlanContext, PlannedCommand, place_in_tensor, plane, shift, source, spread
 from cnna.compiler.plan.tile import Tile
+from cnna.spec.codebook import BOOKS, CODES, PLAIN, word_beats
 from cnna.spec.config import BEAT_BYTES
 from cnna.spec.regmap import SEGMENTS
 
@@ -24,7 +25,8 @@ def conv_commands(
 ) -> Iterator[PlannedCommand]:
     """The commands for the chunks of a part in a tile. The rows of the tile are those of the phase.
 
-    This is one weight stream and one pass. If the weights of a chunk exceed the ring, each chunk has a pass of its own.
+    This is one weight stream and one pass. If the weights of a chunk exceed the ring, or come as codes, each chunk has a pass of
+    its own.
 
     load: the first of these commands takes the kernel's table, which lies in front of the part's stream.
     """
@@ -36,33 +38,39 @@ def conv_commands(
     pixels = (tile.images[1] - tile.images[0]) * (tile.rows[1] - tile.rows[0]) * phase.size[1]
     groups, unit = -(-pixels // config.pix), part.stream.unit_words
     streaming = unit > config.ring_words and groups > 1
-    stripe = config.stripe_bytes
+    word, head, books = config.stripe_bytes // BEAT_BYTES, part.stream.param_words, part.stream.book_beats
+    code_beats = word_beats(config) if books else word
+    unit_beats = head * word + books + (unit - head) * code_beats
 
     assert not load or (table and first == part.first_chunk), f"the table of '{kernel.name}' lies elsewhere"
 
-    def weights(chunk: int, skipped: int, words: int, repeat: int) -> PlannedCommand:
-        start = table + (chunk - part.first_chunk) * unit + skipped
-        if load and start == table:
-            start, words = 0, table + words
+    def weights(chunk: int, skipped: int, beats: int, repeat: int = 1, code: int = PLAIN) -> PlannedCommand:
+        """Brings beats of the part's stream, `skipped` beats behind a chunk's first."""
+        start = table * word + (chunk - part.first_chunk) * unit_beats + skipped
+        if load and start == table * word:
+            start, beats = 0, table * word + beats
         fields = {
             "ring": WEIGHT_RING,
             "seg": SEGMENTS.index("constant"),
-            "ddr": stream + start * stripe,
+            "ddr": stream + start * BEAT_BYTES,
             "port": part.stream.data.shape[1],
-            "beats": words * stripe // BEAT_BYTES,
+            "beats": beats,
             "repeat": repeat,
+            "code": code,
         }
         return PlannedCommand("weight", fields, phase.layer, None, (0, 0, 0, 0))
 
-    if not streaming:
-        yield weights(first, 0, (last - first) * unit, 1)
+    if not streaming and not books:
+        yield weights(first, 0, (last - first) * unit_beats)
         yield _conv(context, kernel, part, phase, tile, (first, last), 0, places, load)
         return
     for chunk in range(first, last):  # one by one: the pass that empties the ring must come before the stream of the next chunk
-        head = part.stream.param_words
-        yield weights(chunk, 0, head, 1)
-        yield weights(chunk, head, unit - head, groups)
-        yield _conv(context, kernel, part, phase, tile, (chunk, chunk + 1), 1, places, load and chunk == first)
+        yield weights(chunk, 0, head * word)
+        if books:
+            yield weights(chunk, head * word, books, code=BOOKS)
+        behind = head * word + books
+        yield weights(chunk, behind, unit_beats - behind, groups if streaming else 1, CODES if books else PLAIN)
+        yield _conv(context, kernel, part, phase, tile, (chunk, chunk + 1), int(streaming), places, load and chunk == first)
 
 
 def _conv(

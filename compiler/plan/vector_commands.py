@@ -17,6 +17,7 @@ from cnna.compiler.plan.command import (
     spread,
 )
 from cnna.compiler.plan.tile import Tile
+from cnna.spec.codebook import PLAIN
 from cnna.spec.config import Config
 from cnna.spec.regmap import SEGMENTS, VECTOR_OPS
 
@@ -90,6 +91,7 @@ def _vector_weights(
         "seg": SEGMENTS.index("constant"),
         "ddr": stream + (0 if load else table + skipped) * config.vector_word_bytes,
         "port": part.stream.data.shape[1],
+        "code": PLAIN,
         "beats": (unit * count - spared + (table if load else 0)) * config.vector_word_beats,
         "repeat": 1,
     }

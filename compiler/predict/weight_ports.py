@@ -11,6 +11,7 @@ from math import inf
 from typing import NamedTuple
 
 from cnna.compiler.predict.event_loop import Column, EventLoop, Process, Queue
+from cnna.spec.codebook import BOOKS, CODES, PLAIN
 from cnna.spec.commands import Command
 from cnna.spec.config import BEAT_BYTES
 from cnna.spec.machine import BURST_BEATS, QUEUE_COMMANDS, READS_OUTSTANDING
@@ -72,8 +73,14 @@ class WeightPorts:
         if part:
             yield partial(self._when_dealt, self.dealt[part])
         if not (vector and part):
-            beats = machine.config.vector_word_beats if vector else machine.config.stripe_bytes // BEAT_BYTES  # per word
-            column, left = ring.columns[part], command.f.beats * command.f.repeat // beats
+            beats, column = self._word_beats(command), ring.columns[part]
+            left = command.f.beats * command.f.repeat // beats if beats else 0
+            if not beats:  # books, which are no words of the ring
+                yield partial(requests.when_open, command.f.beats)
+                self._request(
+                    part, Request(column, column.asked, command.f.beats, machine.now, machine.reads.asked(machine.now), command)
+                )
+                yield machine.after(ASK_CLOCKS * command.f.beats / BURST_BEATS)
             while left:
                 yield lambda: machine.now if column.asked < ring.freed + ring.size else inf
                 loads = machine.reads.asked(machine.now)
@@ -84,14 +91,25 @@ class WeightPorts:
                 piece = min(piece, max(1, (OPEN_BEATS - requests.open) // beats))
                 column.asked += piece
                 left -= piece
-                requests.open += piece * beats
-                machine.wait_for_beats(part, piece * beats)
                 clock, loads = machine.now, machine.reads.asked(machine.now)
-                requests.made.append(Request(column, column.asked, piece * beats, clock, loads, None if left else command))
-                self._note(part)
+                self._request(part, Request(column, column.asked, piece * beats, clock, loads, None if left else command))
                 yield machine.after(ASK_CLOCKS * piece * beats / BURST_BEATS)
         self.dealt[part] += 1
         self.queue.released = min(self.dealt)
+
+    def _word_beats(self, command: Command) -> int:
+        """Beats on a port of each word of the ring that a command brings; 0: it brings none."""
+        config = self.machine.config
+        if command.f.ring:
+            return config.vector_word_beats
+        return {PLAIN: config.stripe_bytes // BEAT_BYTES, BOOKS: 0, CODES: config.stripe_bytes // BEAT_BYTES // 2}[command.f.code]
+
+    def _request(self, part: int, request: Request) -> None:
+        """Notes a request that is made now."""
+        self.requests[part].open += request.beats
+        self.machine.wait_for_beats(part, request.beats)
+        self.requests[part].made.append(request)
+        self._note(part)
 
     def answers(self, part: int) -> Process:
         """DDR's answers to these ports, in the order of the requests."""

@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from cnna.compiler.quantise.books import nearest_in
 from cnna.compiler.quantise.weights import WEIGHT_MAX
 
 DAMPING = 0.01  # of the mean of a Hessian's diagonal, added to it (section 3.3 of the paper)
@@ -24,8 +25,10 @@ def parts_of(taps: int) -> list[slice]:
     return [slice(start, stop) for start, stop in pairwise(ends)]
 
 
-def learned(weights: np.ndarray, scales: np.ndarray, hessian: np.ndarray) -> np.ndarray:
+def learned(weights: np.ndarray, scales: np.ndarray, hessian: np.ndarray, books: np.ndarray | None = None) -> np.ndarray:
     """Multiples of `scales` near the weights: [groups, channels, taps]; scales: [groups, channels]; hessian: [groups, taps, taps].
+
+    books: of each channel, [groups, channels, ENTRIES]: then only these multiples; None: those that int8 has.
 
     The hessian is that of the squared error of the outputs, H = X X^T over inputs X, here without their mean: a corrected bias
     takes the mean of the error out. With the Cholesky factor U of its inverse, H^-1 = U^T U, the weights are rounded column by
@@ -41,7 +44,7 @@ def learned(weights: np.ndarray, scales: np.ndarray, hessian: np.ndarray) -> np.
         errors = np.zeros((*whole.shape[:2], stop - start))
         for column in range(start, stop):
             w = whole[..., column]
-            rounded = np.clip(np.rint(w), -WEIGHT_MAX, WEIGHT_MAX)
+            rounded = np.clip(np.rint(w), -WEIGHT_MAX, WEIGHT_MAX) if books is None else nearest_in(books, w[..., None])[..., 0]
             error = (w - rounded) / factors[:, column, column, None]
             whole[..., column] = rounded
             whole[..., column + 1 : stop] -= error[..., None] * factors[:, None, column, column + 1 : stop]

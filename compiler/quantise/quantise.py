@@ -19,6 +19,7 @@ from cnna.compiler.graph.ir import Graph, Node, Quant
 from cnna.compiler.graph.node_names import kind_of
 from cnna.compiler.graph.pointwise import lively
 from cnna.compiler.passes.pipeline import REWRITES, Dump, run_passes
+from cnna.compiler.quantise.books import nearest_in_books
 from cnna.compiler.quantise.calibrate import Progress, Statistics, calibrate, channels, check_samples
 from cnna.compiler.quantise.equalise import equalised, pairs
 from cnna.compiler.quantise.heads import apart, float_tail, heads_of, span_of, split_heads
@@ -43,6 +44,7 @@ class Report:
     ranges: dict[str, tuple[float, float]]
     quants: dict[str, Quant]
     floating: tuple[str, ...]
+    coded: tuple[str, ...] = ()  # names of the layers whose weights have books
 
     @property
     def how(self) -> str:
@@ -54,7 +56,8 @@ class Report:
 class Calibrated:
     """A float graph and what its samples say of it, to be quantised: once or, with layers kept in float, several times.
 
-    body: the part of the graph that the accelerator can run. more: what efforts above 0 need.
+    body: the part of the graph that the accelerator can run. more: what efforts above 0 need. coded: the outputs of layers whose
+    weights get books of 16 values a channel (`books`).
     """
 
     graph: Graph
@@ -66,6 +69,7 @@ class Calibrated:
     effort: int
     preprocess: Preprocess | None
     more: Refinement | None
+    coded: frozenset[str] = frozenset()
 
     def quantised(self, kept: Collection[str] = (), refining: Progress | None = None) -> tuple[ModelProto, Report]:
         """The model as QDQ. kept: nodes that stay in float, by output. ModelError: it could not be compiled."""
@@ -73,20 +77,23 @@ class Calibrated:
         if self.more:
             quants = _activation_quants(body, self.statistics, self.method)
             edit = _with_quants(self.graph, quants)
-            refined(edit, replace(self.more, convs=convolutions(body)), self.effort, refining)
+            refined(edit, replace(self.more, convs=convolutions(body)), self.effort, refining, self.coded)
             result = to_model(edit.finish())
         else:
-            result, quants = written(self.graph, body, self.statistics, self.method, self.correct_bias)
+            result, quants = written(self.graph, body, self.statistics, self.method, self.correct_bias, self.coded)
         there = import_quantised(result, sources=self.graph.sources).reasons  # it can be compiled, or the user learns why not
         if self.preprocess:
             preprocessing.store(result, self.preprocess)
         left = [node for node in self.graph.nodes if reasons[node.output] and there.get(node.output, "") is not None]
         ranges = {name: (self.statistics[name].low, self.statistics[name].high) for name in quants}
-        return result, Report(self.method, self.effort, self.samples, ranges, quants, tuple(map(kind_of, left)))
+        floating = tuple(map(kind_of, left))
+        coded = tuple(node.name for node in body.nodes if node.output in self.coded)
+        return result, Report(self.method, self.effort, self.samples, ranges, quants, floating, coded)
 
     def trial(self, kept: Collection[str]) -> ModelProto:
         """As `quantised`, but without effort, and unchecked."""
-        return written(self.graph, float_body(self.graph, kept)[1], self.statistics, self.method, self.correct_bias)[0]
+        body = float_body(self.graph, kept)[1]
+        return written(self.graph, body, self.statistics, self.method, self.correct_bias, self.coded)[0]
 
 
 def quantise(
@@ -175,14 +182,22 @@ def is_quantised(graph: Graph) -> bool:
 
 
 def written(
-    graph: Graph, body: Graph, statistics: Mapping[str, Statistics], method: str = "minmax", correct_bias: bool = True
+    graph: Graph,
+    body: Graph,
+    statistics: Mapping[str, Statistics],
+    method: str = "minmax",
+    correct_bias: bool = True,
+    coded: Collection[str] = (),
 ) -> tuple[ModelProto, dict[str, Quant]]:
-    """The graph as QDQ and each tensor's quantisation; `statistics` give the range of each tensor of `body`."""
+    """The graph as QDQ and each tensor's quantisation; `statistics` give the range of each tensor of `body`.
+
+    coded: the outputs of nodes whose weights get books.
+    """
     quants = _activation_quants(body, statistics, method)
     edit = _with_quants(graph, quants)
     for node in body.nodes:
         if isinstance(node.op, Conv):
-            _quantise_weights(edit, node, quants, statistics, correct_bias)
+            _quantise_weights(edit, node, quants, statistics, correct_bias, node.output in coded)
     return to_model(edit.finish()), quants
 
 
@@ -272,15 +287,15 @@ def _float_ends(body: Graph, statistics: Mapping[str, Statistics], method: str) 
 
 
 def _quantise_weights(
-    edit: Editor, node: Node, quants: dict[str, Quant], statistics: Mapping[str, Statistics], correct_bias: bool
+    edit: Editor, node: Node, quants: dict[str, Quant], statistics: Mapping[str, Statistics], correct_bias: bool, coded: bool
 ) -> None:
-    """Rounds a convolution's weights; the bias compensates for the change at the mean of the input."""
+    """Rounds a convolution's weights, to a book if `coded`; the bias compensates for the change at the mean of the input."""
     op: Conv = node.op
     weights = edit.constants[op.weights].astype(np.float64)
     bias = edit.constants[op.bias].astype(np.float64)
     x = node.inputs[0]
     scales = scales_of(weights, bias, quants[x].scale)
-    rounded = nearest(weights, scales)
+    rounded = nearest_in_books(weights, scales) if coded else nearest(weights, scales)
     if correct_bias:
         per_group = weights.shape[1]
         means = np.repeat(statistics[x].means.reshape(op.groups, per_group), len(weights) // op.groups, axis=0)

@@ -9,7 +9,7 @@ and weights W~,
 Effort 2 learns the rounding of the weights too (`gptq`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,11 +17,13 @@ import numpy as np
 from cnna.compiler.graph.editor import Editor
 from cnna.compiler.graph.float_ops import Conv
 from cnna.compiler.graph.ir import Graph, Node
+from cnna.compiler.quantise.books import books_of, nearest_in_books
 from cnna.compiler.quantise.calibrate import Progress
 from cnna.compiler.quantise.gptq import learned, parts_of
 from cnna.compiler.quantise.stages import Stages, convolutions, cut_at, live_bytes
 from cnna.compiler.quantise.taps import TapMeans, patches
 from cnna.compiler.quantise.weights import mean_output, nearest, put_weights, scales_of
+from cnna.spec.codebook import ENTRIES
 
 EFFORTS = (0, 1, 2)
 MEMORY = 1 << 30  # bytes of activations that are kept at a time; large networks are refined with fewer samples
@@ -63,8 +65,11 @@ class Refinement:
         return TapMeans(node.op.window, (rows, columns))
 
 
-def refined(edit: Editor, given: Refinement, effort: int, progress: Progress | None = None) -> None:
-    """Gives every convolution of a graph, whose tensors have their quantisation, weights and a bias."""
+def refined(edit: Editor, given: Refinement, effort: int, progress: Progress | None = None, coded: Collection[str] = ()) -> None:
+    """Gives every convolution of a graph, whose tensors have their quantisation, weights and a bias.
+
+    coded: the outputs of those whose weights get books.
+    """
     graph = edit.finish()
     stages = cut_at(graph.nodes, [node.output for node in given.convs])
     known = Stages(graph, given.feeds)
@@ -73,13 +78,13 @@ def refined(edit: Editor, given: Refinement, effort: int, progress: Progress | N
     for number, stage in enumerate(stages):
         conv = convs.get(stage[0].output) if stage else None
         if conv is not None:
-            _refine(edit, conv, given.taps[conv.output], known, rng if effort > 1 else None)
+            _refine(edit, conv, given.taps[conv.output], known, rng if effort > 1 else None, conv.output in coded)
         known.run(edit.finish(), stage, [node for later in stages[number + 1 :] for node in later])
         if progress:
             progress(number + 1, len(stages))
 
 
-def _refine(edit: Editor, node: Node, in_float: TapMeans, known: Stages, rng: np.random.Generator | None) -> None:
+def _refine(edit: Editor, node: Node, in_float: TapMeans, known: Stages, rng: np.random.Generator | None, coded: bool) -> None:
     """One convolution, whose input is known. rng: draws the pixels that rounding is learned from; None: it is the nearest."""
     op, x = node.op, node.inputs[0]
     weights = edit.constants[op.weights].astype(np.float64)
@@ -90,21 +95,33 @@ def _refine(edit: Editor, node: Node, in_float: TapMeans, known: Stages, rng: np
     taps = TapMeans(op.window, in_float.out)
     for samples in known.real(x):
         taps.extend(samples)
-    rounded = nearest(weights, scales) if rng is None else _learned(op, weights, scales, taps, x, known, rng)
+    if rng is not None:
+        books = books_of(weights, scales) if coded else None
+        rounded = _learned(op, weights, scales, taps, x, known, rng, books)
+    else:
+        rounded = nearest_in_books(weights, scales) if coded else nearest(weights, scales)
     shift = mean_output(weights, in_float.means, op.groups) - mean_output(rounded, taps.means, op.groups)
     put_weights(edit, node, rounded, bias + shift, scales)
 
 
 def _learned(
-    op: Conv, weights: np.ndarray, scales: np.ndarray, taps: TapMeans, x: str, known: Stages, rng: np.random.Generator
+    op: Conv,
+    weights: np.ndarray,
+    scales: np.ndarray,
+    taps: TapMeans,
+    x: str,
+    known: Stages,
+    rng: np.random.Generator,
+    books: np.ndarray | None,
 ) -> np.ndarray:
-    """The weights with learned rounding."""
+    """The weights with learned rounding, to the entries of books if there are any."""
     groups = op.groups
     rows = weights.reshape(groups, len(weights) // groups, -1)
     found = np.empty_like(rows)
     for part in parts_of(rows.shape[2]):
         hessian = _hessian(op, part, taps, x, known, rng)
-        found[..., part] = learned(rows[..., part], scales.reshape(groups, -1), hessian)
+        own = None if books is None else books.reshape(groups, -1, ENTRIES)
+        found[..., part] = learned(rows[..., part], scales.reshape(groups, -1), hessian, own)
     return found.reshape(weights.shape)
 
 

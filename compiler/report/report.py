@@ -12,6 +12,7 @@ from cnna.compiler.predict.timeline import Bar, busy, in_a_row, last_clock, laye
 from cnna.compiler.report.network import network
 from cnna.compiler.report.over_time import ddr_over_time, memory_over_time
 from cnna.spec.artifact import Artifact
+from cnna.spec.codebook import CODES
 from cnna.spec.commands import commands
 from cnna.spec.config import BEAT_BYTES, TAPS
 from cnna.spec.ddr import PLANNED, DdrSpeed
@@ -60,6 +61,7 @@ def figures(artifact: Artifact, measured: Mapping[str, Any] | None = None, memor
         "cpu_macs": manifest["cpu_macs"],
         "program_writes": sum(program.manifest["program_writes"] for program in programs),
         "segments": {name: sum(program.manifest["segments"][name] for program in programs) for name in SEGMENTS},
+        "coded_layers": coded_layers(artifact),
         "pieces": [_piece(entry) for entry in manifest["pieces"]],
         "device": run.get("device"),
         "predicted": _predicted(artifact, bars["predicted"] or [], memory),
@@ -77,6 +79,16 @@ def figures(artifact: Artifact, measured: Mapping[str, Any] | None = None, memor
 def layers_of(artifact: Artifact) -> list[LayerEntry]:
     """The layers of all programs."""
     return [entry for program in artifact.programs for entry in program.manifest["layers"]]
+
+
+def coded_layers(artifact: Artifact) -> list[str]:
+    """The names of the layers whose weights come as codes of 4 bits."""
+    found: dict[str, None] = {}
+    for program in artifact.programs:
+        own = program.manifest["commands"]
+        coded = [c.number for c in commands(program.program) if c.engine == "weight" and c.f.code == CODES]
+        found |= dict.fromkeys(program.manifest["layers"][own[number]["layer"]]["name"] for number in coded)
+    return [*found]
 
 
 def bars_measured(artifact: Artifact, run: Mapping[str, Any]) -> list[Bar] | None:

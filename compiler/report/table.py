@@ -53,6 +53,8 @@ def headline(found: Figures) -> list[str]:
         f"{found['name']} for {found['config']}, batch {found['batch']}: {found['macs']:,} MACs an image, "
         f"{found['program_writes']:,} register writes, {found['segments']['constant']:,} bytes of constants"
     ]
+    if found["coded_layers"]:
+        lines.append(f"weights come as codes of 4 bits in {', '.join(found['coded_layers'])}")
     for kind in ("predicted", "measured"):
         if found[kind]:
             lines.append(_total_line(found, kind))

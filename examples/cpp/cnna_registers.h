@@ -61,6 +61,10 @@ extern "C" {
 #define CNNA__MEMORY__DEEP_bp 25
 #define CNNA__MEMORY__DEEP_bw 1
 #define CNNA__MEMORY__DEEP_reset 0x0
+#define CNNA__MEMORY__CODEBOOK_bm 0x4000000
+#define CNNA__MEMORY__CODEBOOK_bp 26
+#define CNNA__MEMORY__CODEBOOK_bw 1
+#define CNNA__MEMORY__CODEBOOK_reset 0x0
 
 // reg - cnna::RINGS
 #define CNNA__RINGS__RING_WORDS_bm 0xffff
@@ -667,6 +671,12 @@ extern "C" {
 #define CNNA__WEIGHT_GO__GO_bp 0
 #define CNNA__WEIGHT_GO__GO_bw 1
 #define CNNA__WEIGHT_GO__GO_reset 0x0
+
+// reg - cnna::WEIGHT_CODE
+#define CNNA__WEIGHT_CODE__KIND_bm 0x3
+#define CNNA__WEIGHT_CODE__KIND_bp 0
+#define CNNA__WEIGHT_CODE__KIND_bw 2
+#define CNNA__WEIGHT_CODE__KIND_reset 0x0
 
 // reg - cnna::CONV_SRC
 #define CNNA__CONV_SRC__ADDRESS_bm 0xfffff
@@ -1488,7 +1498,8 @@ typedef struct __attribute__ ((__packed__)) {
     uint32_t WEIGHT_BEATS;
     uint32_t WEIGHT_REPEAT;
     uint32_t WEIGHT_GO;
-    uint8_t RESERVED_29c_2ff[0x64];
+    uint32_t WEIGHT_CODE;
+    uint8_t RESERVED_2a0_2ff[0x60];
     uint32_t CONV_SRC;
     uint32_t CONV_SRC_X;
     uint32_t CONV_SRC_ROW;

@@ -17,7 +17,7 @@ from cnna.sim.emulator.emulator import EmulatorDevice
 from cnna.sim.emulator.memory import DDR_BASE
 from cnna.spec.config import Config, preset
 from cnna.spec.errors import CnnaError
-from cnna.spec.regmap import REGISTERS, SPACE_BYTES, offset
+from cnna.spec.regmap import REGISTERS, SPACE_BYTES, offset, there
 
 DDR_BYTES = 16 << 20
 LOOK_SECONDS = 1e-3
@@ -48,7 +48,7 @@ class Virtual:
 
     def _show(self, all_of: bool = False) -> None:
         """Writes the words that a host reads, at first all of them; STATUS last, since a host waits for it."""
-        for register in REGISTERS.values():
+        for register in there(self.device.config.codebook):
             if register.offset != offset("STATUS") and (all_of or register not in SET_BY_HOST) and register.name != "CTRL":
                 self.registers[register.offset // 4] = self.device.read(register.offset)
         self.registers[STATUS] = self.device.read(offset("STATUS"))

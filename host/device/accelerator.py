@@ -168,9 +168,11 @@ class Accelerator:
     def _check_capability(self) -> None:
         """ArtifactError: the artifact was compiled for another accelerator."""
         wanted, have = self.piece.config, read_config(self.device.read)
-        sizes = as_dict(replace(wanted, name=have.name, clock_mhz=have.clock_mhz, streams=have.streams, uram=have.uram))
+        codebook = wanted.codebook or have.codebook  # a device that has books plays programs without them too
+        unseen = replace(wanted, name=have.name, clock_mhz=have.clock_mhz, streams=have.streams, uram=have.uram)
+        sizes = as_dict(replace(unseen, codebook=codebook))
         found = as_dict(have)
-        differ = [f"{key} {found[key]}, not {value}" for key, value in sizes.items() if found[key] != value]
+        differ = [f"{key} {found.get(key, 0)}, not {value}" for key, value in sizes.items() if found.get(key, 0) != value]
         if differ:
             name = self.piece.manifest["name"]
             again = f"compile it again with --config {have.name}" if have.name in PRESETS else "compile it again for that"

@@ -17,7 +17,7 @@ from cnna.host.board.board_device import BoardDevice
 from cnna.spec.config import BEAT_BYTES
 from cnna.spec.ddr import ddr_of
 from cnna.spec.errors import RunError
-from cnna.spec.regmap import REGISTERS, offset
+from cnna.spec.regmap import REGISTERS, offset, there
 
 PATTERNS = (0x0000_0000, 0xFFFF_FFFF, 0xAAAA_AAAA, 0x5555_5555, 0x1234_5678)
 RUN_BYTES, REPEATS = 2048, 64  # bytes of a run, which goes through one port; commands of a bandwidth test
@@ -41,9 +41,12 @@ class Finding(NamedTuple):
 
 
 def command(engine: str, **values: int) -> list[tuple[int, int]]:
-    """Register writes (offset, value) of one command of an engine. Registers that are not given hold their least legal values."""
+    """Register writes (offset, value) of one command of an engine. Registers that are not given hold their least legal values.
+
+    Those that not every accelerator has are not written: a start clears them.
+    """
     found = []
-    for register in REGISTERS.values():
+    for register in there(codebook=False):
         if register.block == engine and not register.name.endswith("_GO"):
             word = values.pop(register.name.removeprefix(f"{engine.upper()}_").lower(), None)
             least = {field.name: max(0, field.limits[0]) for field in register.fields}

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.spec.artifact import Artifact, load
-from cnna.spec.config import PRESETS, Config
+from cnna.spec.config import OPTIONS, PRESETS, Config
 
 FOLDER = Path(__file__).resolve().parent / "network"
 ANSWERS = FOLDER / "answers.npz"
@@ -48,5 +48,6 @@ def network_for(config: Config) -> SelftestNetwork | None:
 
 def _same(config: Config) -> Iterator[str]:
     for name, other in PRESETS.items():
-        if replace(config, name=name, clock_mhz=other.clock_mhz, streams=other.streams, uram=other.uram) == other:
+        unseen = {key: getattr(other, key) for key in ("clock_mhz", "streams", *OPTIONS)}
+        if replace(config, name=name, **unseen) == other:
             yield name

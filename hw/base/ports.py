@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from cnna.spec.config import BEAT_BYTES, PARAM_BITS, Config
 from cnna.spec.machine import BEAT_BITS, BUS_BITS
-from cnna.spec.regmap import ADDRESS_BITS, command_fields
+from cnna.spec.regmap import ADDRESS_BITS, CODED, registers_of
 
 
 class Burst(data.Struct):
@@ -142,6 +142,15 @@ def sums_layout(config: Config) -> data.ArrayLayout:
     return data.ArrayLayout(data.ArrayLayout(signed(32), config.co), config.pix)
 
 
-def command_layout(engine: str) -> data.StructLayout:
-    """An engine's command, which `regfile` queues at a write to its GO register. Its members are `regmap.command_fields`."""
-    return data.StructLayout({name: Shape(field.bits, field.signed) for name, field in command_fields(engine).items()})
+def command_layout(engine: str, codebook: bool = True) -> data.StructLayout:
+    """An engine's command, which `regfile` queues at a write to its GO register. Its members are `regmap.command_fields`.
+
+    Without `codebook`, those of registers that only accelerators with books have are left out.
+    """
+    fields = {
+        name: field
+        for register, names in registers_of(engine)
+        if codebook or register.name not in CODED
+        for name, field in zip(names, register.fields, strict=True)
+    }
+    return data.StructLayout({name: Shape(field.bits, field.signed) for name, field in fields.items()})

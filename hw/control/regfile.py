@@ -27,13 +27,13 @@ from cnna.hw.base.attributes import COPY
 from cnna.hw.base.ports import command_layout
 from cnna.hw.control.sequencer import ProgramWrite
 from cnna.hw.control.status_registers import ALWAYS, COPYING, general_registers, is_writable, kept_mask, reports_layout
-from cnna.hw.control.writes import SHADOWED, ProgramWrites, Refusal, slices
+from cnna.hw.control.writes import ProgramWrites, Refusal, slices
 from cnna.hw.dma.segments import BEAT_SHIFT, SEGMENT_BASES, SEGMENT_SIZES
 from cnna.hw.dma.streams import CopyRequest
 from cnna.spec.config import Config
 from cnna.spec.identity import capability_words
 from cnna.spec.machine import BUS_BITS
-from cnna.spec.regmap import BY_OFFSET, ENGINES, REGISTERS, SEGMENTS
+from cnna.spec.regmap import ENGINES, REGISTERS, SEGMENTS, there
 
 
 class ReadGroup(wiring.Component):
@@ -92,14 +92,14 @@ class RegFile(wiring.Component):
                 "program_count": Out(32),
                 "segments": Out(SEGMENT_BASES),
                 "sizes": Out(SEGMENT_SIZES),
-                **{engine: Out(stream.Signature(command_layout(engine))) for engine in ENGINES},
+                **{engine: Out(stream.Signature(command_layout(engine, config.codebook))) for engine in ENGINES},
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.slave = slave = AxiLiteSlave()
-        writes = ProgramWrites()
+        writes = ProgramWrites(self.config.codebook)
         m.submodules.writes = DomainRenamer("core")(writes)
         connect(m, flipped(self.bus), slave.bus)
         for engine in ENGINES:
@@ -241,10 +241,10 @@ class RegFile(wiring.Component):
         m.d.sync += status.eq(self.reports["STATUS"])
         words |= {name: self.reports[name] for name, _ in self.reports.shape()} | {"STATUS": status}
         words |= held
-        words |= {register.name: writes.shadow[number] for number, register in enumerate(SHADOWED)}
+        words |= {register.name: writes.shadow[number] for number, register in enumerate(writes.shadowed)}
         groups: dict[int, dict[int, Value]] = {}
-        for offset, register in BY_OFFSET.items():
-            groups.setdefault(offset // 64, {})[offset // 4 % 16] = words.get(register.name, Const(0, 32))
+        for register in there(self.config.codebook):
+            groups.setdefault(register.offset // 64, {})[register.offset // 4 % 16] = words.get(register.name, Const(0, 32))
         offset, found, value = Signal(slave.read.payload.shape()), Signal(), Signal(32)
         m.d.sync += [offset.eq(slave.read.payload), found.eq(0), value.eq(0)]
         with m.Switch(offset[6:]):

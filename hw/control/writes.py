@@ -4,7 +4,7 @@ They come from the sequencer or, if the host plays the program, from AXI4-Lite (
 clock each: decode, check of the field limits, verdict, act.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from amaranth import Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
@@ -13,10 +13,14 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from cnna.hw.base.ports import command_layout
 from cnna.hw.base.queues import SkidBuffer
 from cnna.hw.control.sequencer import ProgramWrite
-from cnna.spec.regmap import CLEARED, ENGINES, ERRORS, REGISTERS, Register
+from cnna.spec.regmap import CLEARED, ENGINES, ERRORS, REGISTERS, Register, there
 
-SHADOWED = tuple(r for r in REGISTERS.values() if r.block in ENGINES and not r.name.endswith("_GO"))
 ILLEGAL_REGISTER, ILLEGAL_VALUE = ERRORS.index("illegal_register"), ERRORS.index("illegal_value")
+
+
+def shadowed(codebook: bool) -> tuple[Register, ...]:
+    """The engines' registers in an accelerator with or without books, except those of GO."""
+    return tuple(r for r in there(codebook) if r.block in ENGINES and not r.name.endswith("_GO"))
 
 
 def slices(register: Register, word: Value) -> dict[str, Value]:
@@ -39,10 +43,9 @@ def outside(register: Register, word: Value) -> Value:
     return Cat(bad).any()
 
 
-def command_value(engine: str, words: dict[str, Value]) -> Value:
-    """An engine's command, `command_layout(engine)`, from its registers' words by name."""
-    own = [register for register in SHADOWED if register.block == engine]
-    return Cat(part for register in own for part in slices(register, words[register.name]).values())
+def command_value(engine: str, words: Mapping[Register, Value]) -> Value:
+    """An engine's command, its `command_layout`, from the words of all engines' registers."""
+    return Cat(part for register, word in words.items() if register.block == engine for part in slices(register, word).values())
 
 
 class Refusal(data.Struct):
@@ -91,10 +94,11 @@ class ProgramWrites(wiring.Component):
 
     `done` pulses in the clock after a write has acted. `refused` pulses, with `fault`, in the clock after a write that must not
     act; no later write acts until reset. `stop` keeps the writes under way from acting. `end` pulses when END is taken; then no
-    write is taken until `clear`. `shadow` holds the word of every engine register, in the order of SHADOWED.
+    write is taken until `clear`. `shadow` holds the word of every engine register, in the order of `shadowed`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, codebook: bool) -> None:
+        self.codebook, self.shadowed = codebook, shadowed(codebook)
         super().__init__(
             {
                 "write": In(stream.Signature(ProgramWrite)),
@@ -104,14 +108,14 @@ class ProgramWrites(wiring.Component):
                 "refused": Out(1),
                 "fault": Out(Refusal),
                 "end": Out(1),
-                "shadow": Out(data.ArrayLayout(32, len(SHADOWED))),
-                **{engine: Out(stream.Signature(command_layout(engine))) for engine in ENGINES},
+                "shadow": Out(data.ArrayLayout(32, len(self.shadowed))),
+                **{engine: Out(stream.Signature(command_layout(engine, codebook))) for engine in ENGINES},
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        targets = [*SHADOWED, *(REGISTERS[f"{engine.upper()}_GO"] for engine in ENGINES), REGISTERS["END"]]
+        targets = [*self.shadowed, *(REGISTERS[f"{engine.upper()}_GO"] for engine in ENGINES), REGISTERS["END"]]
         hold, closed = Signal(), Signal()
         m.submodules.go_wait = holding = GoWait()
         m.submodules.limits = limits = FieldLimits(targets)
@@ -135,7 +139,7 @@ class ProgramWrites(wiring.Component):
             m.d.sync += bad2.eq(limits.bad)
             m.d.sync += [offset3.eq(offset2), value3.eq(value2), hit3.eq(hit2), known3.eq(hit2.any())]  # verdict
             m.d.sync += [right3.eq(valid2 & ~wrong), wrong3.eq(valid2 & wrong)]
-            go = slice(len(SHADOWED), len(SHADOWED) + len(ENGINES))
+            go = slice(len(self.shadowed), len(self.shadowed) + len(ENGINES))
             m.d.sync += go3.eq(hit2[go] & ~bad2[go] & (valid2 & value2[0]).replicate(len(ENGINES)))
         m.d.comb += wrong.eq(~hit2.any() | (hit2 & bad2).any())
         self._act(m, hit3, value3, right3, wrong3, go3, holding, closed)
@@ -146,7 +150,7 @@ class ProgramWrites(wiring.Component):
         self, m: Module, hit: Signal, value: Signal, right: Signal, wrong: Signal, wanted: Signal, holding: GoWait, closed: Signal
     ) -> None:
         """Refuses a wrong write and carries out a right one. `wanted` has the bit of the engine whose GO the write is."""
-        count, live = len(SHADOWED), Signal()
+        count, live = len(self.shadowed), Signal()
         dead, ended, refused = Signal(), Signal(), Signal()
         go, go_ready = Signal(len(ENGINES)), Signal(len(ENGINES))
         m.d.comb += [
@@ -170,10 +174,10 @@ class ProgramWrites(wiring.Component):
                 with m.If(hit[number]):
                     m.d.sync += self.shadow[number].eq(value)
         with m.If(self.clear):
-            m.d.sync += [self.shadow[number].eq(0) for number, r in enumerate(SHADOWED) if r.name in CLEARED]
-        words = {register.name: self.shadow[number] for number, register in enumerate(SHADOWED)}
+            m.d.sync += [self.shadow[number].eq(0) for number, r in enumerate(self.shadowed) if r.name in CLEARED]
+        words = {register: self.shadow[number] for number, register in enumerate(self.shadowed)}
         for number, engine in enumerate(ENGINES):
-            m.submodules[f"{engine}_queue"] = queue = SkidBuffer(command_layout(engine))
+            m.submodules[f"{engine}_queue"] = queue = SkidBuffer(command_layout(engine, self.codebook))
             connect(m, queue.o, flipped(getattr(self, engine)))
             m.d.comb += [
                 queue.i.valid.eq(go[number]),

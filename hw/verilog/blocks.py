@@ -35,6 +35,7 @@ from cnna.hw.vector.vector import Vector
 from cnna.hw.walk.fetch import Fetch
 from cnna.hw.walk.scatter import Scatter
 from cnna.hw.walk.walker import Walker
+from cnna.hw.weights.codebook import CodeDecoder
 from cnna.hw.weights.ring import vector_ring, weight_ring
 from cnna.hw.weights.weights import Weights
 from cnna.spec.config import BEAT_BYTES, Config
@@ -44,6 +45,7 @@ BLOCKS: dict[str, Callable[[Config], wiring.Component]] = {
     "axilite": lambda config: AxiLiteSlave(),
     "bank": lambda config: BankRam(8 * config.ci, config.bank_words, config.depth),
     "bursts": lambda config: BurstCutter(),
+    "codebook": CodeDecoder,
     "control": lambda config: Control(),
     "conv": Conv,
     "counters": lambda config: Counters(config.ports),
@@ -81,5 +83,5 @@ BLOCKS: dict[str, Callable[[Config], wiring.Component]] = {
     "weights": Weights,
     "writemaster": lambda config: WriteMaster(),
     "write_share": lambda config: WriteArbiter(),
-    "writes": lambda config: ProgramWrites(),
+    "writes": lambda config: ProgramWrites(config.codebook),
 }

@@ -9,7 +9,19 @@ from pathlib import Path
 
 from cnna.spec.config import Config
 from cnna.spec.field import Field
-from cnna.spec.regmap import BLOCKS, ENGINES, ERRORS, REGISTERS, SPACE_BYTES, STALLS, STREAM_ERRORS, VERSION, Register
+from cnna.spec.regmap import (
+    BLOCKS,
+    CODEBOOK_MINOR,
+    ENGINES,
+    ERRORS,
+    REGISTERS,
+    SPACE_BYTES,
+    STALLS,
+    STREAM_ERRORS,
+    VERSION,
+    Register,
+    version_of,
+)
 
 _SOFTWARE = {
     "ro": "sw = r; hw = w;",
@@ -56,7 +68,8 @@ outside_segment unless all its beats lie in the first `SEG_*_BYTES` of its segme
 inside may have been moved. These registers keep their words through soft resets: whoever starts a program sets them for it.
 Copies by the STREAM registers belong to the host and are not checked.
 
-Where MEMORY.streams is 0, the STREAM registers read 0, and writing one is SLVERR.
+Where MEMORY.streams is 0, the STREAM registers read 0, and writing one is SLVERR. Where MEMORY.codebook is 0, there is no
+WEIGHT_CODE.
 """
 
 
@@ -79,6 +92,7 @@ def markdown() -> str:
         "# Registers",
         "",
         f"Generated from `spec/regmap.py`, version {VERSION[0]}.{VERSION[1]}, by `python -m cnna.hw.verilog.describe`.",
+        f"Accelerators with `codebook` have version {VERSION[0]}.{CODEBOOK_MINOR}.",
         "",
     ]
     lines += [_RULES, "## Numbers", ""]
@@ -104,7 +118,8 @@ def systemrdl(config: Config) -> str:
     from cnna.spec.identity import capability_words
 
     words = capability_words(config)
-    lines = [f"// Register map {VERSION[0]}.{VERSION[1]} of cnna, configuration {config.name}.", "addrmap cnna {"]
+    major, minor = version_of(config.codebook)
+    lines = [f"// Register map {major}.{minor} of cnna, configuration {config.name}.", "addrmap cnna {"]
     lines += ['  name = "cnna";', "  default regwidth = 32;", "  default accesswidth = 32;", "  lsb0;"]
     for register in REGISTERS.values():
         resets = register.unpack(words[register.name]) if register.name in words else {}

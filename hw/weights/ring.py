@@ -12,6 +12,7 @@ from amaranth.lib.wiring import In, Out
 
 from cnna.hw.base.ports import LEVEL_BITS, RingRead
 from cnna.hw.base.timing import delayed
+from cnna.hw.weights.codebook import PairOfBeats
 from cnna.spec.config import Config
 from cnna.spec.machine import BEAT_BITS
 
@@ -29,13 +30,17 @@ class WordRing(wiring.Component):
     A word counts in `read.level` once all of its stripes are whole. `free[c]` is the room of column c in beats; it follows written
     beats and freed words a clock later. There is no back-pressure: a writer subtracts the beats that it still expects from `free`
     and asks for no beat without room.
+
+    With `pairs`, a writer may also append two beats in a clock, of which the first has an even number in its stripe: the memories
+    of even beats get one and those of odd beats the other.
     """
 
-    def __init__(self, width: int, depth: int, columns: int) -> None:
-        self.depth, self.columns, self.beats = depth, columns, stripe_beats(width, depth, columns)
+    def __init__(self, width: int, depth: int, columns: int, pairs: bool = False) -> None:
+        self.depth, self.columns, self.beats, self.pairs = depth, columns, stripe_beats(width, depth, columns), pairs
+        assert not (pairs and self.beats % 2), "the beats of a stripe are no pairs"
         super().__init__(
             {
-                "write": In(stream.Signature(BEAT_BITS, always_ready=True)).array(columns),
+                "write": In(stream.Signature(PairOfBeats if pairs else BEAT_BITS, always_ready=True)).array(columns),
                 "free": Out(range(depth * self.beats + 1), init=depth * self.beats).array(columns),
                 "read": In(RingRead(width)),
             }
@@ -68,44 +73,49 @@ class WordRing(wiring.Component):
         """
         write, free, beats = self.write[column], self.free[column], self.beats
         beat, row, ahead, last = Signal(range(max(beats, 2))), Signal(range(self.depth)), Signal(range(self.depth + 1)), Signal()
-        m.d.comb += last.eq(write.valid & (beat == beats - 1))
+        pair = write.payload.pair if self.pairs else 0
+        m.d.comb += last.eq(write.valid & ((beat | pair if self.pairs else beat) == beats - 1))
         with m.If(write.valid):
-            m.d.sync += beat.eq(Mux(last, 0, beat + 1))
+            m.d.sync += beat.eq(Mux(last, 0, beat + 1 + pair if self.pairs else beat + 1))
         with m.If(last):
             m.d.sync += row.eq(Mux(row == self.depth - 1, 0, row + 1))
         with m.If(last & ~joined):
             m.d.sync += [ahead.eq(ahead + 1), whole[column].eq(1)]
         with m.Elif(joined & ~last):
             m.d.sync += [ahead.eq(ahead - 1), whole[column].eq(ahead != 1)]
-        self._room(m, free, beats, write.valid)
+        self._room(m, free, beats, write.valid, pair)
 
         read = []
         for index in range(beats):
             memory = Memory(shape=BEAT_BITS, depth=self.depth, init=[])
             m.submodules[f"column{column}_beat{index}"] = memory
             into, out = memory.write_port(), memory.read_port()
+            mine, written = beat == index, write.payload
+            if self.pairs:
+                mine, written = (beat | pair) == (index | pair), write.payload.high if index % 2 else write.payload.low
             m.d.comb += [
-                into.en.eq(write.valid & (beat == index)),
+                into.en.eq(write.valid & mine),
                 into.addr.eq(row),
-                into.data.eq(write.payload),
+                into.data.eq(written),
                 out.addr.eq(address),
                 out.en.eq(1),
             ]
             read.append(out.data)
         return read
 
-    def _room(self, m: Module, free: Signal, beats: int, written: Signal) -> None:
+    def _room(self, m: Module, free: Signal, beats: int, written: Signal, pair: Value | int) -> None:
         """Counts a column's room. `pop` and `written` come late in the clock.
 
         For stripes of 2^n beats, `pop` only enables a count of words, and `written` only chooses between the count's successors.
         """
+        spent = Mux(pair, written << 1, written) if self.pairs else written
         if beats & (beats - 1):
-            m.d.sync += free.eq(free + Mux(self.read.pop, beats, 0) - written)
+            m.d.sync += free.eq(free + Mux(self.read.pop, beats, 0) - spent)
             return
         bits = beats.bit_length() - 1
         lower, upper, fewer = free[:bits], free[bits:], Signal()
         m.d.comb += fewer.eq(written & (lower == 0))
-        m.d.sync += lower.eq(lower - written)
+        m.d.sync += lower.eq(lower - spent)
         with m.If(self.read.pop ^ fewer):
             m.d.sync += upper.eq(Cat(_stepped(upper, bit, fewer) for bit in range(len(upper))))
 
@@ -117,7 +127,7 @@ def _stepped(count: Value, bit: int, down: Value) -> Value:
 
 def weight_ring(config: Config) -> WordRing:
     """The weight ring of a configuration: `weights` fills it, `conv` reads it."""
-    return WordRing(8 * config.ring_word_bytes, config.ring_words, config.ports)
+    return WordRing(8 * config.ring_word_bytes, config.ring_words, config.ports, config.codebook)
 
 
 def vector_ring(config: Config) -> WordRing:

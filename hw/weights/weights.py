@@ -4,7 +4,7 @@ Each port brings its stripe of every word of the weight ring at its own pace (`W
 A port asks for a burst only if the ring has room for it.
 """
 
-from amaranth import Cat, Module, Mux, Signal, unsigned
+from amaranth import Cat, Const, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -14,9 +14,11 @@ from cnna.hw.base.queues import RegisteredFifo, SkidBuffer
 from cnna.hw.base.timing import tally
 from cnna.hw.dma.bursts import next_burst
 from cnna.hw.dma.segments import BEAT_ADDRESS_BITS, BEAT_SHIFT, SEGMENT_BASES, SEGMENT_SIZES, SegmentCheck
+from cnna.hw.weights.codebook import KIND_BITS, CodeDecoder, PairOfBeats
 from cnna.hw.weights.ring import stripe_beats
+from cnna.spec.codebook import BOOKS, CODES
 from cnna.spec.config import Config
-from cnna.spec.machine import BEAT_BITS, BUS_BITS, READS_OUTSTANDING, width
+from cnna.spec.machine import BEAT_BITS, BURST_BEATS, BUS_BITS, READS_OUTSTANDING, width
 
 BEATS_BITS, TIMES_BITS = width("weight", "beats"), width("weight", "repeat")
 PATIENCE_CLOCKS = 32  # that a burst waits for room before it is cut to the room that is left
@@ -38,23 +40,37 @@ def room_bits(width: int, depth: int, columns: int) -> int:
 
 
 class RingWrite(wiring.Signature):
-    """A column of a ring, seen from the writer: its room in beats, and beats without back-pressure."""
+    """A column of a ring, seen from the writer: its room in beats, and beats, or `pairs` of them, without back-pressure."""
 
-    def __init__(self, bits: int) -> None:
-        super().__init__({"free": In(bits), "beat": Out(stream.Signature(BEAT_BITS, always_ready=True))})
+    def __init__(self, bits: int, pairs: bool = False) -> None:
+        super().__init__({"free": In(bits), "beat": Out(stream.Signature(PairOfBeats if pairs else BEAT_BITS, always_ready=True))})
+
+
+class CodedStripe(data.Struct):
+    """A stripe of an accelerator with books, and what its beats are."""
+
+    ring: unsigned(1)
+    address: unsigned(BEAT_ADDRESS_BITS)
+    beats: unsigned(BEATS_BITS)
+    times: unsigned(TIMES_BITS)
+    kind: unsigned(KIND_BITS)
 
 
 class WeightPort(wiring.Component):
-    """Streams its stripes in order. It fills one column of each of its rings, `ring0`..; `bits` has the widths of their room."""
+    """Streams its stripes in order. It fills one column of each of its rings, `ring0`..; `bits` has the widths of their room.
 
-    def __init__(self, bits: tuple[int, ...]) -> None:
-        self.bits = bits
+    With books, beats for `ring0` pass a decoder. Their room is counted in beats of the ring, which the decoder writes later.
+    """
+
+    def __init__(self, config: Config, bits: tuple[int, ...]) -> None:
+        self.config, self.coded, self.bits = config, config.codebook, bits
+        self.shape = CodedStripe if self.coded else Stripe
         super().__init__(
             {
-                "stripe": In(stream.Signature(Stripe)),
+                "stripe": In(stream.Signature(self.shape)),
                 "client": Out(ReadClient()),
                 "busy": Out(1),
-                **{f"ring{number}": Out(RingWrite(width)) for number, width in enumerate(bits)},
+                **{f"ring{number}": Out(RingWrite(width, self.coded and number == 0)) for number, width in enumerate(bits)},
             }
         )
 
@@ -62,35 +78,59 @@ class WeightPort(wiring.Component):
         m = Module()
         rings = [getattr(self, f"ring{number}") for number in range(len(self.bits))]
         burst, beat = self.client.burst, self.client.beat
-        m.submodules.order = order = RegisteredFifo(unsigned(1), 2 * READS_OUTSTANDING)  # which ring each of up to BURSTS is for
+        tag = unsigned(1 + KIND_BITS) if self.coded else unsigned(1)  # which ring each of up to BURSTS is for, and its kind
+        m.submodules.order = order = RegisteredFifo(tag, 2 * READS_OUTSTANDING)
         ring, asked, room, ended = Signal(), Signal(), Signal(max(self.bits)), Signal()
-        spent, spent_ring = Signal(5), Signal()  # beats asked for a clock ago, and for which ring
-        m.d.comb += [asked.eq(burst.valid & burst.ready), order.push.eq(asked), order.item.eq(ring)]
+        kind, of_ring = Signal(KIND_BITS) if self.coded else Const(0), order.o.payload[0] if self.coded else order.o.payload
+        spent, spent_ring = Signal(6 if self.coded else 5), Signal()  # beats of a ring asked for a clock ago, and for which ring
+        m.d.comb += [
+            asked.eq(burst.valid & burst.ready),
+            order.push.eq(asked),
+            order.item.eq(Cat(ring, kind) if self.coded else ring),
+        ]
         m.d.comb += [ended.eq(beat.valid & beat.payload.last), order.o.ready.eq(ended)]
-        m.d.sync += [spent.eq(Mux(asked, burst.payload.beats, 0)), spent_ring.eq(ring)]
+        m.d.sync += [spent.eq(Mux(asked, self._ring_beats(burst.payload.beats, kind), 0)), spent_ring.eq(ring)]
 
         rooms = []
         for number, (column, bits) in enumerate(zip(rings, self.bits, strict=True)):
             expected, mine = Signal(bits, name=f"expected{number}"), Signal(name=f"mine{number}")
-            m.d.comb += mine.eq(beat.valid & (order.o.payload == number))
-            m.d.comb += [column.beat.valid.eq(mine), column.beat.payload.eq(beat.payload.data)]
-            m.d.sync += expected.eq(expected + Mux(spent_ring == number, spent, 0) - mine)
+            m.d.comb += mine.eq(beat.valid & (of_ring == number))
+            came = mine
+            if self.coded and number == 0:
+                came = self._decode(m, column, mine, beat.payload.data, order.o.payload[1:])
+            else:
+                m.d.comb += [column.beat.valid.eq(mine), column.beat.payload.eq(beat.payload.data)]
+            m.d.sync += expected.eq(expected + Mux(spent_ring == number, spent, 0) - came)
             rooms.append((column.free - expected)[:bits])
         m.d.sync += room.eq(Mux(ring, rooms[-1], rooms[0]) - spent)
-        idle = self._ask(m, ring, room)
+        idle = self._ask(m, ring, room, kind)
         m.d.comb += self.busy.eq(self.stripe.valid | ~idle | tally(m, BURSTS, asked, ended).some)
         return m
 
-    def _ask(self, m: Module, ring: Signal, room: Signal) -> Signal:
+    def _ring_beats(self, beats: Value, kind: Value) -> Value:
+        """The beats of a ring that so many beats of a kind become."""
+        return Mux(kind == CODES, beats << 1, Mux(kind == BOOKS, 0, beats)) if self.coded else beats
+
+    def _decode(self, m: Module, column: wiring.PureInterface, mine: Signal, beat: Value, kind: Value) -> Value:
+        """Sends the beats for a column through the decoder. Returns how many beats of the ring are written in this clock."""
+        m.submodules.decoder = decoder = CodeDecoder(self.config)
+        m.d.comb += [decoder.i.valid.eq(mine), decoder.i.payload.data.eq(beat), decoder.i.payload.kind.eq(kind)]
+        connect(m, decoder.o, flipped(column.beat))
+        return Mux(decoder.o.payload.pair, decoder.o.valid << 1, decoder.o.valid)
+
+    def _ask(self, m: Module, ring: Signal, room: Signal, kind: Signal | Const) -> Signal:
         """Asks for one burst after another, cut at multiples of 256 bytes. Returns whether no stripe is under way.
 
         A burst waits until the ring has room for all of it, for PATIENCE_CLOCKS at most: the engine may free words only once it has
         the words that fit now.
         """
-        burst, stripe = self.client.burst, Signal(Stripe)
+        burst, stripe = self.client.burst, Signal(self.shape)
         address, left, beats, last = Signal(BEAT_ADDRESS_BITS), Signal(BEATS_BITS), Signal(5), Signal()
         idle, enough, waited = Signal(), Signal(), Signal(range(PATIENCE_CLOCKS + 1))
         m.d.comb += [ring.eq(stripe.ring), burst.payload.beats.eq(beats), burst.payload.address.eq(address << BEAT_SHIFT)]
+        if self.coded:
+            m.d.comb += kind.eq(stripe.kind)
+            room = Mux(kind == CODES, room >> 1, Mux(kind == BOOKS, BURST_BEATS, room))  # in beats of the bus
         with m.FSM(name="asking"):
             with m.State("IDLE"):
                 m.d.comb += [idle.eq(1), self.stripe.ready.eq(1)]
@@ -133,16 +173,17 @@ class Weights(wiring.Component):
 
     def __init__(self, config: Config) -> None:
         self.config = config
+        self.shape = CodedStripe if config.codebook else Stripe
         weight_bits = room_bits(8 * config.ring_word_bytes, config.ring_words, config.ports)
         vector_bits = room_bits(8 * config.vector_word_bytes, config.vector_ring_words, 1)
         self.bits = (weight_bits, vector_bits)
         super().__init__(
             {
-                "command": In(stream.Signature(command_layout("weight"))),
+                "command": In(stream.Signature(command_layout("weight", config.codebook))),
                 "segments": In(SEGMENT_BASES),
                 "sizes": In(SEGMENT_SIZES),
                 "clients": Out(ReadClient()).array(config.ports),
-                "ring": Out(RingWrite(weight_bits)).array(config.ports),
+                "ring": Out(RingWrite(weight_bits, config.codebook)).array(config.ports),
                 "vector_ring": Out(RingWrite(vector_bits)),
                 "busy": Out(1),
                 "outside": Out(1),
@@ -152,12 +193,12 @@ class Weights(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         count, command = self.config.ports, self.command.payload
-        stripe, turn, give, ready = Signal(Stripe), Signal(count, init=1), Signal(), Signal(count)  # ready: a clock ago
+        stripe, turn, give, ready = Signal(self.shape), Signal(count, init=1), Signal(), Signal(count)  # ready: a clock ago
         busy, queued = Signal(count), Signal(count)
         waits = Signal(attrs=KEEP)  # a command or stripe; the ports' `busy` come later in the clock
         for number in range(count):
-            m.submodules[f"queue{number}"] = queue = SkidBuffer(Stripe)
-            m.submodules[f"port{number}"] = port = WeightPort(self.bits if number == 0 else self.bits[:1])
+            m.submodules[f"queue{number}"] = queue = SkidBuffer(self.shape)
+            m.submodules[f"port{number}"] = port = WeightPort(self.config, self.bits if number == 0 else self.bits[:1])
             connect(m, queue.o, port.stripe)
             connect(m, port.client, flipped(self.clients[number]))
             connect(m, port.ring0, flipped(self.ring[number]))
@@ -176,6 +217,7 @@ class Weights(wiring.Component):
             stripe.address.eq(base[BEAT_SHIFT:]),
             stripe.beats.eq(command.beats),
             stripe.times.eq(command.repeat),
+            *([stripe.kind.eq(command.code)] if self.config.codebook else []),
             waits.eq(self.command.valid | queued.any()),
             self.busy.eq(waits | busy.any()),
         ]

@@ -12,7 +12,7 @@ from cnna.sim.board.blocks import MEMORY_MAPPED, PS, STREAM, Cell, Design, Inter
 from cnna.sim.board.cells import ACCELERATOR, DMA, LEDS
 from cnna.sim.board.dma import REGISTERS as DMA_REGISTERS
 from cnna.spec.boards import board_of
-from cnna.spec.regmap import REGISTERS, SPACE_BYTES, Register
+from cnna.spec.regmap import SPACE_BYTES, Register, there
 
 VIVADO = "2022.1"  # the version with this format
 ACCESS = {"ro": "read-only", "rw": "read-write", "w1c": "read-write", "pulse": "write-only"}
@@ -71,7 +71,7 @@ def _module(modules: Element, design: Design, cell: Cell) -> None:
         module.set("IS_PL", "FALSE")
     blocks = SubElement(module, "ADDRESSBLOCKS")
     if cell.name == ACCELERATOR:
-        _address_block(blocks, "s_axi_control", "reg0", SPACE_BYTES, REGISTERS.values())
+        _address_block(blocks, "s_axi_control", "reg0", SPACE_BYTES, there(design.config.codebook))
     elif cell.name in VENDOR_REGISTERS:
         _vendor_block(blocks, next(w.slave for w in design.registers() if w.slave_cell == cell.name), VENDOR_REGISTERS[cell.name])
     parameters = SubElement(module, "PARAMETERS")

@@ -12,7 +12,7 @@ from cnna.sim.board.blocks import Design
 from cnna.spec.boards import board_of
 from cnna.spec.config import as_dict
 from cnna.spec.identity import VIRTUAL
-from cnna.spec.regmap import VERSION
+from cnna.spec.regmap import version_of
 
 MAGIC = b"CNNA virtual board image\n"
 STAMP = ("1980/01/01", "00:00:00")  # the same in every image, so that images with equal content are equal
@@ -37,7 +37,12 @@ def swap(data: bytes) -> bytes:
 def describe(design: Design) -> dict[str, Any]:
     """The description of a design that its image holds."""
     board = board_of(design.config).name
-    return {"board": board, "variant": design.variant, "config": as_dict(design.config), "register_map": list(VERSION)}
+    return {
+        "board": board,
+        "variant": design.variant,
+        "config": as_dict(design.config),
+        "register_map": [*version_of(design.config.codebook)],
+    }
 
 
 def read_image(data: bytes) -> Mapping[str, Any] | None:

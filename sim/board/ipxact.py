@@ -14,7 +14,7 @@ from cnna.spec.boards import board_of
 from cnna.spec.config import Config
 from cnna.spec.identity import LIBRARY, NAME, VENDOR, VLNV
 from cnna.spec.machine import BUS_BITS
-from cnna.spec.regmap import REGISTERS, SPACE_BYTES, Register
+from cnna.spec.regmap import SPACE_BYTES, Register, there
 
 SPIRIT = "http://www.spiritconsortium.org/XMLSchema/SPIRIT/1685-2009"
 XILINX, FAMILY = "http://www.xilinx.com", "zynquplus"  # Vivado offers an IP only for the families that the IP names
@@ -67,7 +67,7 @@ def component(config: Config, verilog: str) -> str:
         if interface.master and interface.vlnv != STREAM:
             space = SubElement(spaces, _("addressSpace"))
             _texts(space, name=interface.name, range=f"{1 << BUS_BITS:#x}", width=str(interface.bits))
-    _memory_map(SubElement(root, _("memoryMaps")))
+    _memory_map(SubElement(root, _("memoryMaps")), config)
     _model(SubElement(root, _("model")), interfaces)
     file_set = SubElement(SubElement(root, _("fileSets")), _("fileSet"))
     _text(file_set, "name", "verilog")
@@ -123,12 +123,12 @@ def _parameters(parent: Element, values: dict[str, str]) -> None:
         _texts(SubElement(parameters, _("parameter")), name=name, value=value)
 
 
-def _memory_map(maps: Element) -> None:
+def _memory_map(maps: Element, config: Config) -> None:
     memory_map = SubElement(maps, _("memoryMap"))
     _text(memory_map, "name", "s_axi_control")
     block = SubElement(memory_map, _("addressBlock"))
     _texts(block, name="reg0", baseAddress="0x0", range=f"{SPACE_BYTES:#x}", width="32", usage="register", access="read-write")
-    for register in REGISTERS.values():
+    for register in there(config.codebook):
         _register(SubElement(block, _("register")), register)
 
 

@@ -19,7 +19,7 @@ from cnna.spec.commands import WRITE_BYTES, Command, Decoder, IllegalWriteError,
 from cnna.spec.config import Config
 from cnna.spec.errors import RunError
 from cnna.spec.identity import capability_words
-from cnna.spec.regmap import BY_OFFSET, COUNT_BITS, COUNTED, ENGINES, ERRORS, REGISTERS, SEGMENTS, Register
+from cnna.spec.regmap import BY_OFFSET, CODED, COUNT_BITS, COUNTED, ENGINES, ERRORS, REGISTERS, SEGMENTS, Register
 
 FAULTS_KEPT = 1 << 12  # commands for which the verdict is remembered
 
@@ -45,7 +45,7 @@ class EmulatorDevice(SimulatedMemory):
 
     def read(self, offset: int) -> int:
         """The register at a byte offset. RunError: there is no register."""
-        if offset not in BY_OFFSET:
+        if offset not in BY_OFFSET or self._lacks(offset):
             raise RunError(f"there is no register at offset {offset:#x}")
         name = BY_OFFSET[offset].name
         if name == "PC":
@@ -70,6 +70,10 @@ class EmulatorDevice(SimulatedMemory):
             raise self._failure
         if self._busy:
             raise RunError(f"the program has not ended after {self._decoder.writes} writes: it waits for more")
+
+    def _lacks(self, offset: int) -> bool:
+        """Whether the register is one that only accelerators with books have."""
+        return not self.config.codebook and offset in BY_OFFSET and BY_OFFSET[offset].name in CODED
 
     def close(self) -> None:
         """Does nothing: an emulator holds nothing open."""
@@ -102,6 +106,7 @@ class EmulatorDevice(SimulatedMemory):
         self._busy, self._failure = busy, None
         self._decoder.restart()
         self.state.tables.clear()
+        self.state.books.clear()
         self._registers |= {"STATUS": int(busy), "ERROR": 0, "ERROR_INFO": 0}
         self._registers |= {f"DONE_{engine.upper()}": 0 for engine in COUNTED}
 
@@ -155,6 +160,8 @@ class EmulatorDevice(SimulatedMemory):
             if not self._busy:
                 return
             try:
+                if self._lacks(offset):
+                    raise IllegalWriteError("illegal_register", offset)
                 made = self._decoder.write(offset, value)
                 if isinstance(made, Command) and self._too_long(made):
                     self.stop("run_limit")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from cnna.sim.emulator import walk
 from cnna.sim.emulator.state import BusError, EmulatorState, ProgramError, Words
 from cnna.spec import arith
+from cnna.spec.codebook import BOOKS, CODES, decoded, stripe_rows, unpacked_books
 from cnna.spec.commands import Command
 from cnna.spec.config import BEAT_BYTES, PARAM_BYTES, TABLE_BYTES
 from cnna.spec.decks import located, sets_on
@@ -70,7 +71,7 @@ def store(state: EmulatorState, command: Command) -> None:
 
 
 def weight(state: EmulatorState, command: Command) -> None:
-    """Copies from DDR to one of the rings."""
+    """Copies from DDR to one of the rings. Books are kept, and codes become what the books have for them."""
     f, config = command.f, state.config
     ports, stripe = (1, config.vector_word_bytes) if f.ring else (config.ports, config.stripe_bytes)
     stripes = []
@@ -80,6 +81,13 @@ def weight(state: EmulatorState, command: Command) -> None:
         if not 0 <= start <= len(state.ddr) - f.beats * BEAT_BYTES:
             raise BusError("read_response", port)
         stripes.append(state.ddr[start : start + f.beats * BEAT_BYTES].copy())
+    if f.code == BOOKS:
+        state.books = [unpacked_books(part, stripe_rows(config)) for part in stripes]
+        return
+    if f.code == CODES:
+        if not state.books:
+            raise ProgramError("brings codes for books that nothing before it brings")
+        stripes = [decoded(part, books, config).reshape(-1) for part, books in zip(stripes, state.books, strict=True)]
     if len(stripes[0]) % stripe:
         raise ProgramError(f"brings {f.beats} beats a port, which is not a whole number of ring words of {stripe} bytes a port")
     words = np.stack([part.reshape(-1, stripe) for part in stripes], axis=1).reshape(-1, ports * stripe)

@@ -99,6 +99,7 @@ class EmulatorState:
         self.weights = RingWords("weight", config.ring_word_bytes)
         self.vector_ring = RingWords("vector", config.vector_word_bytes)
         self.tables: dict[str, NDArray[np.int8]] = {}  # by engine; a start forgets them
+        self.books: list[NDArray[np.int8]] = []  # of the rows of each port's stripe; a start forgets them
 
     def write(self, command: Command, addresses: NDArray[np.int64], words: Words, pixels: NDArray[np.int64] | None = None) -> None:
         """Writes feature words [*addresses.shape, ci]. ProgramError: an address is outside feature memory."""

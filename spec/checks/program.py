@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from cnna.spec.codebook import BOOKS, CODES, PLAIN, book_beats
 from cnna.spec.commands import Fields, Numbers, Table, UnsoundError, tables_of
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.decks import located, sets_on
-from cnna.spec.regmap import ADDRESS_BITS, COUNT_BITS, COUNTED, DECK_BIT, SEGMENTS, VECTOR_OPS, command_fields
+from cnna.spec.regmap import ADDRESS_BITS, COUNT_BITS, COUNTED, DECK_BIT, SEGMENTS, VECTOR_OPS, command_fields, there
 from cnna.spec.ring_words import brought_words, groups, stripe, taken_parameters, taken_weights, terms
 
 MOST_CLOCKS = 1 << 32  # of a run: the accelerator counts them in 32 bits
@@ -28,6 +29,7 @@ def checked(program: bytes, config: Config, segments: Mapping[str, int]) -> dict
     UnsoundError: the first command that is not.
     """
     tables = tables_of(program)
+    _check_registers(program, config)
     sizes = np.array([segments[name] for name in SEGMENTS], np.int64)
     for table in tables.values():
         for bad, what in _faults(table.engine, table.f, config, sizes):
@@ -37,10 +39,19 @@ def checked(program: bytes, config: Config, segments: Mapping[str, int]) -> dict
         if _clocks(engine, tables[engine].f, config).sum() >= MOST_CLOCKS:
             raise UnsoundError(f"the {engine} commands of program.bin take {MOST_CLOCKS} clocks or more")
     _check_waits(tables, config)
+    _check_books(tables["weight"])
     for ring, engine in enumerate(("conv", "vector")):
         _check_table(tables[engine])
         _check_ring(tables["weight"], ring, tables[engine], config)
     return tables
+
+
+def _check_registers(program: bytes, config: Config) -> None:
+    """UnsoundError: a write to a register that this accelerator lacks."""
+    known = [register.offset for register in there(config.codebook)]
+    bad = np.flatnonzero(~np.isin(np.frombuffer(program, "<u4")[::2], known))
+    if bad.size:
+        raise UnsoundError(f"write {bad[0]} of program.bin is to a register that only an accelerator with codebook = 1 has")
 
 
 def fault(engine: str, f: Mapping[str, int], config: Config) -> str | None:
@@ -107,7 +118,11 @@ def _brought(f: Fields, config: Config, sizes: Numbers) -> Iterator[Fault]:
     apart = (ports - 1) * f["port"]
     yield _unaligned(f["ddr"], apart), "has a DDR address that is no multiple of 16"
     yield f["ddr"] + apart + f["beats"] * BEAT_BYTES > sizes[f["seg"]], "reaches beyond the end of its segment"
-    yield f["beats"] * BEAT_BYTES % stripe(f, config) != 0, "brings a part of a ring word"
+    yield (f["code"] != PLAIN) & (not config.codebook), "brings books or codes, for which the accelerator has no decoder"
+    yield (f["code"] != PLAIN) & (f["ring"] == 1), "brings books or codes to the vector ring"
+    books = f["code"] == BOOKS
+    yield books & ((f["beats"] != book_beats(config)) | (f["repeat"] != 1)), "brings other than one book for each row"
+    yield ~books & (f["beats"] * BEAT_BYTES % stripe(f, config) != 0), "brings a part of a ring word"
 
 
 def _convolved(f: Fields, config: Config, sizes: Numbers) -> Iterator[Fault]:
@@ -279,6 +294,13 @@ def _check_table(table: Table) -> None:
     bad = (table.f["table_use"] == 1) & (np.cumsum(table.f["table_load"]) == 0)
     if bad.any():
         raise UnsoundError(f"{_command(table, int(bad.argmax()))} uses a table that nothing before it loads")
+
+
+def _check_books(table: Table) -> None:
+    """UnsoundError: a command brings codes, but none before it brings books."""
+    bad = (table.f["code"] == CODES) & (np.cumsum(table.f["code"] == BOOKS) == 0)
+    if bad.any():
+        raise UnsoundError(f"{_command(table, int(bad.argmax()))} brings codes for books that nothing before it brings")
 
 
 def _check_ring(weight: Table, ring: int, taker: Table, config: Config) -> None:

@@ -86,6 +86,13 @@ def test_pictures_in_uint8_give_the_same_answers(folder: Path) -> None:
     assert np.array_equal(in_float, in_uint8)
 
 
+def test_four_bits_need_a_large_fully_connected_layer(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The option would change nothing, and nobody would know."""
+    four = ("quantize", folder / "digits.onnx", "--calib", folder / "calib.npz", "--fc-bits", "auto", "-o", folder / "q4.onnx")
+    assert main([str(argument) for argument in four]) == 2
+    assert "no fully connected layer of 128 inputs or more" in capsys.readouterr().err
+
+
 def test_a_batch_that_does_not_divide_the_samples(folder: Path) -> None:
     """The last batch must be padded, and the padding dropped."""
     _cnna("compile", folder / "q.onnx", "--config", "tiny", "--batch", SAMPLES - 1, "-o", folder / "m2.cnna")

@@ -1,5 +1,6 @@
 """A host on a register file's AXI4-Lite port in the Amaranth simulator, for tests of registers and of program writes."""
 
+from dataclasses import replace
 from functools import cache, partial
 
 import numpy as np
@@ -11,6 +12,7 @@ from cnna.spec.config import Config, preset
 from .replay import Replay
 
 CONFIG = preset("tiny")
+WITH_BOOKS = replace(CONFIG, name="books", codebook=True)  # it has every register of a program
 OKAY, SLVERR = 0, 2
 IDLE, SEQUENCER, HOST = {}, {"busy": 1, "running": 1}, {"busy": 1, "running": 1, "by_host": 1}
 

@@ -122,8 +122,9 @@ def test_patterns_choose_rows(capsys: pytest.CaptureFixture[str]) -> None:
     """`ROWS=` would measure for hours what nobody asked for, or a name twice."""
     assert [row.key for row in bench_rows.chosen(["vgg19/b?", "resnet50/b4"])] == ["vgg19/b1", "resnet50/b4", "vgg19/b4"]
     every = [row.key for row in bench_rows.chosen([])]
+    once = len(bench_rows.PIX) + len(bench_rows.CODED_FLOORS)
     twice = len(bench_rows.VARIED) + len(bench_rows.DEEP_FLOORS)
-    assert len(every) == len(set(every)) == 4 * len(bench_rows.NETWORKS) + len(bench_rows.PIX) + 2 * twice
+    assert len(every) == len(set(every)) == 4 * len(bench_rows.NETWORKS) + once + 2 * twice
     assert bench.main(["--rows", "vgg20/b1"]) == 2
     assert "vgg19/b1" in capsys.readouterr().out
 
@@ -171,6 +172,17 @@ def test_rows_at_two_clocks_have_their_own_floors_and_table(kept: Path, monkeypa
     plain, two = bench_page.page({"resnet50/b1": row, deep.key: row}).split("## Two clocks")
     assert f"| {deep.key} |" not in plain
     assert f"- **{deep.key}**: 300 of 355 fps (-15.5%), predicted." in two
+
+
+def test_rows_of_four_bits_have_their_own_floors_and_table(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network with other weights on another accelerator would be read as the plain one."""
+    monkeypatch.setattr(bench_page, "WHY", {})
+    (coded,) = bench_rows.chosen(["vgg19/b1/codes"])
+    assert (coded.config, coded.floor) == (bench_rows.CODED, (46.5, None))
+    row = {**_row(kept), "predicted": {**_row(kept)["predicted"], **RUN, "cycles": 7_000_000, "fps_at_300mhz": 43.0}}
+    plain, codes = bench_page.page({"vgg19/b1": row, coded.key: row}).split("## Weights of 4 bits")
+    assert f"| {coded.key} |" not in plain
+    assert f"- **{coded.key}**: 43 of 46.5 fps (-7.5%), predicted." in codes
 
 
 def test_the_page_lists_layers_that_are_misjudged(kept: Path) -> None:

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
-from cnna.hw.control.writes import SHADOWED
+from cnna.hw.control.writes import shadowed
 from cnna.spec.regmap import CLEARED, ENGINES, ERRORS, REGISTERS, command_fields, offset
 
-from ...rigs.regfile_host import HOST, IDLE, OKAY, SEQUENCER, SLVERR, random_word, run
+from ...rigs.regfile_host import HOST, IDLE, OKAY, SEQUENCER, SLVERR, WITH_BOOKS, random_word, run
+
+SHADOWED = shadowed(True)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -36,7 +38,7 @@ def test_commands_carry_the_shadow_registers(engine):
         await ctx.tick().repeat(4)
         assert not ctx.get(stream.valid)
 
-    run(test)
+    run(test, config=WITH_BOOKS)
 
 
 def test_a_start_takes_no_table_or_operand_over():
@@ -51,7 +53,7 @@ def test_a_start_takes_no_table_or_operand_over():
         ctx.set(dut.clear, 0)
         assert [(await host.read(offset(name)))[0] for name in (*CLEARED, "CONV_BLOCKS")] == [0] * len(CLEARED) + [1]
 
-    run(test)
+    run(test, config=WITH_BOOKS)
 
 
 def limited():
@@ -93,11 +95,12 @@ def test_every_limit_is_checked():
             bit += other.bits
         return word
 
-    run(test)
+    run(test, config=WITH_BOOKS)
 
 
 @pytest.mark.parametrize(
-    "where", [offset("ID"), offset("SEG_INPUT_LO"), offset("CYCLES"), 0xFFC, offset("CONV_SRC") + 2, 0x10300, 1 << 31]
+    "where",
+    [offset(name) for name in ("ID", "SEG_INPUT_LO", "CYCLES", "WEIGHT_CODE")] + [0xFFC, offset("CONV_SRC") + 2, 0x10300, 1 << 31],
 )
 def test_a_program_may_not_write_elsewhere(where):
     """A program would reach a register of the host's, or a missing one; or a write after the refused one would act."""

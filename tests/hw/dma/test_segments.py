@@ -16,7 +16,7 @@ from cnna.hw.dma.segments import BEAT_ADDRESS_BITS, BOUND_CLOCKS, SIZE_BEAT_BITS
 from cnna.hw.dma.store import Store
 from cnna.hw.weights.weights import Weights
 from cnna.spec.config import BEAT_BYTES, preset
-from cnna.spec.regmap import BOUNDED, ERRORS, command_fields, offset
+from cnna.spec.regmap import BOUNDED, ERRORS, offset
 
 CONFIG = preset("tiny")
 NO_LIMIT = (1 << SIZE_BEAT_BITS) - 1
@@ -101,7 +101,7 @@ def bus_addresses(engine, commands):
         ctx.set(dut.segments[1], BASE)
         ctx.set(dut.sizes[1], SIZE_BEATS)
         for command in commands:
-            ctx.set(dut.command.payload, dict.fromkeys(command_fields(engine), 0) | {"seg": 1} | command)
+            ctx.set(dut.command.payload, dict.fromkeys(dict(dut.command.payload.shape()), 0) | {"seg": 1} | command)
             ctx.set(dut.command.valid, 1)
             await ctx.tick().until(dut.command.ready)
         ctx.set(dut.command.valid, 0)

@@ -94,6 +94,16 @@ def test_streams_have_their_ports_and_are_lint_clean(tiny):
     assert lint(text) == ""
 
 
+@pytest.mark.cosim
+def test_a_decoder_of_weights_is_there_where_asked_and_lint_clean(tiny):
+    """Other accelerators would change with it, or it would bring what a linter finds."""
+    assert "decoder" not in tiny
+    text = generated(replace(TINY, codebook=True), default_cache(), to_stderr)
+    assert "codebook = 1" in text.splitlines()[1]
+    assert len(re.findall(r"^  \S+ +decoder \($", text, re.M)) == 1
+    assert lint(text) == ""
+
+
 def test_a_testbench_finds_what_it_looks_into(tiny):
     """A testbench would not find names below the top that `sim/rtl/testbench_top.py` reads."""
     top = tiny[tiny.index("module cnna(") : tiny.index("endmodule")]

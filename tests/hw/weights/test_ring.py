@@ -11,10 +11,21 @@ from cnna.hw.weights.ring import RingCursor, WordRing, stripe_beats
 from cnna.spec.machine import BEAT_BITS
 
 
-@pytest.mark.parametrize(("width", "depth", "columns"), [(128, 24, 1), (256, 17, 1), (512, 12, 2), (768, 16, 3)])
-def test_words_come_back_in_order(width, depth, columns):
+@pytest.mark.parametrize(
+    ("width", "depth", "columns", "pairs"),
+    [
+        (128, 24, 1, False),
+        (256, 17, 1, False),
+        (512, 12, 2, False),
+        (768, 16, 3, False),
+        (256, 17, 1, True),
+        (1024, 12, 2, True),
+        (768, 16, 1, True),
+    ],
+)
+def test_words_come_back_in_order(width, depth, columns, pairs):
     """Columns advance apart, reads look ahead and words are popped at random: data, level or room would be wrong."""
-    dut, rng = WordRing(width, depth, columns), np.random.default_rng(width + depth)
+    dut, rng = WordRing(width, depth, columns, pairs), np.random.default_rng(width + depth)
     total, stripe = 5 * depth, dut.beats
     words = [int.from_bytes(rng.bytes(width // 8), "little") for _ in range(total)]
 
@@ -30,9 +41,13 @@ def test_words_come_back_in_order(width, depth, columns):
                 assert ctx.get(dut.free[c]) == room[c]
                 go = written[c] < total * stripe and room[c] > 0 and rng.random() < 0.8
                 ctx.set(dut.write[c].valid, int(go))
-                if go:
+                two = pairs and written[c] % 2 == 0 and room[c] > 1 and rng.random() < 0.7
+                if go and pairs:
+                    first, second = beat(c, written[c]), beat(c, written[c] + two)
+                    ctx.set(dut.write[c].payload, {"low": first, "high": second, "pair": int(two)})
+                elif go:
                     ctx.set(dut.write[c].payload, beat(c, written[c]))
-                    written[c] += 1
+                written[c] += (1 + two) if go else 0
             level = ctx.get(dut.read.level)
             assert popped + level <= min(w // stripe for w in written)
             take = level > 0 and rng.random() < (0.9 if clock // 200 % 2 else 0.3)

@@ -1,5 +1,7 @@
 """The weight engine with its read masters and both rings, against the stripes in memory."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from amaranth import Module
@@ -10,6 +12,7 @@ from cnna.hw.axi.read_master import ReadMaster
 from cnna.hw.base.ports import RING_LATENCY
 from cnna.hw.verilog.blocks import vector_ring, weight_ring
 from cnna.hw.weights.weights import Weights
+from cnna.spec.codebook import BOOKS, CODES, PLAIN, book_beats, decoded, stripe_rows, unpacked_books, word_beats
 from cnna.spec.config import BEAT_BYTES, Config, preset
 
 from ...rigs.axi_memory import BusMemory, BusPace, serve_reads
@@ -18,6 +21,8 @@ from ...rigs.deadline import CLOCK_SECONDS, deadline
 CONFIGS = (
     preset("tiny"),
     Config("three", pix=4, ci=8, co=24, ports=3, regions=1, bank_words=256, ring_words=64, vector_ring_words=256),
+    replace(preset("tiny"), name="tiny in codes", codebook=True),
+    Config("three in codes", 4, 8, 24, ports=3, regions=1, bank_words=256, ring_words=64, vector_ring_words=256, codebook=True),
 )
 PACES = {"fast": BusPace(latency=20), "stalled": BusPace(ready=0.4, valid=0.5, latency=5)}
 FULL_CLOCKS = 100  # how long a ring stands full to its last beat before anything is read
@@ -27,13 +32,29 @@ PORT_BYTES = 0x2010
 
 
 def commands(config: Config) -> list[dict[str, int]]:
-    """Both rings in turn, with repeats, one command that fills the ring to its last beat, and starts beside a 256-byte boundary."""
+    """Both rings in turn, with repeats, one command that fills the ring to its last beat, and starts beside a 256-byte boundary.
+
+    With books, the same in codes: some between plain words, some that fill the ring, and books that come while codes wait for room.
+    """
     word = config.stripe_bytes // BEAT_BYTES  # beats of a ring word on a port
 
-    def one(ring: int, ddr: int, beats: int, repeat: int = 1, seg: int = 0) -> dict[str, int]:
-        return {"ring": ring, "seg": seg, "ddr": ddr, "port": PORT_BYTES, "beats": beats, "repeat": repeat}
+    def one(ring: int, ddr: int, beats: int, repeat: int = 1, seg: int = 0, code: int = PLAIN) -> dict[str, int]:
+        kind = {"code": code} if config.codebook else {}
+        return {"ring": ring, "seg": seg, "ddr": ddr, "port": PORT_BYTES, "beats": beats, "repeat": repeat, **kind}
 
+    coded = [
+        one(0, 0x20, book_beats(config), code=BOOKS),
+        one(0, 0x230, 9 * word_beats(config), code=CODES),
+        one(0, 0x400, 2 * word),
+        one(0, 0x510, 3 * word_beats(config), repeat=2, code=CODES, seg=2),
+        one(1, 0x110, 2 * config.vector_word_beats),
+        one(0, 0xF0, book_beats(config), code=BOOKS, seg=2),
+        one(0, 0x10, config.ring_words * word_beats(config), code=CODES, seg=1),
+        one(0, 0xFC0, book_beats(config), code=BOOKS, seg=1),
+        one(0, 0x7F0, 30 * word_beats(config), code=CODES),
+    ]
     return [
+        *(coded if config.codebook else []),
         one(0, 0x30, 5 * word),
         one(1, 0x7F0, 18, seg=1),
         one(0, 0x100, 7 * word, repeat=4),
@@ -48,9 +69,17 @@ def expected(config: Config, memory: BusMemory, ring: int) -> list[bytes]:
     """The words that a ring must get, by docs/engines.md."""
     columns = config.ports if ring == 0 else 1
     size = config.stripe_bytes if ring == 0 else config.vector_word_bytes
-    words = []
+    words, books = [], []
     for command in (c for c in commands(config) if c["ring"] == ring):
-        base = SEGMENTS[command["seg"]] + command["ddr"]
+        base, kind = SEGMENTS[command["seg"]] + command["ddr"], command.get("code", PLAIN)
+        if kind != PLAIN:
+            stripes = [memory.bytes[base + port * PORT_BYTES :][: command["beats"] * BEAT_BYTES] for port in range(columns)]
+            if kind == BOOKS:
+                books = [unpacked_books(stripe, stripe_rows(config)) for stripe in stripes]
+                continue
+            parts = [decoded(stripe, own, config) for stripe, own in zip(stripes, books, strict=True)]
+            words += [row.tobytes() for row in np.concatenate(parts, axis=1)] * command["repeat"]
+            continue
         for _ in range(command["repeat"]):
             for at in range(0, command["beats"] * BEAT_BYTES, size):
                 starts = [base + port * PORT_BYTES + at for port in range(columns)]
