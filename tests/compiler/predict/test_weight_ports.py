@@ -44,7 +44,9 @@ def test_ddr_never_idles_between_commands_of_any_size():
     words = (460, 18, 104, 72, 216, 135)
     config = preset("zcu102x2")
     beats = config.stripe_bytes // BEAT_BYTES
-    made = [SimpleNamespace(number=n, f=SimpleNamespace(ring=0, beats=each * beats, repeat=1)) for n, each in enumerate(words)]
+    made = [
+        SimpleNamespace(number=n, f=SimpleNamespace(ring=0, code=0, beats=each * beats, repeat=1)) for n, each in enumerate(words)
+    ]
     machine = EventLoop(config, PLANNED)
     machine.rings[0].freed = sum(words)
     ports = WeightPorts(machine, Queue(), lambda *_: None)
