@@ -54,6 +54,16 @@ def test_rtl_equals_emulator_equals_reference(config, seed, rtl):
         agree(case, rtl(config))
 
 
+@pytest.mark.cosim
+def test_a_run_says_when_its_codes_came(seed, rtl):
+    """A run would end in an error, since books and codes give the rings other beats than plain weights do."""
+    case = next(case for case in cases(TINY, seed) if coded(case.piece))
+    agree(case, rtl(TINY))
+    spans = rtl(TINY).weights(case.piece)
+    assert len(spans) == sum(command.engine == "weight" for command in commands(case.piece.program))
+    assert all(begin <= end for begin, end in spans)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("config", [ODD, DEEP, FOUR_PORTS], ids=lambda config: config.name)
 def test_rtl_equals_emulator_equals_reference_on_more(config, seed, rtl):

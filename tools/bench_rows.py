@@ -59,7 +59,9 @@ WHY = {  # row: why it misses a floor, as measured
     ),
 }
 LAYER_CLOCKS, LAYER_SHARE = 1000, 0.10  # a layer of more clocks is to be predicted within this share
-MISJUDGED: dict[str, tuple[str, ...]] = {}  # row: layers that are not. A test fails for others, and for those that became right
+MISJUDGED: dict[str, tuple[str, ...]] = {  # row: layers that are not. A test fails for others, and for those that became right
+    "efficientnet_lite0/b4": ("block0.depthwise",),  # bands of four images run mixed; to which layer a wait is counted
+}
 
 
 @dataclass(frozen=True)

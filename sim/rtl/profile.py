@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from cnna.sim.rtl.linked_models import PHASES
 from cnna.spec.artifact import ProgramPiece
+from cnna.spec.codebook import BOOKS
 from cnna.spec.commands import WRITE_BYTES, Command, commands
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.errors import RunError
@@ -83,14 +84,19 @@ def _add_traffic(found: list[Layer], program: list[Command], owner: list[int], c
 def weight_clocks(piece: ProgramPiece, brought: NDArray[Any]) -> list[tuple[int, int]]:
     """The clocks of the first and the last beat of each weight command, in program order. brought: array of `BROUGHT`.
 
-    A column of a ring takes the beats of one command after another, so counting them tells whose they are. RunError: there are
-    fewer or more than the program asks for.
+    A column of a ring takes the beats of one command after another, so counting them tells whose they are. A beat of codes counts
+    once, although the column gets two beats of weights. Books stay in the decoder: their clocks are those at which the codes behind
+    them begin. RunError: there are fewer or more beats than the program asks for.
     """
     vector = piece.config.ports  # the bit of the vector ring's one column, above those of the array's
     taken = [brought["clock"][(brought["columns"] >> column & 1).astype(bool)] for column in range(vector + 1)]
-    counts, found = [0] * (vector + 1), []
+    counts, books = [0] * (vector + 1), 0
+    found: list[tuple[int, int]] = []
     for command in commands(piece.program):
         if command.engine != "weight":
+            continue
+        if command.f.code == BOOKS:
+            books += 1
             continue
         columns = [vector] if command.f.ring else range(vector)
         spans = []
@@ -99,7 +105,9 @@ def weight_clocks(piece: ProgramPiece, brought: NDArray[Any]) -> list[tuple[int,
             spans.append(taken[column][first : counts[column]])
         if not all(span.size == command.f.beats * command.f.repeat for span in spans):
             break
-        found.append((int(min(span[0] for span in spans)), int(max(span[-1] for span in spans))))
+        first, last = int(min(span[0] for span in spans)), int(max(span[-1] for span in spans))
+        found += [*[(first, first)] * books, (first, last)]
+        books = 0
     if counts != [clocks.size for clocks in taken]:
         raise RunError(f"the weight rings took {[clocks.size for clocks in taken]} beats; the program asks for others")
     return found
