@@ -47,9 +47,10 @@ class ArrayTile(wiring.Component):
     next `last`.
     """
 
-    def __init__(self, config: Config, pairs: int) -> None:
+    def __init__(self, config: Config, pairs: int, more: dict[str, wiring.Member] | None = None) -> None:
+        """more: ports beside those of `tile_members`."""
         self._config, self._pairs = config, pairs
-        super().__init__(tile_members(config, pairs))
+        super().__init__({**tile_members(config, pairs), **(more or {})})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

@@ -36,6 +36,7 @@ HIGH_BITS = 20  # of a cascade's high lane: 16 products of -128 by -128 make 2^1
 PRESET = 1 << (LANE_BITS - 2)  # of each half's sum: the two together make the low lane's
 TILE_PIXELS = 2  # that share copies of weights
 CAPTURED = 4  # clocks from half 0 to the registers with P
+ADDS = 2  # clocks from half 0 to OPMODE at the inputs of last DSPs: the half before P takes the second block
 CHOICE_BITS = 64  # that a copy of the half chooses
 
 
@@ -43,31 +44,38 @@ class HalfChoice(wiring.Component):
     """`first` and then `second`, each for half a clock, in registers of FAST; both come from registers of `aclk`.
 
     `first` shows in the second half of the clock in which it stands here. With `late`, it shows half a clock later, and `second`
-    must come a clock after `first`.
+    must come a clock after `first`. `valid`, from a register of `aclk`, says that a word counts; it comes a clock before `first`,
+    with `late` together with it. Where it is 0, `o` stays with `second`, so that nothing behind it switches while the array waits.
     """
 
     def __init__(self, bits: int, late: bool) -> None:
         self._late = late
-        super().__init__({"first": In(bits), "second": In(bits), "o": Out(bits)})
+        super().__init__({"valid": In(1), "first": In(bits), "second": In(bits), "o": Out(bits)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        second, shown = in_half(m, second=True), Signal(self.o.shape(), reset_less=True)
-        choices = (self.second, self.first)
-        m.d[FAST] += shown.eq(Mux(second, *(reversed(choices) if self._late else choices)))
+        first, shown = in_half(m, second=self._late, when=self.valid), Signal(self.o.shape(), reset_less=True)
+        m.d[FAST] += shown.eq(Mux(first, self.first, self.second))
         m.d.comb += self.o.eq(shown)
         return m
 
 
 class FastTile(ArrayTile):
-    """As `ArrayTile`, with operands from registers of FAST. `activations` get copies here; `weights` are a copy for some tiles."""
+    """As `ArrayTile`, with operands from registers of FAST. `activations` get copies here; `weights` are a copy for some tiles.
+
+    `adds`, a register of `aclk`, is `valid` as it is ADDS clocks behind half 0. Without it P takes no part of itself: it would switch
+    in each half, even where the products stand still.
+    """
+
+    def __init__(self, config: Config, pairs: int) -> None:
+        super().__init__(config, pairs, {"adds": In(1)})
 
     def _prepare(self, m: Module) -> None:
         shape = unsigned(len(self.activations.as_value()))
         copy = Signal(shape, name="activations_copy", reset_less=True, attrs=COPY)
         m.d[FAST] += copy.eq(self.activations.as_value())
         self._copies = [copy.word_select(channel, 8) for channel in range(self._config.ci)]
-        self._second = in_half(m, second=True)
+        self._second = in_half(m, second=True, when=self.adds)
 
     def _totals(self, m: Module, pair: int) -> tuple[Signal, Signal]:
         lows, highs = [], []
@@ -113,16 +121,17 @@ class SharedWeights(wiring.Component):
         self._config, self._pairs = config, pairs
         members = tile_members(config, pairs)
         own = {name: members[name].array(TILE_PIXELS) for name in ("activations", "sums")}
-        super().__init__({**{name: members[name] for name in ("valid", "first", "last", "weights")}, **own})
+        super().__init__({"adds": In(1), **{name: members[name] for name in ("valid", "first", "last", "weights")}, **own})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         copy = Signal(self.weights.shape(), name="weights_copy", reset_less=True, attrs=COPY)
         m.d[FAST] += copy.eq(self.weights)
+        adds = delayed(m, self.adds, 1, attrs=COPY)
         for pixel in range(TILE_PIXELS):
             m.submodules[f"pixel{pixel}"] = tile = FastTile(self._config, self._pairs)
             m.d.comb += [
-                *(tile.valid.eq(self.valid), tile.first.eq(self.first), tile.last.eq(self.last)),
+                *(tile.valid.eq(self.valid), tile.first.eq(self.first), tile.last.eq(self.last), tile.adds.eq(adds)),
                 *(tile.activations.eq(self.activations[pixel]), tile.weights.eq(copy), self.sums[pixel].eq(tile.sums)),
             ]
         return m
@@ -138,13 +147,16 @@ class FastArray(Array):
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
-        self.latency = 1 + config.cascade // 2 + CAPTURED + 2  # the input's registers; the totals and the sums
+        self._half_0 = 1 + config.cascade // 2  # clocks from the inputs
+        self.latency = self._half_0 + CAPTURED + 2  # the totals and the sums
 
     def _tiles(self, m: Module) -> Iterator[tuple[Any, range, range]]:
+        adds = delayed(m, self.valid, self._half_0 + ADDS - 1)  # a tile's copy is the last register
         for start in range(0, self.config.co, 2 * TILE_PAIRS):
             pairs = min(TILE_PAIRS, (self.config.co - start) // 2)
             for pixel in range(0, self.config.pix, TILE_PIXELS):
                 m.submodules[f"tile_{pixel}_{start}"] = tile = SharedWeights(self.config, pairs)
+                m.d.comb += tile.adds.eq(adds)
                 yield tile, range(pixel, pixel + TILE_PIXELS), range(start, start + 2 * pairs)
 
     def _in_halves(self, m: Module, name: str, blocks: Sequence[list[list[Value]]]) -> list[list[Value]]:
@@ -153,12 +165,13 @@ class FastArray(Array):
         for channel, (first, second) in enumerate(zip(*blocks, strict=True)):
             place = channel % self.config.cascade
             later, late = (place + 1) // 2, place % 2 == 0
+            valid = delayed(m, self.valid, later + late, attrs=COPY)
             one = delayed(m, Cat(first), 1 + later, attrs=CHAIN)
             other = delayed(m, Cat(second), 1 + later + late, attrs=CHAIN)
             shown = []
             for number, part in enumerate(slices(len(one), CHOICE_BITS)):
                 m.submodules[f"{name}{channel}_{number}"] = choice = HalfChoice(part.stop - part.start, late)
-                m.d.comb += [choice.first.eq(one[part]), choice.second.eq(other[part])]
+                m.d.comb += [choice.valid.eq(valid), choice.first.eq(one[part]), choice.second.eq(other[part])]
                 shown.append(choice.o)
             whole = Cat(shown)
             found.append([whole.word_select(index, 8) for index in range(len(first))])

@@ -40,8 +40,11 @@ def delayed(
     return value
 
 
-def in_half(m: Module, *, second: bool) -> Signal:
+def in_half(m: Module, *, second: bool, when: Value | None = None) -> Signal:
     """A register of FAST that is 1 in the second (otherwise in the first) half of each clock; the caller minds its loads.
+
+    With `when`, a register of `aclk`, it is 1 only in the second half of clocks with `when` (otherwise the first half of the clocks
+    behind them).
 
     A register of `aclk` toggles, and one of FAST follows half a clock later: they differ in the first half. No reset stops them, so
     whatever happens to the clocks or to the reset, the halves are known two clocks later.
@@ -49,7 +52,8 @@ def in_half(m: Module, *, second: bool) -> Signal:
     toggle, late = (Signal(name=name, reset_less=True, attrs=COPY) for name in ("toggle_copy", "late_copy"))
     half = Signal(name="half_copy", reset_less=True, attrs=COPY)
     m.d.sync += toggle.eq(~toggle)
-    m.d[FAST] += [late.eq(toggle), half.eq((toggle ^ late) == second)]
+    shown = (toggle ^ late) == second
+    m.d[FAST] += [late.eq(toggle), half.eq(shown if when is None else shown & when)]
     return half
 
 
