@@ -63,7 +63,7 @@ class HalfChoice(wiring.Component):
 class FastTile(ArrayTile):
     """As `ArrayTile`, with operands from registers of FAST. `activations` get copies here; `weights` are a copy for some tiles.
 
-    `adds`, a register of `aclk`, is `valid` as it is ADDS clocks behind half 0. Without it P takes no part of itself: it would switch
+    `adds`, a register of `aclk`, is `valid` as it is ADDS clocks behind half 0. Without it, P does not add itself: it would switch
     in each half, even where the products stand still.
     """
 
