@@ -38,9 +38,10 @@ def _without(*names: str) -> tuple[str, ...]:
 
 WAYS: dict[str, Way] = {
     "as it is": (FLAGS, MAKE),
+    "g++ -O2": (FLAGS, MAKE.replace(build.OPT_FAST, "OPT_FAST=-O2")),
     "2 threads": ((*FLAGS, "--threads", "2"), MAKE),
-    "g++ -O1": (FLAGS, MAKE.replace("OPT_FAST=-O2", "OPT_FAST=-O1")),
-    "g++ -O3": (FLAGS, MAKE.replace("OPT_FAST=-O2", "OPT_FAST=-O3")),
+    "g++ -O1": (FLAGS, MAKE.replace(build.OPT_FAST, "OPT_FAST=-O1")),
+    "g++ -O3": (FLAGS, MAKE.replace(build.OPT_FAST, "OPT_FAST=-O3")),
     "for any processor": (_without("-CFLAGS"), MAKE),
     "Verilator -O1": (tuple("-O1" if flag == "-O3" else flag for flag in FLAGS), MAKE),
     "files not split": ((*FLAGS, "--output-split", "0"), MAKE),

@@ -41,12 +41,16 @@ VERILATOR_FLAGS = (
     "-LDFLAGS",
     "-rdynamic",  # the server finds the DDR model's functions in its own process
 )
+# g++ spends half its time on asking which of a large function's accesses to memory overlap: few such questions find as much. The
+# elimination of partial redundancies (PRE) asks most of them. In MAKEFLAGS a backslash stands before a space within a value.
+FEW_QUESTIONS = "--param=sccvn-max-alias-queries-per-access=10"
+OPT_FAST = rf"OPT_FAST=-O2\ -fno-tree-pre\ {FEW_QUESTIONS}"
 MAKE_FLAGS = (
     "CFG_CXXFLAGS_PCH_I=-include "  # otherwise the wheel's precompiled header breaks g++
-    "OPT_FAST=-O2 OPT_SLOW=-O0 OPT_GLOBAL=-O1"  # slow files run once, at the start
+    f"{OPT_FAST} OPT_SLOW=-O0 OPT_GLOBAL=-O1"  # slow files run once, at the start
 )
-TRACED_FLAGS = f"{MAKE_FLAGS} OPT_FAST=-O1"  # the code that writes waveforms is large, and compiles in two thirds of the time
-RUNTIME = "runtime.o"  # Verilator's runtime as one object file
+TRACED_FLAGS = MAKE_FLAGS.replace("=-O2", "=-O1")  # the code that writes waveforms is large, and compiles more quickly
+RUNTIME = "runtime.o"  # Verilator's runtime and MODELS as one object file
 WITHOUT_RUNTIME = "VK_GLOBAL_OBJS="  # its makefile's list of the runtime's object files: none
 TRACE_FLAGS = ("--trace-fst", "--trace-structs", "-CFLAGS", "-I..", "-LDFLAGS", "-L..")  # `..` holds TRACE_FILES
 EMPTY_ARCHIVE = "!<arch>\n"
@@ -56,6 +60,8 @@ COMPRESSION = (
     "zlib.h",
 )  # sources that Verilator's writer of waveforms includes, so its runtime depends on them
 TRACE_FILES = {"liblz4.a": EMPTY_ARCHIVE, "libz.a": EMPTY_ARCHIVE}  # Verilator links these libraries; lz4.h and zlib.h replace them
+
+MODELS = ("ddr.cpp", "probes.cpp")  # C++ that is the same in every simulator and knows nothing of the Verilog
 
 Say = Callable[[str], None]
 
@@ -183,14 +189,15 @@ def _drop(folder: Path) -> None:
 def build_into(sources: Mapping[str, str], folder: Path, trace: bool, say: Say) -> None:
     """Builds beside `folder`, and renames the finished simulator to it. RunError: as `build`."""
     started = time.monotonic()
-    included = {name: sources[name] for name in COMPRESSION if name in sources}
+    included = {name: text for name, text in sources.items() if name in (*COMPRESSION, *MODELS) or name.startswith("ddr_")}
     runtime = folder.parent.parent / "runtime" / _digest(included, trace) / RUNTIME
     kept = is_sealed(runtime) and use(runtime.parent)
     with scratch("building-", folder.parent) as part:
         for name, text in {**sources, **(TRACE_FILES if trace else {})}.items():
             (part / name).write_text(text)
         files = [str(part / name) for name in sources]
-        flags = [*VERILATOR_FLAGS, *(TRACE_FLAGS if trace else ()), *(name for name in files if name.endswith(".cpp"))]
+        compiled = [name for name in sources if name.endswith(".cpp") and not (kept and name in MODELS)]
+        flags = [*VERILATOR_FLAGS, *(TRACE_FLAGS if trace else ()), *(str(part / name) for name in compiled)]
         flags += ["-LDFLAGS", str(runtime)] if kept else []
         verilog = [name for name in files if name.endswith((".v", ".sv"))]
         make_flags = TRACED_FLAGS if trace else MAKE_FLAGS
@@ -206,10 +213,11 @@ def build_into(sources: Mapping[str, str], folder: Path, trace: bool, say: Say) 
 
 
 def _keep_runtime(out: Path, runtime: Path) -> None:
-    """Keeps the runtime's object files of a finished build, joined to one. Without g++'s success the next build does the same."""
+    """Keeps the object files that other simulators need too, joined to one. Without g++'s success the next build does the same."""
     folder = private(private(runtime.parent.parent) / runtime.parent.name)
     joined = out / RUNTIME
-    objects = sorted(map(str, out.glob("verilated*.o")))
+    models = (out / Path(name).with_suffix(".o") for name in MODELS)
+    objects = sorted(map(str, [*out.glob("verilated*.o"), *(path for path in models if path.exists())]))
     if subprocess.run(["g++", "-r", "-nostdlib", "-o", str(joined), *objects], capture_output=True, check=False).returncode == 0:
         shutil.move(joined, runtime)
         seal(runtime)

@@ -1,12 +1,8 @@
 """The page of an exploration in a browser: plots that follow each other, and a click that copies a configuration."""
 
 import re
-import shutil
-import subprocess
 from html import unescape
 from pathlib import Path
-
-import pytest
 
 from cnna.compiler.explore.explore import Point, option
 from cnna.compiler.explore.page import html
@@ -14,7 +10,8 @@ from cnna.compiler.explore.sizes import Budget
 from cnna.compiler.report.html import library
 from cnna.spec.config import preset
 
-BROWSER = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
+from ...browser import drawn, needs_browser
+
 CLICKED = """<script>
 const until = setInterval(async () => {
   if (!document.body.dataset.drawn) return;
@@ -47,18 +44,14 @@ def points() -> list[Point]:
     ]
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium to draw the page")
+@needs_browser
 def test_a_click_on_a_dot_marks_it_everywhere_and_copies_its_configuration(tmp_path: Path) -> None:
     """A plot would be empty, or the text for `--config` be another dot's."""
     made = points()
     path = tmp_path / "e.html"
     page, end, rest = html("net", made, Budget(2520, 912), library(tmp_path / "cache")).rpartition("</body>")
     path.write_text(page + CLICKED + end + rest)
-    options = ("--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--virtual-time-budget=20000")
-    line = [str(BROWSER), *options, "--window-size=1400,900", "--dump-dom", path.as_uri()]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=True)
-    assert "CONSOLE" not in done.stderr
-    body = done.stdout[done.stdout.index("<body") :]
+    body = drawn(path.as_uri(), 20000, "--window-size=1400,900")
     told = re.findall(r'data-(drawn|chosen|row|copied|hint)="([^"]*)"', body[: body.index(">")])
     data = {name: unescape(text) for name, text in told}
     second = option(sorted(made, key=lambda point: -point.fps)[1].config)

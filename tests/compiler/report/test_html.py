@@ -1,8 +1,6 @@
 """The page stands alone, and a browser draws all of it: charts that follow each other, and a table that sorts."""
 
 import re
-import shutil
-import subprocess
 from html.parser import HTMLParser
 
 import pytest
@@ -15,8 +13,8 @@ from cnna.spec.config import preset
 
 from ... import networks
 from ...agreement import artifact_of
+from ...browser import drawn, needs_browser
 
-BROWSER = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
 USED = """<script>
 const until = setInterval(async () => {
   if (!document.body.dataset.drawn) return;
@@ -68,23 +66,13 @@ def test_the_page_stands_alone_and_is_closed(found):
     assert "<script>alert" not in page
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium to draw the page")
+@needs_browser
 def test_a_browser_draws_all_charts_and_they_follow_each_other(found, tmp_path):
     """A chart would be empty, an error stand in the console, or zoom, click and sorting do nothing."""
     path = tmp_path / "r.html"
     page, end, rest = html(found, library(tmp_path / "cache")).rpartition("</body>")
     path.write_text(page + USED + end + rest)
-    options = (
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--enable-logging=stderr",
-        "--virtual-time-budget=20000",
-        "--dump-dom",
-    )
-    done = subprocess.run([BROWSER, *options, path.as_uri()], capture_output=True, text=True, timeout=120, check=True)
-    assert "CONSOLE" not in done.stderr
-    body = done.stdout[done.stdout.index("<body") :]
+    body = drawn(path.as_uri(), 20000)
     data = dict(re.findall(r'data-(drawn|used|shown|first|chosen|boxed|cut)="([^"]*)"', body[: body.index(">")]))
     smallest = min(range(len(found["layers"])), key=lambda number: found["layers"][number]["macs"]) + 1
     assert data.pop("cut") == "none", "titles of legends are cut off"

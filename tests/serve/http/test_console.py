@@ -4,9 +4,7 @@ import asyncio
 import io
 import itertools
 import re
-import shutil
 import socket
-import subprocess
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -28,19 +26,11 @@ from cnna.serve.models.repository import open_repository
 from cnna.serve.protocol.photographs import decoded
 from cnna.spec.errors import BusyError
 
+from ...browser import drawn, needs_browser
 from ..engine.fakes import ask, core_of
 from .asgi import call
 
 Within = Callable[[Coroutine[Any, Any, None]], None]
-BROWSER = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
-OPTIONS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--enable-logging=stderr",
-    "--virtual-time-budget=8000",
-    "--dump-dom",
-)
 TOKEN = "a-token-of-the-tests"
 USED = """
 const until = async (found) => { while (!found()) await new Promise((done) => setTimeout(done, 50)); };
@@ -135,7 +125,7 @@ def test_history_is_bounded_and_complete() -> None:
     assert history.rate("m") == 0
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium to draw the page")
+@needs_browser
 @pytest.mark.parametrize("token", [None, TOKEN])
 def test_a_browser_draws_it_and_tries_a_picture(token: str | None, within: Within) -> None:
     """A table would be empty, a board's cause not shown, a picture not classified, or an error stand in the browser's console."""
@@ -161,14 +151,12 @@ def test_a_browser_draws_it_and_tries_a_picture(token: str | None, within: Withi
                 sent = np.array([file.getvalue()], object)
                 inputs = await decoded(core, "tiny", None, {"picture": sent})
                 wanted = (await core.admit("tiny", inputs).future).outputs
-                line = [BROWSER, *OPTIONS, f"http://127.0.0.1:{listening.getsockname()[1]}/"]
-                done = await asyncio.to_thread(subprocess.run, line, capture_output=True, text=True, timeout=600, check=True)
+                page_address = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+                body = await asyncio.to_thread(drawn, page_address, 8000, timeout_seconds=600)
             finally:
                 server.should_exit = True
                 await serving
                 await core.close()
-        assert "CONSOLE" not in done.stderr, done.stderr
-        body = done.stdout[done.stdout.index("<body") :]
         data = dict(re.findall(r'data-(\w+)="([^"]*)"', body[: body.index(">")]))
         best = int(np.argmax(next(iter(wanted.values())).reshape(-1)))
         assert {name: data.get(name) for name in ("used", "best", "state", "said")} == {

@@ -152,36 +152,39 @@ def test_a_build_that_make_refuses_says_what_make_says(tmp_path, monkeypatch):
         building.build({"tb.v": ""}, tmp_path, False, lambda line: None)
 
 
-def test_verilators_runtime_is_compiled_once(tmp_path, monkeypatch):
-    """Every simulator would compile it again, for 15 s; or a damaged object file would be linked into all that follow."""
-    asked = []
+def test_verilators_runtime_and_the_models_are_compiled_once(tmp_path, monkeypatch):
+    """Every simulator would compile them again, for 15 s; or a damaged object file would be linked into all that follow."""
+    asked, cpp = [], {"ddr.cpp": "", "ddr_road.h": "", "packets.cpp": ""}
 
     def built(part, arguments, make_flags, say, started):
         out = part / "out"
         out.mkdir()
         (out / building.TOP).write_text("a simulator")
         linked = [argument for argument in arguments if argument.endswith(building.RUNTIME)]
+        assert [Path(name).name for name in arguments if name.endswith(".cpp")] == [*([] if linked else ["ddr.cpp"]), "packets.cpp"]
         asked.append((bool(linked), building.WITHOUT_RUNTIME in make_flags.split()))
         if linked:
             assert is_sealed(Path(linked[0]))
             return
-        for name in ("verilated", "verilated_vpi"):
+        for name in ("verilated", "verilated_vpi", "ddr"):
             (out / f"{name}.c").write_text(f"int {name};")
             subprocess.run(["gcc", "-c", f"{name}.c", "-o", f"{name}.o"], cwd=out, check=True)
 
     monkeypatch.setattr(building, "_run_builder", built)
     for text in "ab":
-        building.build({"tb.v": text}, tmp_path, False, print)
+        building.build({"tb.v": text, **cpp}, tmp_path, False, print)
     assert asked == [(False, False), (True, True)]
     (runtime,) = tmp_path.glob(f"runtime/*/{building.RUNTIME}")
     named = subprocess.run(["nm", str(runtime)], capture_output=True, text=True, check=True).stdout
-    assert {"verilated", "verilated_vpi"} <= set(named.split())
+    assert {"verilated", "verilated_vpi", "ddr"} <= set(named.split())
     runtime.write_bytes(runtime.read_bytes()[:-1])
-    building.build({"tb.v": "c"}, tmp_path, False, print)
-    building.build({"tb.v": "d"}, tmp_path, True, print)
+    building.build({"tb.v": "c", **cpp}, tmp_path, False, print)
+    building.build({"tb.v": "d", **cpp}, tmp_path, True, print)
     assert asked[2:] == [(False, False), (False, False)], "damaged; and the runtime of waveforms is another one"
-    building.build({"tb.v": "e"}, tmp_path, False, print)
+    building.build({"tb.v": "e", **cpp}, tmp_path, False, print)
     assert asked[4] == (True, True)
     for text in "xxy":
-        building.build({"tb.v": f"f{len(asked)}", "zlib.h": text}, tmp_path, True, print)
+        building.build({"tb.v": f"f{len(asked)}", "zlib.h": text, **cpp}, tmp_path, True, print)
     assert [linked for linked, _ in asked[5:]] == [False, True, False], "a runtime that compresses as an earlier version did"
+    building.build({"tb.v": "g", **cpp, "ddr_road.h": "// changed"}, tmp_path, False, print)
+    assert asked[8] == (False, False), "the road to DDR as an earlier version had it"
