@@ -57,7 +57,10 @@ ROOMS = {
     "compiler.report": ("what an artifact and its quantisation cost, in text and pictures", ("compiler.cost", "compiler.predict")),
     "compiler.explain": (
         "what will happen to each node of a model",
-        ("compiler", "compiler.graph", "compiler.passes", "compiler.frontend", "compiler.quantise", "compiler.report"),
+        (
+            *("compiler", "compiler.graph", "compiler.passes", "compiler.frontend", "compiler.lower", "compiler.quantise"),
+            "compiler.report",
+        ),
     ),
     "compiler.explore": (
         "the quickest configurations and tilings",

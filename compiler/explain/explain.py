@@ -25,6 +25,7 @@ from cnna.compiler.graph.ir import Graph
 from cnna.compiler.graph.node_names import place
 from cnna.compiler.passes.pipeline import QUANTISATION, REWRITES, run_passes
 from cnna.compiler.quantise.quantise import is_quantised
+from cnna.compiler.report.report import coded_in
 from cnna.spec.config import Config
 from cnna.spec.end_to_end import EndToEnd, end_to_end
 from cnna.spec.errors import ModelError
@@ -105,8 +106,8 @@ def explain(model: ModelProto, config: Config, say: Say | None = None, batch: in
     pieces = cut(found.whole, reasons)
     say("try what runs on the CPU")
     refusals = {output: why for piece in pieces if piece.kind == CPU for output, why in refused(piece).items()}
-    entries, problems = _compiled(pieces, found.whole, config, batch, say, refusals)
-    facts = Facts(config, found.rewritten, found.whole, reasons, found.floating, pieces, batch, refusals, entries)
+    entries, coded, problems = _compiled(pieces, found.whole, config, batch, say, refusals)
+    facts = Facts(config, found.rewritten, found.whole, reasons, found.floating, pieces, batch, refusals, entries, coded)
     whole = [entry for entry in entries if entry is not None]
     can = len(whole) == len(entries) and not found.problems
     clocks = sum(entry["predicted"]["cycles"] for entry in whole if entry["kind"] == ACCELERATOR)
@@ -155,9 +156,10 @@ def _compiled(
     batch: int,
     say: Say,
     refusals: Mapping[str, str],
-) -> tuple[list[PieceEntry | None], list[str]]:
-    """The entries of all pieces, None for those that cannot be compiled; and why they cannot."""
+) -> tuple[list[PieceEntry | None], frozenset[str], list[str]]:
+    """The entries of all pieces, None for those that cannot be compiled; layers whose weights come as codes; why pieces cannot."""
     entries: list[PieceEntry | None] = []
+    coded: set[str] = set()
     problems = []
     for number, (piece, cpu) in enumerate(zip(pieces, cpu_models(pieces, whole), strict=True), 1):
         say(f"compile piece {number} of {len(pieces)}")
@@ -169,9 +171,11 @@ def _compiled(
             if cpu is not None:
                 entry, _ = cpu_piece(ImportedPiece(piece, cpu=cpu))
             else:
-                entry, _ = program_piece(ImportedPiece(piece, to_int8(piece.graph)), config, batch)
+                entry, (program, _) = program_piece(ImportedPiece(piece, to_int8(piece.graph)), config, batch)
+                assert entry["kind"] == ACCELERATOR
+                coded |= {*coded_in(entry, program)}
             entries.append(entry)
         except ModelError as error:
             entries.append(None)
             problems.append(str(error))
-    return entries, problems
+    return entries, frozenset(coded), problems

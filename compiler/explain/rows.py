@@ -1,10 +1,13 @@
-"""A row for each node of the user's model: where it runs, why, what it costs, and what would bring it to the accelerator."""
+"""A row for each node of the user's model: where it runs, why, what it costs, and what would bring it to the accelerator.
+
+Of a layer that waits for its weights there, the row says how these may come in half the time.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
+from cnna.compiler.explain.four_bits import CODED, remedy
 from cnna.compiler.explain.origins import Origin
 from cnna.compiler.frontend.pieces import support
 from cnna.compiler.frontend.pieces.crossings import TOO_LITTLE, node_seconds
@@ -29,7 +32,8 @@ class Row:
     side: ACCELERATOR, CPU, REFUSED (onnxruntime cannot run it either) or CONSTANT. piece: its number, from 0; None for a constant.
     also: other pieces that have a part of it, because a rewrite made several nodes of it, such as a layer and a change of shape.
     folded: the node that does its work as well. clocks: of the accelerator for a batch; seconds: there or on the CPU; None if
-    unknown. rewrite: what would bring it to the accelerator. gain_seconds, gain_clocks: what that would save, for a batch.
+    unknown. reason: why it does not run on the accelerator, or else how its weights come. rewrite: what would bring it there, or
+    halve its weights. gain_seconds, gain_clocks: what that would save, for a batch.
     """
 
     name: str
@@ -52,7 +56,7 @@ class Facts:
     """What rows are made from. reasons: why nodes of `whole` run on the CPU. floating: the same for the float graph.
 
     `floating` is empty if the model came quantised. batch: images in one run of a program. refusals: why onnxruntime cannot run
-    nodes. entries: of the pieces, None where a piece cannot be compiled.
+    nodes. entries: of the pieces, None where a piece cannot be compiled. coded: layers whose weights come as codes of 4 bits.
     """
 
     config: Config
@@ -64,6 +68,7 @@ class Facts:
     batch: int
     refusals: Mapping[str, str]
     entries: Sequence[PieceEntry | None]
+    coded: frozenset[str]
 
 
 def rows(origins: Sequence[Origin], facts: Facts) -> list[Row]:
@@ -75,7 +80,9 @@ class _Rows:
     def __init__(self, origins: Sequence[Origin], facts: Facts) -> None:
         self.origins, self.facts = origins, facts
         self.piece_of = {node.output: number for number, piece in enumerate(facts.pieces) for node in piece.graph.nodes}
-        self.clocks = _clocks(facts.entries, {node.name for node in facts.whole.nodes})
+        self.sources = dict.fromkeys((node.name for node in facts.whole.nodes), "")
+        self.clocks = _clocks(facts.entries, self.sources)
+        self.coded = {source_of(name, self.sources) or name for name in facts.coded}
         self.views = {number for number, entry in enumerate(facts.entries) if _only_views(entry)}  # pieces
 
     def rows(self) -> list[Row]:
@@ -99,15 +106,23 @@ class _Rows:
         # a node may have parts on both sides: then its multiplications decide, or else the part that the accelerator cannot run
         main = max(refused or nodes, key=lambda node: (macs[node.output], node in cpu))
         side = REFUSED if refused else CPU if main in cpu else ACCELERATOR
-        reason, rewrite = self._why(origin, main) if side != ACCELERATOR else (None, None)
+        reason, rewrite, gain = self._weights(main) if side == ACCELERATOR else (*self._why(origin, main), None)
         clocks, seconds = self._cost(origin, side)
-        gain = self._gain(origin.made, main) if side == CPU and rewrite else None
+        gain = self._gain(origin.made, main) if side == CPU and rewrite else gain
         number = self.piece_of[main.output]
         also = tuple(sorted({self.piece_of[node.output] for node in origin.made} - {number}))
         return Row(
             *(origin.name, origin.node.op_type, side, number, also, reason, rewrite, None),
             *(sum(macs.values()), clocks, seconds, gain, None if gain is None else round(gain * self.facts.config.clock_mhz * 1e6)),
         )
+
+    def _weights(self, main: AnyNode) -> tuple[str | None, str | None, float | None]:
+        """That its weights come as codes; or what would make codes of them, and the seconds that this would save."""
+        if main.name in self.coded:
+            return CODED, None, None
+        if (found := remedy(main, self.facts.whole, self.facts.config, self.facts.batch)) is None:
+            return None, None, None
+        return None, found[0], found[1] / (self.facts.config.clock_mhz * 1e6)
 
     def _why(self, origin: Origin, main: AnyNode) -> tuple[str | None, str | None]:
         """Why it does not run on the accelerator, and the rewrite that would change that."""
@@ -167,9 +182,11 @@ def _only_views(entry: PieceEntry | None) -> bool:
     return entry is not None and entry["kind"] == CPU and entry["numpy"] and only_views(entry["operators"])
 
 
-def _clocks(entries: Sequence[PieceEntry | None], names: set[str]) -> dict[str, int]:
-    """The predicted clocks of each node of the quantised graph, by name, from the layers that it has become."""
-    sources: dict[str, Any] = dict.fromkeys(names, "")
+def _clocks(entries: Sequence[PieceEntry | None], sources: Mapping[str, str]) -> dict[str, int]:
+    """The predicted clocks of each node of the quantised graph, by name, from the layers that it has become.
+
+    sources: has the names of those nodes.
+    """
     found: dict[str, int] = {}
     for entry in entries:
         if entry is not None and entry["kind"] == ACCELERATOR:

@@ -20,7 +20,8 @@ def conv(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
     op, graph = node.op, low.graph
     constants = [np.asarray(graph.constants[name]) for name in (op.weights, op.bias, op.mult, op.shift)]
     parts = _conv_parts(low, node, op.groups, *constants)
-    if low.config.codebook and _few_groups(low, node):
+    height, width = low.size(node.output)
+    if low.config.codebook and few_groups(low.config, (low.images[1] - low.images[0]) * height * width):
         coded = [coded_stream(part.stream, low.config) for part in parts]
         parts = tuple(replace(part, stream=own or part.stream) for part, own in zip(parts, coded, strict=True))
     if op.table is not None:
@@ -31,14 +32,13 @@ def conv(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
     return [ConvKernel(**fields, mid=op.out, add=op.residual, parts=parts)]
 
 
-def _few_groups(low: Lowering, node: ir.Node) -> bool:
+def few_groups(config: Config, pixels: int) -> bool:
     """Whether the array has done a chunk's groups of pixels before its weights could come plainly, at a beat a clock on each port.
 
-    Otherwise it hides the weights, and each chunk as a command of its own would only cost.
+    pixels: of the output, in all images. Otherwise the array hides the weights, and each chunk as a command of its own would only
+    cost.
     """
-    height, width = low.size(node.output)
-    pixels = (low.images[1] - low.images[0]) * height * width
-    return pixels <= low.config.pix * (low.config.stripe_bytes // BEAT_BYTES)
+    return pixels <= config.pix * (config.stripe_bytes // BEAT_BYTES)
 
 
 def _conv_parts(

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.compiler.graph.float_ops import Conv
-from cnna.compiler.graph.ir import Graph, Node
+from cnna.compiler.graph.ir import AnyNode, Graph, Node
 from cnna.compiler.quantise.weights import WEIGHT_MAX
 from cnna.spec.codebook import ENTRIES
 
@@ -21,13 +21,15 @@ def fully_connected(body: Graph) -> list[Node]:
 
     They make one pixel, so each weight is used once for an image.
     """
-    found = []
-    for node in body.nodes:
-        if isinstance(node.op, Conv) and node.op.groups == 1 and body.tensors[node.output].shape[2:] == (1, 1):
-            size = body.constants[node.op.weights].size
-            if size // body.tensors[node.output].shape[1] >= FEWEST_INPUTS:
-                found.append((size, node))
-    return [node for _, node in sorted(found, key=lambda one: -one[0])]
+    found = [node for node in body.nodes if takes_books(node, body)]
+    return sorted(found, key=lambda node: -body.constants[node.op.weights].size)
+
+
+def takes_books(node: AnyNode, body: Graph) -> bool:
+    """Whether a layer makes one pixel from inputs enough."""
+    if not isinstance(node.op, Conv) or node.op.groups != 1 or body.tensors[node.output].shape[2:] != (1, 1):
+        return False
+    return body.constants[node.op.weights].size // body.tensors[node.output].shape[1] >= FEWEST_INPUTS
 
 
 def books_of(weights: NDArray[np.float64], scales: NDArray[np.float64]) -> NDArray[np.float64]:

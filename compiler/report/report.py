@@ -18,7 +18,7 @@ from cnna.spec.config import BEAT_BYTES, TAPS
 from cnna.spec.ddr import PLANNED, DdrSpeed
 from cnna.spec.end_to_end import end_to_end
 from cnna.spec.errors import DataError
-from cnna.spec.manifest import ACCELERATOR, CPU, LayerEntry, Manifest, PieceEntry
+from cnna.spec.manifest import ACCELERATOR, CPU, LayerEntry, Manifest, PieceEntry, ProgramEntry
 from cnna.spec.metrics import REPORT_MHZ
 from cnna.spec.regmap import COUNTED, ENGINES, SEGMENTS
 
@@ -83,12 +83,13 @@ def layers_of(artifact: Artifact) -> list[LayerEntry]:
 
 def coded_layers(artifact: Artifact) -> list[str]:
     """The names of the layers whose weights come as codes of 4 bits."""
-    found: dict[str, None] = {}
-    for program in artifact.programs:
-        own = program.manifest["commands"]
-        coded = [c.number for c in commands(program.program) if c.engine == "weight" and c.f.code == CODES]
-        found |= dict.fromkeys(program.manifest["layers"][own[number]["layer"]]["name"] for number in coded)
-    return [*found]
+    return [*dict.fromkeys(name for piece in artifact.programs for name in coded_in(piece.manifest, piece.program))]
+
+
+def coded_in(entry: ProgramEntry, program: bytes) -> list[str]:
+    """The same for one program and its entry."""
+    coded = [c.number for c in commands(program) if c.engine == "weight" and c.f.code == CODES]
+    return [*dict.fromkeys(entry["layers"][entry["commands"][number]["layer"]]["name"] for number in coded)]
 
 
 def bars_measured(artifact: Artifact, run: Mapping[str, Any]) -> list[Bar] | None:
