@@ -94,7 +94,7 @@ class Issue(wiring.Component):
         m.submodules.cursor = cursor = RingCursor(8 * self.config.ring_word_bytes)
         wiring.connect(m, wiring.flipped(self.ring), cursor.ring)
         source, command = self.source, Signal(issue_layout())
-        running, loading, untouched = Signal(), Signal(), Signal()
+        running, loading, untouched = Signal(), Signal(), Signal(name="untouched")  # which the testbench reads
         load, step, end = Signal(), Signal(), Signal()
         m.submodules.tables = tables = TableCredit(self.config.table_words, ROOM)
         slot, may_load = self._slots(m, tables)
