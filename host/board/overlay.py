@@ -108,7 +108,9 @@ def manifest(config: str, variant: str, files: dict[str, bytes], **more: Any) ->
 
 def check_files(path: Path) -> None:
     """DataError: the .bit or its .hwh is missing, or is not the one that the manifest beside them names."""
-    found = {file.name: read_bytes(file) for file in (path, path.with_suffix(".hwh"))}
+    found = {path.name: read_bytes(path)}  # first: a folder such as `.` has no name to change
+    beside = path.with_suffix(".hwh")
+    found[beside.name] = read_bytes(beside)
     beside = path.with_name(MANIFEST)
     if not beside.exists():
         return

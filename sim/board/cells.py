@@ -3,6 +3,8 @@
 Names and versions are those of Vivado 2022.1. The cells include parameters of the PS that pynq itself sets at download.
 """
 
+from math import ceil
+
 from cnna.sim.board import dma
 from cnna.sim.board.blocks import PS, STREAM, Cell, Interface
 from cnna.spec.boards import Board
@@ -16,6 +18,8 @@ CONTROL_MASTER = "M_AXI_HPM0_FPD"
 REFERENCE_MHZ = 33.333  # reference clock of the PS, with the value that pynq uses
 IOPLL_FEEDBACK = 90
 IOPLL_MHZ = REFERENCE_MHZ * IOPLL_FEEDBACK / 2
+DIVISOR_MAX = 63  # of PL0_REF_CTRL.DIVISOR0, which has 6 bits (UG1087)
+PL_CLOCK_MHZ = range(ceil(IOPLL_MHZ / DIVISOR_MAX), round(IOPLL_MHZ) + 1)
 
 DDR4_BOARD, DDR4_CLOCK = "ddr4_sdram_062", "user_si570_sysclk"  # interfaces of the ZCU102 in Vivado's board files
 

@@ -10,7 +10,19 @@ from dataclasses import replace
 
 from cnna.sim.board import cells
 from cnna.sim.board.blocks import PS, AddressRange, Design, DesignPart, External, Wire
-from cnna.sim.board.cells import ACCELERATOR, CLOCKS, CONTROL_MASTER, DDR4, DDR4_BOARD, DDR4_CLOCK, DMA, LEDS
+from cnna.sim.board.cells import (
+    ACCELERATOR,
+    CLOCKS,
+    CONTROL_MASTER,
+    DDR4,
+    DDR4_BOARD,
+    DDR4_CLOCK,
+    DIVISOR_MAX,
+    DMA,
+    IOPLL_MHZ,
+    LEDS,
+    PL_CLOCK_MHZ,
+)
 from cnna.spec.boards import board_of
 from cnna.spec.config import Config
 from cnna.spec.ddr import PL_DDR_BASE, PL_DDR_BYTES
@@ -32,12 +44,15 @@ REGISTER_WINDOWS = (  # cell, interface, address block, base, size
 def design(config: Config, variant: str = "ps") -> Design:
     """The block design of a configuration; its `config` has the streams that the variant needs.
 
-    ValueError: no such variant. UserError: the configuration's board has no memory for it.
+    ValueError: no such variant. UserError: the configuration's board has no memory for it, or cannot make its clock.
     """
     if variant not in VARIANTS:
         raise ValueError(f"variant {variant!r} is unknown; there are {', '.join(VARIANTS)}")
     if variant not in variants_of(config):
         raise UserError(f"--variant pl: a {board_of(config).name} has no DDR4 at its PL; its accelerator needs variant ps")
+    if config.clock_mhz not in PL_CLOCK_MHZ:
+        legal = f"a PS divides {IOPLL_MHZ:,.0f} MHz by 1 to {DIVISOR_MAX}, which gives {PL_CLOCK_MHZ[0]} to {PL_CLOCK_MHZ[-1]} MHz"
+        raise UserError(f"--config: config {config.name}: clock_mhz = {config.clock_mhz}, but {legal}")
     config = replace(config, streams=variant == "pl")
     made = _clocks(config) + _control(config) + (_pl_memory(config) if config.streams else _ps_memory(config))
     return Design(made.cells, made.buses, made.windows, made.wires, made.externals, f"cnna_{variant}", variant, config=config)

@@ -43,6 +43,8 @@ def test_what_is_missing_or_no_manifest_is_named(bit: Path) -> None:
     bit.with_name(MANIFEST).write_text("[]")
     with pytest.raises(DataError, match=r"manifest.json: not a manifest"):
         check_files(bit)
+    with pytest.raises(UserError, match=r"^\.: is a directory"):
+        check_files(Path("."))
     bit.with_suffix(".hwh").unlink()
     with pytest.raises(UserError, match=r"cnna.hwh: no such file"):
         check_files(bit)

@@ -1,6 +1,7 @@
 """The `.hwh`, as both parsers of pynq read it, against the block design and the generated Verilog."""
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
@@ -114,6 +115,18 @@ def test_a_board_without_the_variants_memory_is_named() -> None:
     """Vivado would look for a memory controller's pins that the board does not have."""
     with pytest.raises(UserError, match="--variant pl: a KV260 has no DDR4"):
         design(preset("kv260"), "pl")
+
+
+@pytest.mark.parametrize("mhz", [1, 23, 24, 1500, 1501, 65535])
+def test_a_clock_that_no_board_makes_is_named(mhz: int) -> None:
+    """A division by zero would end the command, or the board run at another clock than its figures say."""
+    config = replace(preset("tiny"), clock_mhz=mhz)
+    if 24 <= mhz <= 1500:
+        (ps,) = (cell for cell in design(config).cells if cell.name == PS)
+        assert 1 <= int(ps.parameters["PSU__CRL_APB__PL0_REF_CTRL__DIVISOR0"]) < 1 << 6
+        return
+    with pytest.raises(UserError, match=rf"clock_mhz = {mhz}, but a PS divides 1,500 MHz by 1 to 63, which gives 24 to 1500 MHz$"):
+        design(config)
 
 
 def test_the_handoff_names_its_board() -> None:
