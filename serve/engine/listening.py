@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+MOST_CONNECTIONS = 1000  # at once over each protocol: each takes a file, and a process has so many
+
 
 @dataclass(frozen=True)
 class Listening:

@@ -6,7 +6,7 @@ import grpc
 import grpc.aio
 
 from cnna.serve.engine.core import Core
-from cnna.serve.engine.listening import Listening
+from cnna.serve.engine.listening import MOST_CONNECTIONS, Listening
 from cnna.serve.grpc.service import Service
 from cnna.spec.errors import UserError
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 64 << 20  # of a message
 IDENTITY = 1 << 0  # messages as they are
+MOST_CALLS = 1000  # of a connection, at once; others wait at the client
 GRACE_SECONDS = 5.0
 
 
@@ -27,6 +28,8 @@ class GrpcFront:
             ("grpc.max_receive_message_length", MOST_BYTES),
             ("grpc.max_send_message_length", MOST_BYTES),
             ("grpc.so_reuseport", 0),
+            ("grpc.max_allowed_incoming_connections", MOST_CONNECTIONS),  # it closes others; a client tries again
+            ("grpc.max_concurrent_streams", MOST_CALLS),
             ("grpc.compression_enabled_algorithms_bitset", IDENTITY),  # gRPC would unpack a message whole, and measure it then
         ]
         self._server = grpc.aio.server(options=options)
