@@ -1,8 +1,14 @@
-"""Adds a version to a repository: writes a hidden folder and renames it, so that no server sees half a version."""
+"""Adds a version to a repository: writes a hidden folder and renames it, so that no server sees half a version.
 
+The process that writes a hidden folder holds a lock on it. What a killed one has left has none, and the next one removes it.
+"""
+
+import fcntl
 import os
+import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cnna.serve.models import fallback, golden
@@ -12,6 +18,8 @@ from cnna.serve.models.signature import Arrays
 from cnna.spec.artifact import Artifact, save
 from cnna.spec.errors import UserError
 from cnna.spec.files import make_folder
+
+HIDDEN = re.compile(r"\.\d+\.\d+\.part")  # .VERSION.PROCESS.part
 
 
 def next_version(root: Path, model: str, wanted: str | None = None) -> str:
@@ -41,16 +49,57 @@ def publish(
     """Writes a version with its golden answers; returns its folder. UserError: it cannot be written, or somebody was quicker."""
     folder = root / model / version
     hidden = folder.with_name(f".{version}.{os.getpid()}.part")
-    make_folder(hidden)
+    remove_left(root)
     try:
-        for artifact in artifacts:
-            save(artifact, hidden / f"{artifact.config.name}-b{artifact.manifest['batch']}.cnna")
-        golden.write(hidden / golden.FILE, inputs, outputs)
-        if spare is not None:
-            fallback.write(hidden, spare)
-        hidden.rename(folder)
+        with _owned(hidden):
+            for artifact in artifacts:
+                save(artifact, hidden / f"{artifact.config.name}-b{artifact.manifest['batch']}.cnna")
+            golden.write(hidden / golden.FILE, inputs, outputs)
+            if spare is not None:
+                fallback.write(hidden, spare)
+            hidden.rename(folder)
     except OSError as error:
         raise UserError(f"{folder}: {error.strerror or error}") from None
+    return folder
+
+
+def remove_left(root: Path) -> None:
+    """Removes the hidden folders below a repository that no process owns. It leaves those whose file system has no locks."""
+    for hidden in root.glob("*/.*.part"):
+        if HIDDEN.fullmatch(hidden.name):
+            with suppress(OSError), _opened(hidden) as handle:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(hidden, ignore_errors=True)
+
+
+@contextmanager
+def _owned(hidden: Path) -> Iterator[None]:
+    """Makes a hidden folder and holds its lock; at the end it is gone, unless it has another name by then."""
+    handle = _locked(hidden)
+    try:
+        yield
     finally:
         shutil.rmtree(hidden, ignore_errors=True)
-    return folder
+        os.close(handle)
+
+
+def _locked(hidden: Path) -> int:
+    """Makes a folder and locks it, again where another process has removed it before the lock was there."""
+    while True:
+        make_folder(hidden)
+        with suppress(FileNotFoundError):
+            handle = os.open(hidden, os.O_RDONLY | os.O_DIRECTORY)
+            with suppress(OSError):  # of a file system without locks
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            if hidden.exists() and os.path.samestat(os.fstat(handle), hidden.stat()):
+                return handle
+            os.close(handle)
+
+
+@contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
