@@ -8,6 +8,7 @@ LUTs are a fit to those that Yosys counted (docs/resources.json); `tests/compile
 from typing import NamedTuple
 
 from cnna.spec.boards import Board
+from cnna.spec.codebook import BOOK_ROWS, book_beats, stripe_rows
 from cnna.spec.config import BEAT_BYTES, TAPS, Config
 
 FIFOS_A_PORT = 4  # BRAM36
@@ -17,6 +18,8 @@ TWO_PORTS = ((18, 1024, 1), (36, 1024, 2), (18, 2048, 2), (9, 4096, 2), (4, 8192
 ONE_READS = ((36, 512, 1), *TWO_PORTS, (72, 512, 2))  # where one port only writes and the other only reads
 # Fitted to zcu102, zcu104 and ultra96: what all need; what a lane of the engines adds; what one of the array's pix * co sums adds
 LUTS, LUTS_A_LANE, LUTS_A_SUM = 23_120, 1_788, 97.6
+MEMORY_READERS = 7  # of a look-up memory of the decoder; more lanes take more memories
+DECODER_LUTS = 267  # of a port's decoder, beside its look-up memories: as Yosys counted at zcu102
 
 
 class Budget(NamedTuple):
@@ -47,7 +50,25 @@ def budget_of(board: Board) -> Budget:
 
 def luts(config: Config) -> int:
     """LUTs, to some 15 %. With depth 2 nothing has been counted yet."""
-    return round(LUTS + LUTS_A_LANE * config.half * config.ci + LUTS_A_SUM * config.pix * config.co)
+    without = LUTS + LUTS_A_LANE * config.half * config.ci + LUTS_A_SUM * config.pix * config.co
+    return round(without) + (decoder_luts(config) if config.codebook else 0)
+
+
+def decoder_luts(config: Config) -> int:
+    """LUTs of the decoders of weights of 4 bits: for each of BOOK_ROWS rows, the memories that its lanes read; and the rest."""
+    words = book_beats(config)  # an entry of a memory's books each
+    full, rest = divmod(config.ci, MEMORY_READERS)
+    row = full * _memory_luts(MEMORY_READERS, words) + _memory_luts(rest, words)
+    return config.ports * (min(BOOK_ROWS, stripe_rows(config)) * row + DECODER_LUTS)
+
+
+def _memory_luts(readers: int, words: int) -> int:
+    """LUTs of a memory of bytes: a LUT of two bits and 32 words, or one bit and 64 words, for each reader, and for the writer.
+
+    They come in twos, fours and eights (UG574: RAM32M, RAM32M16, RAM64X1D, RAM64M, RAM64M8).
+    """
+    slices = next(luts for luts in (2, 4, 8) if readers < luts)
+    return max(slices, 4) * 4 if words <= 32 else slices * 8 * -(-words // 64)
 
 
 def dsp48e2(config: Config) -> int:

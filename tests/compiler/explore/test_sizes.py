@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cnna.compiler.explore.explore import configurations, option
-from cnna.compiler.explore.sizes import Budget, bram36, budget_of, dsp48e2, luts, small_bram36, uram288
+from cnna.compiler.explore.sizes import DECODER_LUTS, Budget, bram36, budget_of, dsp48e2, luts, small_bram36, uram288
 from cnna.spec.boards import BOARDS, ZCU102
 from cnna.spec.config import Config, preset
 
@@ -28,6 +28,15 @@ def test_luts_are_near_those_that_were_counted(name: str, counted: dict[str, dic
     """A configuration would be offered that cannot be built. The fourth preset shows how far the fit to the others holds."""
     most = ERROR if name == HELD_OUT else FIT
     assert luts(preset(name)) == pytest.approx(counted[name]["LUTs"], rel=most)
+
+
+@pytest.mark.parametrize(("name", "counted"), [("zcu102", 3_628), ("kv260", 2 * 8 * (64 + 16))])
+def test_the_decoder_takes_the_luts_that_were_counted(name: str, counted: int, root: Path) -> None:
+    """A configuration with it would be taken for one without. Of `kv260` the memories of a row were synthesised alone."""
+    config = replace(preset(name), codebook=True)
+    memories = 0 if name == "zcu102" else config.ports * DECODER_LUTS
+    assert luts(config) - luts(preset(name)) == counted + memories
+    assert name != "zcu102" or f"{counted:,}" in (root / "docs" / "codebook.md").read_text()
 
 
 @pytest.mark.parametrize("name", [*FITTED, HELD_OUT])
