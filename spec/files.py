@@ -54,8 +54,12 @@ def writing(path: Path) -> Iterator[BinaryIO]:
 
 def make_folder(path: Path) -> None:
     """Makes the folder, and the folders above it, if they do not exist. UserError: it cannot be made."""
+    path = Path(path)
     try:
-        Path(path).mkdir(parents=True, exist_ok=True)
+        path.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        file = next(each for each in (path, *path.parents) if each.exists())
+        raise UserError(f"{file}: is a file, not a folder to write into") from None
     except OSError as error:
         raise UserError(f"{path}: {_reason(error)}") from None
 

@@ -31,7 +31,7 @@ def next_version(root: Path, model: str, wanted: str | None = None) -> str:
     if wanted is None:
         return str(max(map(int, there), default=0) + 1)
     if version_name(wanted) is None:
-        raise UserError(f"--version {wanted}: versions are positive integers")
+        raise UserError(f"--version {wanted}: versions are positive integers of at most 18 digits")
     if wanted in there:
         raise UserError(f"{folder / wanted}: is there already; versions never change: leave --version out, or give another one")
     return wanted

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cnna.spec.errors import UserError
-from cnna.spec.files import check_outputs, check_writable, write_text, writing
+from cnna.spec.files import check_outputs, check_writable, make_folder, write_text, writing
 
 
 def test_a_pipe_is_written_into_and_stays_a_pipe(tmp_path: Path) -> None:
@@ -66,3 +66,12 @@ def test_an_error_leaves_the_old_file(tmp_path: Path) -> None:
         half()
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("below", ["", "models", "models/digits"])
+def test_a_file_in_a_folders_place_is_named(below: str, tmp_path: Path) -> None:
+    """The message "file exists" says of an output that it is there, and not that it should be a folder."""
+    file = tmp_path / "taken"
+    file.write_text("")
+    with pytest.raises(UserError, match=rf"^{file}: is a file, not a folder to write into$"):
+        make_folder(file / below)
