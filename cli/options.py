@@ -16,6 +16,7 @@ from cnna.spec.errors import DataError, UserError
 
 CONFIG_HELP = f"{', '.join(PRESETS)}, or one with parameters changed: zcu102,pix=4,bank_words=4096"
 CACHE_HELP = "where Verilog and simulators are kept (default: the user's cache folder)"
+LONGEST_NUMBER = 20  # digits of a parameter or size: Python refuses numbers of some thousands
 DDR_LIMITS = {"ddr_bytes_per_cycle": (1, 64), "ddr_latency": (1, 10_000)}  # limits of the options; 64: four ports of 16 bytes
 DDR_FIGURES = DdrSpeed._fields  # the entries of `ddr` in a run's figures
 
@@ -33,7 +34,9 @@ def configuration(text: str) -> Config:
         values: dict[str, Any] = {}
         for change in changes:
             key, _, value = change.partition("=")
-            if key not in legal or key in values or not value.isdecimal():
+            if key in values:
+                raise UserError(f"--config {text}: {key} is given twice")
+            if key not in legal or not (value.isdecimal() and value.isascii() and len(value) <= LONGEST_NUMBER):
                 raise UserError(f"--config {text}: {change!r} is no change; one is PARAMETER=NUMBER, of {', '.join(legal)}")
             values[key] = int(value)
         changed = {key: value for key, value in values.items() if value != legal[key]}
@@ -79,7 +82,7 @@ def given_shapes(args: argparse.Namespace) -> dict[str, tuple[int, ...]]:
     found: dict[str, tuple[int, ...]] = {}
     for text in args.shape:
         name, _, sizes = text.rpartition(":")  # names may have colons: input:0
-        if not all(size.strip().isdecimal() for size in sizes.split(",")):
+        if not all(size.strip().isdecimal() and len(size) <= LONGEST_NUMBER for size in sizes.split(",")):
             raise UserError(f"--shape {text}: not NAME:SIZE,SIZE,... with whole numbers, as in images:1,3,640,640")
         if name in found:
             raise UserError(f"--shape {text}: {f'input {name}' if name else 'an input'} is given twice")

@@ -98,7 +98,7 @@ def is_address(value: Any) -> TypeGuard[str]:
 def version_name(value: Any) -> str | None:
     """The name of a version, which is a positive integer without leading zeros; None: it is no such name."""
     text = str(value) if type(value) in (int, str) else ""
-    return text if text.isdecimal() and text.isascii() and text == str(int(text)) and text != "0" and len(text) < 19 else None
+    return text if len(text) < 19 and text.isdecimal() and text.isascii() and text == str(int(text)) and text != "0" else None
 
 
 def _whole(low: int, high: int) -> Callable[[Path, str, Any], int]:

@@ -86,6 +86,7 @@ def test_nothing_is_left_of_a_failure(
         (["--batches", "0"], "--batches 0"),
         (["--model", "../m"], "a model's name has letters"),
         (["--version", "01"], "versions are positive integers"),
+        (["--version", "9" * 5000], "versions are positive integers of at most 18 digits"),
         (["--config", "tiny"], "--config tiny: is given twice"),
         (["--limit", "0"], "--limit 0: must be at least 1"),
     ],
