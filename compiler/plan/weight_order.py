@@ -2,7 +2,8 @@
 
 The weight engine takes its commands in order. If the vector ring is full, a stream for it goes on only as the vector engine frees
 words, and the array's weights behind it do not come, although their ring has room. Here streams are cut into pieces, and the pieces
-of both rings are merged by the clocks at which they have room and are needed.
+of both rings are merged by the clocks at which they have room and are needed. No piece comes much sooner than it is needed, because
+loads of inputs share the ports, and a full queue of the weight engine stops the program in front of other engines' commands.
 
 The program still ends. A piece stands behind the commands that free its room, so whatever it waits for has been handed to an
 engine. Only a stream that is longer than that stands directly in front of its reader, as it did before.
@@ -21,6 +22,7 @@ from cnna.spec.config import BEAT_BYTES, Config
 
 PIECES = 8  # of a ring: no piece is longer
 WHOLE = 0.75  # of a ring: a reader of more words keeps its stream whole
+LEAD = 1.5  # times that DDR could fill the weight ring before a piece is needed: none comes sooner
 READERS = {"conv": WEIGHT_RING, "vector": VECTOR_RING}
 
 
@@ -57,11 +59,12 @@ class _Piece:
 
 @dataclass
 class _Ring:
-    """A ring's readers and pieces. word_bytes: of a word. port_bytes: what port 0 brings of it."""
+    """A ring's readers and pieces. word_bytes: of a word. port_bytes: what port 0 brings of it. lead: in clocks."""
 
     size: int
     word_bytes: int
     port_bytes: int
+    lead: float
     readers: list[_Reader] = field(default_factory=list)
     pieces: list[_Piece] = field(default_factory=list)
 
@@ -76,9 +79,9 @@ class _Ring:
         part = (word - reader.first) / (reader.end - reader.first)
         return reader.span.begin + (reader.span.end - reader.span.begin) * part
 
-    def room(self, piece: _Piece) -> float:
-        """When there is room for a piece."""
-        return self.clock(piece.end - self.size)
+    def ready(self, piece: _Piece) -> float:
+        """When there is room for a piece, and it may soon be needed."""
+        return max(self.clock(piece.end - self.size), self.clock(piece.first) - self.lead)
 
     def place(self, piece: _Piece) -> int:
         """The first place behind all commands that must end before there is room for a piece."""
@@ -105,9 +108,10 @@ def merged_weights(commands: Sequence[PlannedCommand], spans: Sequence[Span], co
 
 def _rings(commands: Sequence[PlannedCommand], spans: Sequence[Span], config: Config) -> Mapping[int, _Ring]:
     """The rings with their readers and pieces. A stream belongs to the next command of the engine that reads its ring."""
+    lead = LEAD * config.ring_words * config.ring_word_bytes / ddr_rate(config)
     rings = {
-        WEIGHT_RING: _Ring(config.ring_words, config.ring_word_bytes, config.stripe_bytes),
-        VECTOR_RING: _Ring(config.vector_ring_words, config.vector_word_bytes, config.vector_word_bytes),
+        WEIGHT_RING: _Ring(config.ring_words, config.ring_word_bytes, config.stripe_bytes, lead),
+        VECTOR_RING: _Ring(config.vector_ring_words, config.vector_word_bytes, config.vector_word_bytes, lead),
     }
     streams: dict[int, list[PlannedCommand]] = {number: [] for number in rings}
     come = dict.fromkeys(rings, 0)
@@ -148,7 +152,7 @@ def _cut(stream: PlannedCommand, ring: _Ring) -> Iterator[PlannedCommand]:
 def _placed(rings: Mapping[int, _Ring], begins: Sequence[int], config: Config) -> list[tuple[int, _Piece]] | None:
     """The pieces in their order, each with the place of the command that it precedes. begins: of the commands that are not streams.
 
-    The next piece is the one that has room first, and of two that have room the one that is needed first. It precedes the first
+    The next piece is the one that is ready first, and of two that are ready the one that is needed first. It precedes the first
     command that begins later than it. None: a piece would come behind its reader.
     """
     found: list[tuple[int, _Piece]] = []
@@ -158,12 +162,12 @@ def _placed(rings: Mapping[int, _Ring], begins: Sequence[int], config: Config) -
     closed = -1  # the last reader that nothing else may stand before, because its stream is longer than its room
     while heads := [own[-1] for own in left.values() if own]:
         now = max(ddr, port)
-        heads.sort(key=lambda piece: (max(rings[piece.ring].room(piece), now), rings[piece.ring].clock(piece.first)))
+        heads.sort(key=lambda piece: (max(rings[piece.ring].ready(piece), now), rings[piece.ring].clock(piece.first)))
         piece, last = heads[0], heads[-1].reader
         if _least(rings, piece, place, closed) > last:  # the other one could no longer stand before its reader
             piece, last = heads[-1], heads[0].reader
         ring, least = rings[piece.ring], _least(rings, piece, place, closed)
-        begin = max(now, ring.room(piece))
+        begin = max(now, ring.ready(piece))
         while late < len(begins) and begins[late] <= begin:
             late += 1
         tight = ring.place(piece) > piece.reader
@@ -173,8 +177,8 @@ def _placed(rings: Mapping[int, _Ring], begins: Sequence[int], config: Config) -
         found.append((place, piece))
         closed = piece.reader if tight else closed
         words = piece.end - piece.first
-        ddr = max(ddr, ring.room(piece)) + words * ring.word_bytes / ddr_rate(config)
-        port = max(port, ring.room(piece)) + words * ring.port_bytes / BEAT_BYTES
+        ddr = max(ddr, ring.ready(piece)) + words * ring.word_bytes / ddr_rate(config)
+        port = max(port, ring.ready(piece)) + words * ring.port_bytes / BEAT_BYTES
         left[piece.ring].pop()
     return found
 

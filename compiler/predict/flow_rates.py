@@ -6,7 +6,7 @@ stretch ends.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from math import ceil, inf
@@ -160,8 +160,8 @@ class FlowRates:
     def _share_ddr(self, flows: Mapping[str, Flow]) -> None:
         """Divides DDR between reads and writes, none above its `most`.
 
-        Readers get shares in proportion to their ports, at most a beat a clock for each port. The program and the weights of port 0
-        share that port: so the other ports get ahead of it, and a word of the ring is complete only with its part.
+        The ports take turns, and so do the readers at each port, which moves a beat a clock at most. The program and the weights
+        of port 0 share that port: so the other ports get ahead of it, and a word of the ring is complete only with its part.
         """
         most = {name: min(flows[name].most, self._most.get(name, inf)) for name in flows.keys() & self._ports.keys()}
         left, written = float(self._memory.bytes_per_cycle), most.pop("store", 0.0)
@@ -169,15 +169,25 @@ class FlowRates:
         if written:
             flows["store"].speed = min(written, max(left - wanted, left * self._writes))
             left -= flows["store"].speed
-        counted = {name: float(self._ports[name]) for name in most}
-        if {"program", "weight0"} <= most.keys():
-            counted["program"] = counted["weight0"] = 0.5
-        left, ports = min(left, wanted), sum(counted.values())
-        for name in sorted(most, key=lambda name: (most[name] / counted[name], name)):
-            own = counted[name]
-            share = min(most[name], left * own / ports)
+        shares = dict.fromkeys(most, 0.0)
+        for count, own in self._port_shares(most, min(left, wanted)):
+            for name, share in own.items():
+                shares[name] += count * share
+        for name, share in shares.items():
             flows[name].speed = max(share + self._beside.get(name, 0.0), LEAST)
-            left, ports = left - share, ports - own
+
+    def _port_shares(self, most: Mapping[str, float], left: float) -> Iterator[tuple[int, dict[str, float]]]:
+        """What each reader gets of `left` bytes a clock at port 0, and at each of the others; and how many ports these are."""
+        rest = self._config.ports - 1
+        kinds = [(1, {name: most[name] / self._ports[name] for name in most.keys() - {"weight1"}})]
+        kinds += [(rest, {name: most[name] / self._ports[name] for name in most.keys() & {"load", "weight1"}})] if rest else []
+        wanted = {str(kind): count * min(sum(own.values()), BEAT_BYTES) for kind, (count, own) in enumerate(kinds)}
+        ports = _divided(left, wanted, {str(kind): float(count) for kind, (count, _) in enumerate(kinds)})
+        for kind, (count, own) in enumerate(kinds):
+            parts = dict.fromkeys(own, 1.0)
+            if {"program", "weight0"} <= own.keys():
+                parts["program"] = parts["weight0"] = 0.5
+            yield count, _divided(ports[str(kind)] / count, own, parts)
 
     def _memory_rates(self, work: ActiveEngines, now: float) -> dict[str, float]:
         """Simulates a stretch; returns the rates that feature memory allows.
@@ -312,6 +322,15 @@ class FlowRates:
         reads = QuickReads(parts, first, before, skip, writes, begun)
         self._ahead = SlowStretch(walk, first, done, reads, writes, now)
         return {"vector": writes, "reads": reads}
+
+
+def _divided(left: float, most: Mapping[str, float], parts: Mapping[str, float]) -> dict[str, float]:
+    """`left` divided in proportion to `parts`, where nobody gets more than its `most`; the others get what it leaves."""
+    found, whole = dict[str, float](), sum(parts.values())
+    for name in sorted(most, key=lambda name: (most[name] / parts[name], name)):
+        found[name] = min(most[name], left * parts[name] / whole)
+        left, whole = left - found[name], whole - parts[name]
+    return found
 
 
 def _stretch_clocks(work: ActiveEngines, now: float) -> int:

@@ -49,10 +49,6 @@ class Requests:
     open: int = 0
     answered: int = 0
 
-    def when_open(self, beats: int) -> float:
-        """0 if a port may request `beats` more beats; inf: not yet."""
-        return 0.0 if self.open + beats <= OPEN_BEATS else inf
-
     def when_answered(self, number: int, latency: int) -> float:
         """The clock at which DDR can begin to answer the request of that number; inf: not known yet."""
         return self.made[number].clock + latency if number < len(self.made) else inf
@@ -76,7 +72,7 @@ class WeightPorts:
             beats, column = self._word_beats(command), ring.columns[part]
             left = command.f.beats * command.f.repeat // beats if beats else 0
             if not beats:  # books, which are no words of the ring
-                yield partial(requests.when_open, command.f.beats)
+                yield partial(self._when_open, part, command.f.beats)
                 self._request(
                     part, Request(column, column.asked, command.f.beats, machine.now, machine.reads.asked(machine.now), command)
                 )
@@ -87,7 +83,7 @@ class WeightPorts:
                 most = BURST_BEATS if loads > machine.reads.moved else ASKED_BEATS  # bursts alternate with those of a load
                 words = AWAITED if column.asked - ring.taken < 2 * ASKED else ASKED
                 piece = min(left, max(1, most // beats), words, ring.freed + ring.size - column.asked)
-                yield partial(requests.when_open, min(piece * beats, max(LEAST_BEATS, beats)))
+                yield partial(self._when_open, part, min(piece * beats, max(LEAST_BEATS, beats)))
                 piece = min(piece, max(1, (OPEN_BEATS - requests.open) // beats))
                 column.asked += piece
                 left -= piece
@@ -96,6 +92,23 @@ class WeightPorts:
                 yield machine.after(ASK_CLOCKS * piece * beats / BURST_BEATS)
         self.dealt[part] += 1
         self.queue.released = min(self.dealt)
+
+    def _when_open(self, part: int, beats: int) -> float:
+        """The clock at which these ports may request `beats` more beats, 0 if they may at once; inf: not known yet.
+
+        They ask burst by burst, so the beats that have come of the oldest request count.
+        """
+        machine, requests = self.machine, self.requests[part]
+        over = requests.open + beats - OPEN_BEATS
+        if over <= 0:
+            return 0.0
+        flow = machine.work.flows.get(f"weight{part}")
+        if not flow or not flow.speed:
+            return inf
+        beat_bytes = machine.weight_ports[part] * BEAT_BYTES
+        left = max(flow.left, 0.0) / beat_bytes
+        after = max(over - (requests.made[requests.answered].beats - left), 0.0)
+        return machine.now + after * beat_bytes / flow.speed if after <= left else inf
 
     def _word_beats(self, command: Command) -> int:
         """Beats on a port of each word of the ring that a command brings; 0: it brings none."""

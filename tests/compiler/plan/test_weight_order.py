@@ -8,8 +8,9 @@ import pytest
 from cnna.compiler import mixed
 from cnna.compiler.graph import ir
 from cnna.compiler.lower.lower import lower
-from cnna.compiler.plan import plan
+from cnna.compiler.plan import plan, weight_order
 from cnna.compiler.plan.pitch import set_pitches
+from cnna.compiler.plan.tile import ddr_rate
 from cnna.compiler.plan.weight_order import READERS, merged_weights
 from cnna.compiler.predict.predict import predicted_spans
 from cnna.spec.config import BEAT_BYTES, preset
@@ -28,6 +29,15 @@ def deep():
     for down in (1, 1, 2):
         x = b.depthwise(x, ir.Window((5, 5), (down, down), pads=(2, 2, 2, 2)))
     return b.graph(b.conv(x, 1280, ir.Window((1, 1))))
+
+
+def thin():
+    """Layers whose weights all fit into the ring together."""
+    b = Builder(np.random.default_rng(3), "thin")
+    x = b.input(32, 14, 14)
+    for _ in range(6):
+        x = b.conv(x, 32, ir.Window((1, 1)))
+    return b.graph(x)
 
 
 def planned(graph, config, batch=1):
@@ -121,3 +131,17 @@ def test_the_weights_of_small_maps_come_sooner():
     commands = merged(made, PRODUCT)
     program = mixed.emit(commands)
     assert mixed.clocks((replace(made, program=program), predicted_spans(program, PRODUCT))) < 0.98 * found
+
+
+def test_no_piece_comes_much_sooner_than_it_is_needed():
+    """It would take ports from the loads of inputs, and stop the program, which hands commands to all engines, at a full queue."""
+    made = planned(thin(), PRODUCT)
+    slowly = [replace(span, begin=1000 * span.begin, end=1000 * span.end) for span in predicted_spans(made.program, PRODUCT)]
+    begins = {id(command): span.begin for command, span in zip(made.commands, slowly, strict=True)}
+    commands = merged_weights(made.commands, slowly, PRODUCT)
+    lead = weight_order.LEAD * PRODUCT.ring_words * PRODUCT.ring_word_bytes / ddr_rate(PRODUCT)
+    readers = [command for command in commands if command.engine == "conv"]
+    streams = [number for number, command in enumerate(commands) if command.engine == "weight"]
+    for number, reader in zip(streams, readers, strict=True):
+        following = next(command for command in commands[number:] if command.engine != "weight")
+        assert following is reader or begins[id(following)] > begins[id(reader)] - lead

@@ -46,6 +46,15 @@ def test_weights_beside_a_load_have_their_ports_share(speeds):
     assert shares == pytest.approx({"load": 24, "weight0": 6, "weight1": 18}, rel=0.06)
 
 
+def test_words_of_the_vector_ring_share_port_0_alone_with_a_load(speeds):
+    """The other ports bring the load alone. A share of all ports together would give port 0 more beats than it can move."""
+    work = at_work("load")
+    work.flows["weight0"] = Flow(1e6, 16.0)
+    speeds.set(work, 0)
+    shares = {name: flow.speed for name, flow in work.flows.items()}
+    assert shares == pytest.approx({"load": 42, "weight0": 6}, rel=0.06)
+
+
 def test_the_program_takes_its_share_from_the_weights_of_its_port(speeds):
     """Words of the ring are as late as port 0 is. Layers that wait for weights would begin up to 15 % too early at zcu102x2."""
     work = ActiveEngines.idle(4)
