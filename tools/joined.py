@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from netlist import Netlist, Node
+from output_registers import NONE, Latches, Placed, Register, held
 from synthesis import Part
 
 FAST = ("aclk2x", "fast_clk")  # the second clock, in the accelerator and of a block alone
@@ -41,13 +42,15 @@ class Joined(NamedTuple):
     """`paths`: for each module the longest path that ends in it. `loads`: nets with the number of pins that they drive.
 
     Clock and reset are left out. `raw`: for each module, the outputs of DSPs and block RAMs without a register that lead elsewhere
-    than to a flip-flop's data. `fast`: the paths and nets that are too long or too wide for the second clock.
+    than to a flip-flop's data. `fast`: the paths and nets that are too long or too wide for the second clock. `held`: for each
+    module, the flip-flops that output registers of block RAMs can hold.
     """
 
     paths: dict[str, Longest]
     loads: list[tuple[int, str]]
     raw: Counter[str]
     fast: Fast
+    held: Counter[str]
 
 
 def join(top: str, parts: Mapping[str, Part], netlists: Mapping[str, Netlist], least: int) -> Joined:
@@ -57,6 +60,7 @@ def join(top: str, parts: Mapping[str, Part], netlists: Mapping[str, Netlist], l
     """
     flat = _Flat(parts, netlists)
     flat.add(top, f"{top}.", [])
+    flat.outside.update(net for nets in netlists[top].ports for net in nets if net != NONE)
     flat.settle()
     arrival = _arrivals([node for _, node in flat.nodes])
     paths: dict[str, Longest] = {}
@@ -65,7 +69,9 @@ def join(top: str, parts: Mapping[str, Part], netlists: Mapping[str, Netlist], l
             depth, start = arrival.get(net, (0, net))
             if module not in paths or depth > paths[module].depth:
                 paths[module] = Longest(depth, flat.name(start), flat.name(node.out[0] if node.out else net))
-    return Joined(paths, _loads(flat, least), _raw(flat), _fast(flat, arrival, Limits()))
+    loads = _count(flat) + Counter(flat.outside)
+    registers = held(flat.latches, flat.registers, loads, flat.kept)
+    return Joined(paths, _loads(flat, least), _raw(flat), _fast(flat, arrival, Limits()), registers)
 
 
 def levels(netlist: Netlist) -> int:
@@ -80,6 +86,10 @@ class _Flat:
         self.nodes: list[tuple[str, Node]] = []
         self.quiet: set[int] = set()
         self.fast: set[int] = set()  # nets of the second clock
+        self.outside: set[int] = set()  # nets that lead out of what is known
+        self.kept: set[int] = set()
+        self.registers: list[tuple[Placed, Register]] = []
+        self.latches: list[tuple[Placed, Latches]] = []
         self._parts, self._netlists = parts, netlists
         self._same: list[int] = []
         self._names: dict[int, str] = {}
@@ -90,8 +100,8 @@ class _Flat:
             return self._names[net]
         return "a net without a name in " + next((module for module, node in self.nodes if net in node.out), "a port")
 
-    def add(self, module: str, place: str, pins: list[list[int]]) -> None:
-        """Adds a module below the instance `place` ("a.b."); its ports are the global nets `pins`."""
+    def add(self, module: str, place: str, pins: list[list[int]], region: str = "") -> None:
+        """Adds a module below the instance `place` ("a.b."); its ports are the global nets `pins`. `region` as in Placed."""
         part, netlist, base = self._parts[module], self._netlists[module], len(self._same)
         self._same += range(base, base + netlist.nets)
         for inner, outer in zip(netlist.ports, pins, strict=False):
@@ -107,16 +117,28 @@ class _Flat:
         names = {net + base: part.original(name) for net, name in netlist.names.items()}
         self.quiet.update(net for net, name in names.items() if name in QUIET)  # a copy of the reset, where it is made
         self._names |= {net: place + name for net, name in names.items()}
+        region = place if part.stays else region
+        self._add_registers(netlist, base, Placed(module, region))
         for number, instance, connected in netlist.children:
             child = part.children[number]
+            inside = [[net + base if net >= 0 else -1 for net in nets] for nets in connected]
             if child in self._netlists:
-                inside = [[net + base if net >= 0 else -1 for net in nets] for nets in connected]
-                self.add(child, f"{place}{part.original(instance)}.", inside)
+                self.add(child, f"{place}{part.original(instance)}.", inside, region)
+            else:
+                self.outside.update(net for nets in inside for net in nets if net >= 0)
+
+    def _add_registers(self, netlist: Netlist, base: int, place: Placed) -> None:
+        self.kept.update(net + base for net in netlist.kept)
+        self.registers += [(place, Register(*(net + base if net != NONE else NONE for net in one))) for one in netlist.registers]
+        self.latches += [(place, Latches([net + base for net in one.nets], one.clock + base)) for one in netlist.latches]
 
     def settle(self) -> None:
         """Gives each net a single number, once all modules have been added."""
         self.nodes = [(module, _over(node, lambda nets: [self._root(net) for net in nets])) for module, node in self.nodes]
-        self.quiet, self.fast = ({self._root(net) for net in nets} for nets in (self.quiet, self.fast))
+        sets = (self.quiet, self.fast, self.outside, self.kept)
+        self.quiet, self.fast, self.outside, self.kept = ({self._root(net) for net in nets} for nets in sets)
+        self.registers = [(p, Register(*(self._root(net) if net != NONE else NONE for net in one))) for p, one in self.registers]
+        self.latches = [(p, Latches([self._root(net) for net in one.nets], self._root(one.clock))) for p, one in self.latches]
         names: dict[int, str] = {}
         for net, name in self._names.items():  # outer modules come first
             names.setdefault(self._root(net), name)

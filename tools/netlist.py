@@ -9,7 +9,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-FORMAT = 2  # version of the saved form: raise it with a change of `read` or `Netlist`, unless `load` reads the older form too
+import output_registers
+from output_registers import Latches, Register
+
+FORMAT = 3  # version of the saved form: raise it with a change of `read` or `Netlist`, unless `load` reads the older form too
 LUT_COST = {  # of a cell that takes LUTs
     **{f"LUT{inputs}": 1 for inputs in range(1, 7)},
     **dict.fromkeys(("INV", "SRL16E", "SRLC16E", "SRLC32E", "RAM32X1S", "RAM64X1S"), 1),
@@ -47,7 +50,8 @@ class Node(NamedTuple):
 class Netlist(NamedTuple):
     """One module. `ports` has its nets by port, then bit (-1: a constant). `children` are (number, instance, nets by port).
 
-    `ltp` is the length, in cells, that Yosys' `ltp -noff` reports for it (-1: unknown).
+    `ltp` is the length, in cells, that Yosys' `ltp -noff` reports for it (-1: unknown). `registers` are the flip-flops that may
+    belong to `latches`, of this module or another; `kept` has the nets that an attribute keeps.
     """
 
     nets: int
@@ -57,6 +61,9 @@ class Netlist(NamedTuple):
     cells: dict[str, int]
     names: dict[int, str]
     ltp: int = -1
+    registers: Sequence[Register] = ()
+    latches: Sequence[Latches] = ()
+    kept: Sequence[int] = ()
 
     @property
     def luts(self) -> int:
@@ -97,6 +104,8 @@ def read(module: dict[str, Any], child: str) -> Netlist:
     nodes: list[Node] = []
     children: list[tuple[int, str, list[list[int]]]] = []
     count: Counter[str] = Counter()
+    registers: list[Register] = []
+    latches: list[Latches] = []
     for name, cell in module["cells"].items():
         kind, pins = cell["type"], cell["connections"]
         if kind.startswith(child):
@@ -106,12 +115,17 @@ def read(module: dict[str, Any], child: str) -> Netlist:
         used = {pin: [net for net in nets(bits) if net >= 0] for pin, bits in pins.items() if pin not in CLOCKS}
         clock = [net for pin in CLOCKS for net in nets(pins.get(pin, ())) if net >= 0]
         nodes += (node._replace(clock=clock) for node in _nodes(kind, used, cell.get("parameters", {}), cell["port_directions"]))
+        registers += [one for one in [output_registers.register(cell, nets)] if one]
+        latches += output_registers.latches(cell, nets)
     names: dict[int, str] = {}
     for name, net in module["netnames"].items():
         if not net["hide_name"]:
             for index, number in enumerate(nets(net["bits"])):
                 names.setdefault(number, name if len(net["bits"]) == 1 else f"{name}[{index}]")
-    return Netlist(len(numbers), own, nodes, children, dict(count), names)
+    inside = {net for node in nodes if node.kind != "raw" for net in node.out}
+    registers = [one for one in registers if one.data not in inside]
+    kept = output_registers.kept(module, nets)
+    return Netlist(len(numbers), own, nodes, children, dict(count), names, -1, registers, latches, kept)
 
 
 def _nodes(kind: str, pins: dict[str, list[int]], parameters: dict[str, Any], directions: dict[str, str]) -> Iterator[Node]:
@@ -165,7 +179,8 @@ def _lut_ram(kind: str, pins: dict[str, list[int]], of: Callable[..., list[int]]
 
 def load(saved: list[Any]) -> Netlist:
     """A netlist that was saved as JSON."""
-    nets, ports, nodes, children, cells, names, *rest = saved
+    nets, ports, nodes, children, cells, names, ltp, registers, latches, keeps = saved
     kept = [(number, instance, pins) for number, instance, pins in children]
     own = {int(net): name for net, name in names.items()}
-    return Netlist(nets, ports, [Node(*node) for node in nodes], kept, cells, own, *rest)
+    own_registers, own_latches = [Register(*one) for one in registers], [Latches(*one) for one in latches]
+    return Netlist(nets, ports, [Node(*node) for node in nodes], kept, cells, own, ltp, own_registers, own_latches, keeps)

@@ -2,7 +2,8 @@
 
     .venv/bin/python tools/resources.py [--config C] [--minutes M]
 
-Of a configuration for another board it writes only the totals, to docs/resources.json; tools/board_rows.py makes a page of these.
+`zcu102x2` has a page of its own, docs/resources-x2.md. Of other configurations it writes only the totals, to docs/resources.json;
+tools/board_rows.py makes a page of these.
 
 Synthesised modules are kept in the user's cache folder. With --minutes 0 the page is written from these alone.
 """
@@ -11,6 +12,7 @@ import argparse
 import datetime
 import json
 import math
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -21,10 +23,10 @@ from joined import Joined, Limits, Longest, join, levels
 from netlist import Netlist
 from synthesis import COMMAND, Part, split, synthesise_all
 
+from cnna.cli.options import configuration
 from cnna.hw.verilog import writer
 from cnna.sim.rtl.cache import default_cache, private
 from cnna.spec.boards import ZCU102, board_of
-from cnna.spec.config import preset
 from cnna.spec.errors import UserError
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -35,7 +37,11 @@ DEVICE = {  # of a ZU9
     "BRAM36": ZCU102.chip.bram36,
     "DSP48E2": ZCU102.chip.dsps,
 }
-SHARES = {"LUTs": 0.6, "flip-flops": 0.4, "BRAM36": 1.0, "DSP48E2": 1.0}  # the fraction of each that the accelerator may take
+PAGES = {"zcu102": "resources.md", "zcu102x2": "resources-x2.md"}
+SHARES = {  # the fraction of each that the accelerator may take
+    "zcu102": {"LUTs": 0.6, "flip-flops": 0.4, "BRAM36": 1.0, "DSP48E2": 1.0},
+    "zcu102x2": {"LUTs": 0.7, "flip-flops": 0.45, "BRAM36": 1.0, "DSP48E2": 1.0},
+}
 DEPTH, LOADS = 5, 512  # LUTs between two registers; pins on a net
 NAMED = 64  # so many of the paths and nets that are too long or too wide are named
 HEAD = """# Resources
@@ -43,15 +49,32 @@ HEAD = """# Resources
 How much of a ZCU102's ZU9 the configuration `{config}` takes. Yosys synthesised each module alone (`{command}`). This
 command wrote the page on {date}:
 
-    make resources
+    make resources{option}
 
-[boards.md](boards.md) has the totals of presets for other boards.
+{others}
 
 The longest paths are joined across the borders of modules. They count the LUTs between two registers; a carry chain, a MUXF, a
 LUT RAM and a shift register count as one each. Two things would be listed as shortfalls: a net other than clock and reset with more
 than {loads} loads, and an output of a DSP or block RAM that leads into logic without a register. Where a path begins or ends at
 `aclk2x`, {fast.luts} LUT and nets of {fast.loads} loads are allowed. Nothing here is placed or routed.
 """
+OTHERS = {
+    "resources.md": "[resources-x2.md](resources-x2.md) is about `zcu102x2`; [boards.md](boards.md) has totals of other boards.",
+    "resources-x2.md": "[resources.md](resources.md) is about `zcu102`.",
+}
+HELD = """## Output registers of block RAMs
+
+Yosys never uses the registers that block RAMs have at their outputs (DOA_REG and DOB_REG; UG573, "Optional Output Registers"), and
+maps a register behind a memory to flip-flops. Vivado puts such a register into the block RAM (UG901, "Block RAM with Optional
+Output Registers"). So these flip-flops are taken off what counts against the limit. All outputs of a port that are in use must lead
+to nothing but the data of flip-flops which are on the port's clock, share enable and reset, start at 0 and are reset to 0; no
+attribute may keep them or the net before them, and no border with KEEP_HIERARCHY may lie between (`tools/output_registers.py`). No
+run of Vivado has shown it for this design. Memory and register lie in different modules here, where the vendor recommends one level
+of hierarchy (UG949, "Scenarios Preventing Block RAM Output Register Inference"): it takes `-flatten_hierarchy rebuilt`, as in
+`bitstreams/build.tcl`. A star stands for a number:
+
+| module | instances | flip-flops in block RAMs, all instances |
+|---|---|---|"""
 
 
 class Use(NamedTuple):
@@ -107,9 +130,26 @@ def paths(design: Design) -> dict[str, Longest]:
     return found
 
 
+def held(design: Design) -> Counter[str]:
+    """For each module, the flip-flops of all its instances that output registers of block RAMs can hold."""
+    return sum((view.held for view in design.views), Counter[str]())
+
+
+def counted(design: Design) -> dict[str, float]:
+    """What counts against the limits, by the names of DEVICE: `taken` without the flip-flops that block RAMs can hold."""
+    found = dict(zip(DEVICE, taken(design), strict=True))
+    return found | {"flip-flops": found["flip-flops"] - held(design).total()}
+
+
+def limits(config: str) -> dict[str, float]:
+    """How many of each of DEVICE the configuration may take."""
+    shares = SHARES.get(config, SHARES["zcu102"])
+    return {kind: number * shares[kind] for kind, number in DEVICE.items()}
+
+
 def page(design: Design, config: str) -> str:
     """The whole page."""
-    lines = [HEAD.format(config=config, command=COMMAND, date=datetime.date.today().isoformat(), loads=LOADS, fast=Limits())]
+    lines = [_head(config)]
     if missing := design.missing:
         known = sum(design.instances[name] for name in design.netlists)
         lines += [
@@ -123,17 +163,26 @@ def page(design: Design, config: str) -> str:
             [
                 *lines,
                 *_second_opinion(design),
-                *_totals(design),
+                *_totals(design, config),
                 "",
                 "## Shortfalls",
                 "",
-                *(_shortfalls(design) or ["None."]),
+                *(_shortfalls(design, config) or ["None."]),
                 "",
+                *_held_rows(design),
                 *_rows(design),
             ]
         )
         + "\n"
     )
+
+
+def _head(config: str) -> str:
+    name = PAGES.get(config, PAGES["zcu102"])
+    option = "" if config == "zcu102" else f" CONFIG={config}"
+    today = datetime.date.today().isoformat()
+    words = {"config": config, "command": COMMAND, "date": today, "option": option, "others": OTHERS[name]}
+    return HEAD.format(**words, loads=LOADS, fast=Limits())
 
 
 def _second_opinion(design: Design) -> Iterator[str]:
@@ -151,11 +200,16 @@ def _second_opinion(design: Design) -> Iterator[str]:
         )
 
 
-def _totals(design: Design) -> Iterator[str]:
+def _totals(design: Design, config: str) -> Iterator[str]:
     yield "| | used | limit | share of the device |\n|---|---|---|---|"
     at_least = "at least " if design.missing else ""
-    for (kind, number), total in zip(DEVICE.items(), taken(design), strict=True):
-        yield f"| {kind} | {at_least}{total:,g} | {number * SHARES[kind]:,.0f} | {total / number:.1%} |"
+    most, inside, mapped = limits(config), held(design).total(), taken(design)[1]
+    for kind, total in counted(design).items():
+        if kind == "flip-flops" and inside:
+            yield f"| flip-flops as Yosys maps them | {at_least}{mapped:,g} | | {mapped / DEVICE[kind]:.1%} |"
+            yield f"| of these in output registers of block RAMs | {inside:,g} | | |"
+        name = "flip-flops without those in block RAMs" if kind == "flip-flops" and inside else kind
+        yield f"| {name} | {at_least}{total:,g} | {most[kind]:,.0f} | {total / DEVICE[kind]:.1%} |"
     deepest = max((path.depth for path in paths(design).values()), default=0)
     yield f"| LUTs between registers | {at_least}{deepest} | {DEPTH} | |"
 
@@ -171,18 +225,16 @@ def keep(design: Design, config: str, docs: Path) -> dict[str, float]:
     file = docs / KEPT
     known = json.loads(file.read_text()) if file.exists() else {}
     urams = sum(count * design.netlists[name].urams for name, count in design.instances.items())
-    known[config] = known.get(config, {}) | {**dict(zip(DEVICE, taken(design), strict=True)), "URAM288": urams}
+    more = {"URAM288": urams, "flip-flops in block RAMs": held(design).total()}
+    known[config] = known.get(config, {}) | dict(zip(DEVICE, taken(design), strict=True)) | more
     file.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n")
     return dict(known[config])
 
 
-def _shortfalls(design: Design) -> list[str]:
-    """The paths and nets that are too long or too wide, one line each, the worst of each kind first."""
-    lines = [
-        f"- {kind}: {total:,g} of at most {DEVICE[kind] * SHARES[kind]:,.0f}."
-        for kind, total in zip(DEVICE, taken(design), strict=True)
-        if total > DEVICE[kind] * SHARES[kind]
-    ]
+def _shortfalls(design: Design, config: str) -> list[str]:
+    """What is too many, and the paths and nets that are too long or too wide, one line each, the worst of each kind first."""
+    most = limits(config)
+    lines = [f"- {kind}: {total:,g} of at most {most[kind]:,.0f}." for kind, total in counted(design).items() if total > most[kind]]
     deep = sorted(((path, name) for name, path in paths(design).items() if path.depth > DEPTH), reverse=True)
     lines += [f"- {path.depth} LUTs in `{name}`: from `{path.start}` to `{path.end}`." for path, name in deep[:NAMED]]
     wide = sorted({net for view in design.views for net in view.loads}, reverse=True)
@@ -221,6 +273,18 @@ def luts_behind(netlist: Netlist) -> int:
     return sum(node.kind == "lut" and not outputs.isdisjoint(node.through) for node in netlist.nodes)
 
 
+def _held_rows(design: Design) -> Iterator[str]:
+    """A section on the flip-flops in block RAMs, if there are any."""
+    if found := held(design):
+        alike: dict[str, list[str]] = {}
+        for name in sorted(found):
+            alike.setdefault(re.sub(r"\d+", "*", name), []).append(name)
+        yield HELD
+        for pattern, names in alike.items():
+            yield f"| `{pattern}` | {sum(design.instances[name] for name in names)} | {sum(found[name] for name in names):,} |"
+        yield ""
+
+
 def _rows(design: Design) -> Iterator[str]:
     """One row for each module."""
     yield "## Modules\n\nEach instance without the modules in it; the path is the longest that ends in the module.\n"
@@ -252,7 +316,11 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, metavar="DIR", help="where synthesised modules are kept")
     parser.add_argument("--docs", type=Path, default=DOCS, metavar="DIR", help="where the page is written")
     args = parser.parse_args()
-    text = args.verilog.read_text() if args.verilog else writer.generate(preset(args.config))
+    try:
+        config = configuration(args.config)
+    except UserError as error:
+        sys.exit(f"resources: {error}")
+    text = args.verilog.read_text() if args.verilog else writer.generate(config)
     parts = split(text)
     try:
         cache = args.cache or private(default_cache()) / "resources"
@@ -260,10 +328,10 @@ def main() -> None:
     except (RuntimeError, UserError) as error:
         sys.exit(f"resources: {error}")
     design = gather(parts, netlists, writer.TOP)
-    if board_of(preset(args.config)) is ZCU102:
-        (args.docs / "resources.md").write_text(page(design, args.config))
-        for line in _totals(design):
-            print(line)
+    if args.config in PAGES:
+        (args.docs / PAGES[args.config]).write_text(page(design, args.config))
+    if board_of(config) is ZCU102:
+        print("\n".join([*_totals(design, args.config), *_shortfalls(design, args.config)]))
     if design.missing:
         print(f"incomplete: {len(design.missing)} modules are not synthesised yet")
     else:

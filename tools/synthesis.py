@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
@@ -66,7 +66,8 @@ class Port:
 class Part:
     """A module by itself: `text` has a module TOP with ports p0, p1 and so on, and stubs CHILD0.. of the modules inside it.
 
-    `names` maps the names in `text` to those of the generated Verilog. `children` are the stubs' modules, by number.
+    `names` maps the names in `text` to those of the generated Verilog. `children` are the stubs' modules, by number. `stays`: its
+    border stays (KEEP_HIERARCHY).
     """
 
     name: str
@@ -74,6 +75,7 @@ class Part:
     ports: tuple[Port, ...]
     names: dict[str, str]
     children: tuple[str, ...]
+    stays: bool = False
 
     @property
     def instances(self) -> Counter[str]:
@@ -106,18 +108,20 @@ class Part:
 
 def split(verilog: str) -> dict[str, Part]:
     """Every module of the text, by name."""
-    bodies, ports = {}, {}
+    bodies, ports, stay = {}, {}, set()
     for text in re.split(r"(?<=^endmodule\n)", verilog, flags=re.M):
         if found := _MODULE.search(text):
             name = _plain(found[1])
             bodies[name] = text[found.end() :]
+            if "keep_hierarchy" in text[: found.start()]:
+                stay.add(name)
             declared = {
                 _plain(port): (direction, width)
                 for direction, width, names in _PORT.findall(text)
                 for port in re.findall(r"\\\S+ |\w+", names)
             }
             ports[name] = tuple(Port(port, *declared[port]) for port in map(_plain, re.findall(r"\\\S+ |\w+", found[2])))
-    return {name: _part(name, body, ports) for name, body in bodies.items()}
+    return {name: replace(_part(name, body, ports), stays=name in stay) for name, body in bodies.items()}
 
 
 def _plain(name: str) -> str:

@@ -83,6 +83,14 @@ def test_a_design_is_counted_and_joined_and_kept(tmp_path: Path, monkeypatch: py
     assert "says the same of 2 of 2 modules" in page
     assert "None." in page
     assert "Incomplete" not in page
+    assert "| flip-flops | 17 | 219,264 |" in page
+    assert "Output registers" not in page
+    assert [resources.limits(config)["LUTs"] for config in ("zcu102", "zcu102x2")] == [
+        pytest.approx(164_448),
+        pytest.approx(191_856),
+    ]
+    monkeypatch.setitem(resources.SHARES, "zcu102x2", dict.fromkeys(resources.DEVICE, 16 / 548_160))
+    assert "- flip-flops: 17 of at most 16." in resources.page(design, "zcu102x2")
 
 
 def test_what_is_kept_is_for_this_user_alone(tmp_path: Path) -> None:
