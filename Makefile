@@ -54,7 +54,7 @@ baseline: $(READY)  ## runs ResNet-50 at zcu102 and SqueezeNet at zcu102x2 whole
 	$(BIN)/python tools/bench.py --check resnet50/b1
 	$(BIN)/python tools/bench.py --check squeezenet/b1/x2
 
-resources: $(READY)  ## synthesises the accelerator with Yosys into docs/resources.md (half an hour; it resumes); CONFIG=kv260, MINUTES=10
+resources: $(READY)  ## synthesises the accelerator with Yosys into docs/resources.md (half an hour; it resumes); CONFIG=zcu102x2, MINUTES=10
 	nice $(BIN)/python tools/resources.py $(if $(CONFIG),--config $(CONFIG)) $(if $(MINUTES),--minutes $(MINUTES))
 
 clean:  ## removes all that make has made here; simulators stay in the user's cache folder

@@ -30,7 +30,8 @@ CYCLES = "predicted_cycles"  # entry of a preset in KEPT: by network, for one im
 HEAD = """# Boards
 
 Each of these boards has a preset of its name, which `--config` takes. The resources are those that Yosys counts before placing
-([resources.md](resources.md) says how). Frames a second are predicted, for one image at a time. The commands:
+([resources.md](resources.md) says how); flip-flops include those that output registers of block RAMs can hold. Frames a second are
+predicted, for one image at a time. The commands:
 
     make resources CONFIG=kv260        # and the others: half an hour each
     .venv/bin/python tools/board_rows.py --predict

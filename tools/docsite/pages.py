@@ -31,7 +31,7 @@ NAVIGATION = (
     ),
     Section("Reference", ("commands/index", "python", "api", "artifact", "registers", "operators")),
     Section("Rules", ("numerics", "engines", "glossary")),
-    Section("Figures", ("performance", "resources", "boards", "accuracy", "simulation")),
+    Section("Figures", ("performance", "resources", "resources-x2", "boards", "accuracy", "simulation")),
     Section("How it works", ("architecture", "pieces", "tables", "speed", "codebook", "products", "board-design", "bitstreams")),
     Section("Project", ("readme", "contributing", "changelog", "security", "howto/index", "decisions/index")),
 )
