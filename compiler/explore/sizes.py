@@ -49,7 +49,7 @@ def budget_of(board: Board) -> Budget:
 
 
 def luts(config: Config) -> int:
-    """LUTs, to some 15 %. With depth 2 they are more: 182,995 by Yosys for `zcu102x2`, 12 % above the fit."""
+    """LUTs, to some 15 %. With depth 2 they are more: 182,972 by Yosys for `zcu102x2`, 12 % above the fit."""
     without = LUTS + LUTS_A_LANE * config.half * config.ci + LUTS_A_SUM * config.pix * config.co
     return round(without) + (decoder_luts(config) if config.codebook else 0)
 

@@ -188,17 +188,17 @@ class TapLoops(wiring.Component):
         row_start, block_start = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
         unit_start, next_unit = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
         sum_ = Signal(ADDRESS_BITS)
-        block, unit_step = walk.block, walk.unit
+        next_block, unit_step = block_start + walk.block, walk.unit
         if self._decks is not Decks.NONE:
             turns = self._turns(m, x_last, taps_last)
-            block = Mux(turns.deck, block, 0)
+            next_block = Mux(turns.deck, next_block, block_start)  # the deck comes late: it chooses behind the sum
             unit_step = Mux(turns.starting, unit_step, 0) if self._decks is Decks.UNITS else unit_step
         with m.If(~x_last):
             m.d.comb += sum_.eq(self.address + kx)
         with m.Elif(~y_last):
             m.d.comb += sum_.eq(row_start + walk.ky)
         with m.Elif(~block_last):
-            m.d.comb += sum_.eq(block_start + block)
+            m.d.comb += sum_.eq(next_block)
         with m.Else():
             m.d.comb += sum_.eq(unit_start)
         unit = Mux(self.begin, walk.base, next_unit)
