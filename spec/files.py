@@ -58,7 +58,7 @@ def make_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
-        file = next(each for each in (path, *path.parents) if each.exists())
+        file = next(each for each in (path, *path.parents) if os.path.lexists(each))
         raise UserError(f"{file}: is a file, not a folder to write into") from None
     except OSError as error:
         raise UserError(f"{path}: {_reason(error)}") from None

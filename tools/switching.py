@@ -1,6 +1,6 @@
 """Counts how often bits switch while a network runs on the simulated RTL, by part of the array: what its power follows.
 
-.venv/bin/python tools/switching.py M.cnna X.npz [--verilog FILE] [--from CLOCK] [--to CLOCK] [--cache DIR]
+.venv/bin/python tools/switching.py M.cnna X.npz [--verilog FILE] [--cache DIR]
 
 It builds a simulator that writes SAIF (Switching Activity Interchange Format) in place of waveforms, runs one
 batch and adds up the toggle counts (TC) of all nets below the array. With --verilog, another Verilog of the same configuration
@@ -23,7 +23,6 @@ from cnna.sim.rtl.sources import sources
 from cnna.spec.artifact import Artifact, load
 from cnna.spec.config import Config
 
-Window = tuple[int, int | None]  # first and last clock from the start on; None: to the end
 ARRAY = ("tb", "dut", "conv", "array")
 PARTS = (  # the first that the path of an instance in the array matches
     ("operands, chosen by half", re.compile(r"(activations|weights)\d+_\d+$")),
@@ -75,16 +74,17 @@ def _sources(config: Config, cache: Path, say: build.Say, verilog: str | None, t
     return {**texts, "trace.cpp": waveforms.replace("VerilatedFstC", "VerilatedSaifC")}
 
 
-def run(artifact: Artifact, images: Path, verilog: str | None, window: Window, cache: Path) -> tuple[Counter[str], int, int]:
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+def run(artifact: Artifact, images: Path, verilog: str | None, cache: Path) -> tuple[Counter[str], int, int]:
     """Toggles by part, clocks of the run, and clocks of these in which the array took a step."""
     wanted = {entry["name"]: entry["shape"] for entry in artifact.manifest["model_inputs"]}
     batch = {name: x[: artifact.manifest["batch"]] for name, x in read_arrays(images, wanted, allow_uint8=True).items()}
     with TemporaryDirectory() as folder, patch.object(build, "TRACE_FLAGS", SAIF_FLAGS), patch.object(cosim, "sources", _sources):
         path = Path(folder) / "activity.saif"
-        device = cosim.CosimDevice(
-            artifact.config, cache=cache, verilog=verilog, trace=path, from_cycle=window[0], to_cycle=window[1],
-            say=lambda line: print(line, file=sys.stderr),
-        )  # fmt: skip
+        device = cosim.CosimDevice(artifact.config, cache=cache, verilog=verilog, trace=path, say=_say)
         with Model(artifact, device=device) as model:
             model.run(batch)
             figures = model.last
@@ -99,16 +99,13 @@ def main() -> None:
     parser.add_argument("artifact", type=Path, metavar="M.cnna")
     parser.add_argument("images", type=Path, metavar="X.npz")
     parser.add_argument("--verilog", type=Path, metavar="FILE")
-    parser.add_argument("--from", dest="first", type=int, default=0, metavar="CLOCK")
-    parser.add_argument("--to", type=int, metavar="CLOCK")
     parser.add_argument("--cache", type=Path, default=Path("build/switching"), metavar="DIR")
     args = parser.parse_args()
     text = args.verilog.read_text() if args.verilog else None
-    found, clocks, active = run(load(args.artifact), args.images, text, (args.first, args.to), args.cache)
-    counted = min(clocks, args.to or clocks) - args.first
+    found, clocks, active = run(load(args.artifact), args.images, text, args.cache)
     print(f"{clocks:,} clocks, a step in {active / clocks:.0%} of them; toggles in a clock:")
     for name, _ in PARTS:
-        print(f"  {name:26} {found[name] / counted:12,.1f}")
+        print(f"  {name:26} {found[name] / clocks:12,.1f}")
 
 
 if __name__ == "__main__":

@@ -38,7 +38,10 @@ def cost(row: Row) -> str:
 
 
 def why(row: Row) -> str:
-    """Why a node runs where it does, and what would bring it to the accelerator; empty for a layer of the accelerator."""
+    """Why a node runs where it does, and what would bring it to the accelerator.
+
+    Of a layer that is there: what weights of 4 bits would bring, or nothing.
+    """
     if row.folded:
         return f"part of '{row.folded}'"
     parts = [row.reason or ""]

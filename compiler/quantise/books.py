@@ -26,7 +26,7 @@ def fully_connected(body: Graph) -> list[Node]:
 
 
 def takes_books(node: AnyNode, body: Graph) -> bool:
-    """Whether a layer makes one pixel from inputs enough."""
+    """Whether a layer makes one pixel and has inputs enough."""
     if not isinstance(node.op, Conv) or node.op.groups != 1 or body.tensors[node.output].shape[2:] != (1, 1):
         return False
     return body.constants[node.op.weights].size // body.tensors[node.output].shape[1] >= FEWEST_INPUTS

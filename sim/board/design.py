@@ -51,7 +51,7 @@ def design(config: Config, variant: str = "ps") -> Design:
     if variant not in variants_of(config):
         raise UserError(f"--variant pl: a {board_of(config).name} has no DDR4 at its PL; its accelerator needs variant ps")
     if config.clock_mhz not in PL_CLOCK_MHZ:
-        legal = f"a PS divides {IOPLL_MHZ:,.0f} MHz by 1 to {DIVISOR_MAX}, which gives {PL_CLOCK_MHZ[0]} to {PL_CLOCK_MHZ[-1]} MHz"
+        legal = f"this design divides {IOPLL_MHZ:.0f} MHz by 1 to {DIVISOR_MAX}: {PL_CLOCK_MHZ[0]} to {PL_CLOCK_MHZ[-1]} MHz"
         raise UserError(f"--config: config {config.name}: clock_mhz = {config.clock_mhz}, but {legal}")
     config = replace(config, streams=variant == "pl")
     made = _clocks(config) + _control(config) + (_pl_memory(config) if config.streams else _ps_memory(config))

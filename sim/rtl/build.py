@@ -41,7 +41,7 @@ VERILATOR_FLAGS = (
     "-LDFLAGS",
     "-rdynamic",  # the server finds the DDR model's functions in its own process
 )
-# g++ spends half its time on asking which of a large function's accesses to memory overlap: few such questions find as much. The
+# g++ spends half its time on asking which of a large function's accesses to memory overlap. Few such questions are enough. The
 # elimination of partial redundancies (PRE) asks most of them. In MAKEFLAGS a backslash stands before a space within a value.
 FEW_QUESTIONS = "--param=sccvn-max-alias-queries-per-access=10"
 OPT_FAST = rf"OPT_FAST=-O2\ -fno-tree-pre\ {FEW_QUESTIONS}"
@@ -126,7 +126,7 @@ def verilator_root() -> Path:
 def _digest(sources: Mapping[str, str], trace: bool) -> str:
     parts = [
         *VERILATOR_FLAGS,
-        TRACED_FLAGS if trace else MAKE_FLAGS,
+        *((TRACED_FLAGS, *TRACE_FLAGS) if trace else (MAKE_FLAGS,)),
         str(trace),
         sys.version,
         version("verilator"),

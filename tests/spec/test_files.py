@@ -75,3 +75,11 @@ def test_a_file_in_a_folders_place_is_named(below: str, tmp_path: Path) -> None:
     file.write_text("")
     with pytest.raises(UserError, match=rf"^{file}: is a file, not a folder to write into$"):
         make_folder(file / below)
+
+
+def test_a_link_to_nothing_in_a_folders_place_is_named(tmp_path: Path) -> None:
+    """The message would call the folder above it a file."""
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "nothing")
+    with pytest.raises(UserError, match=rf"^{link}: is a file, not a folder to write into$"):
+        make_folder(link)

@@ -40,6 +40,6 @@ def test_a_run_is_counted(tmp_path: Path) -> None:
     assert main(["models", "digits", "-o", paths[0], "--calib", paths[1], "--test", paths[2]]) == 0
     assert main(["quantize", paths[0], "--calib", paths[1], "-o", paths[3]]) == 0
     assert main(["compile", paths[3], "--config", "tinyx2", "-o", paths[4]]) == 0
-    found, clocks, active = switching.run(load(paths[4]), Path(paths[2]), None, (0, None), tmp_path / "cache")
+    found, clocks, active = switching.run(load(paths[4]), Path(paths[2]), None, tmp_path / "cache")
     assert all(found[name] > clocks for name, _ in switching.PARTS)
     assert 0 < active < clocks

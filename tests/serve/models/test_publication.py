@@ -26,11 +26,13 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
     """Half a version of some hundred megabytes would stay in the repository for ever."""
     hidden = tmp_path / "digits" / ".3.4.part"
     with subprocess.Popen([sys.executable, "-c", HOLD, str(hidden)], stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "there\n"
-        remove_left(tmp_path)
-        assert (hidden / "m.cnna").read_bytes() == b"half", "it is under way"
-        child.kill()
+        try:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "there\n"
+            remove_left(tmp_path)
+            assert (hidden / "m.cnna").read_bytes() == b"half", "it is under way"
+        finally:
+            child.kill()
     publish(tmp_path, "other", "1", [], NOTHING, NOTHING)
     assert not hidden.exists()
     assert [path.name for path in (tmp_path / "other").iterdir()] == ["1"]
