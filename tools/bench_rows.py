@@ -37,7 +37,7 @@ DEEP_FLOORS: dict[str, tuple[int | None, int | None]] = {  # frames a second at 
     "vgg19": (55, 86),
     "resnet18": (755, 1100),
     "yolov3": (58, None),
-    "resnet34": (428, None),  # from here on 96 % of what the predictor said before the array was built (docs/speed.md)
+    "resnet34": (428, None),  # from here on 96 % of what the predictor said before they ran
     "resnet101": (226, None),
     "alexnet": (218, None),
     "efficientnet_lite0": (1221, None),
