@@ -1,6 +1,6 @@
 """Counts how often bits switch while a network runs on the simulated RTL, by part of the array: what its power follows.
 
-.venv/bin/python tools/switching.py M.cnna X.npz [--verilog FILE] [--cache DIR]
+.venv/bin/python tools/simulation/switching.py M.cnna X.npz [--verilog FILE] [--cache DIR]
 
 It builds a simulator that writes SAIF (Switching Activity Interchange Format) in place of waveforms, runs one
 batch and adds up the toggle counts (TC) of all nets below the array. With --verilog, another Verilog of the same configuration

@@ -1,6 +1,6 @@
 """Builds the simulator in several ways and says how quickly each runs a network: the figures of docs/simulation.md.
 
-.venv/bin/python tools/simulation_speed.py M.cnna X.npz [--ways NAME ...] [--cache DIR]
+.venv/bin/python tools/simulation/simulation_speed.py M.cnna X.npz [--ways NAME ...] [--cache DIR]
 
 It prints a line for each way as soon as it is measured: seconds to build, then clocks in a second of real and of processor time,
 the best of RUNS. Real time is meaningful only on an idle machine. The simulators that are built for this are kept in DIR.
