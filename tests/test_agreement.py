@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from .agreement import CONFIGS, ODD, Case, agree, agree_emulated
+from .agreement import CODED, CONFIGS, ODD, Case, agree, agree_emulated
 
 TINY, PRODUCT, DEEP = CONFIGS["tiny"], CONFIGS["zcu102"], CONFIGS["tinyx2"]
 SEEDS = 1000  # cases of one --seed and kind
@@ -60,7 +60,7 @@ def test_two_blocks_a_clock_answer_the_same(block, seed, rtl):
 
 
 @pytest.mark.cosim
-@pytest.mark.parametrize("config", [TINY, ODD], ids=named)
+@pytest.mark.parametrize("config", [TINY, CODED], ids=named)
 @pytest.mark.parametrize("block", blocks(0, NETWORKS, "network") + blocks(0, LAYERS, "layer"), ids=named)
 def test_rtl_equals_emulator_equals_reference(config, block, seed, rtl):
     """The hardware must answer what was proven in numpy: this is the product's promise."""
@@ -77,7 +77,7 @@ def test_two_blocks_a_clock_answer_the_same_on_many_more(block, seed, rtl):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("config", [TINY, ODD], ids=named)
+@pytest.mark.parametrize("config", [TINY, CODED, ODD], ids=named)
 @pytest.mark.parametrize("block", blocks(LAYERS, ALL_LAYERS, "layer") + blocks(NETWORKS, ALL_NETWORKS, "network"), ids=named)
 def test_rtl_equals_emulator_equals_reference_on_many_more(config, block, seed, rtl):
     """The test at the small configurations above, until 1,000 layers and 100 networks have run."""
