@@ -78,6 +78,16 @@ def test_figures_that_cannot_be_written(
     assert "is a folder" in capsys.readouterr().err
 
 
+def test_only_figures_go_to_standard_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--html -` would leave a file that is called `-`."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["compare", "a.json", "b.json", "--html", "-"]) == 2
+    assert capsys.readouterr().err == "cnna: --html -: standard output is for the figures of --json alone; give the file a name\n"
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("arguments", [["fly"], ["--fly"], ["doctor", "--fly"], ["compile"], ["run"], ["doctor", "more"]])
 def test_mistyped_commands_are_one_line_and_code_2(arguments: list[str]) -> None:
     """argparse alone would print its usage as well."""
