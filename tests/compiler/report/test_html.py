@@ -30,8 +30,10 @@ async function press(across, times) {
   let shown = 0;
   Element.prototype.scrollIntoView = () => { shown++; };
   for (let time = 0; time < times; time++) {
-    for (const [kind, where] of [["pointermove", at], ["pointerdown", at], ["pointerup", to]]) place.dispatchEvent(new PointerEvent(kind, where));
-    for (const [kind, where] of [["mousemove", at], ["mousedown", at], ["mouseup", to], ["click", to]]) place.dispatchEvent(new MouseEvent(kind, where));
+    const kinds = { move: at, down: at, up: to };
+    for (const [kind, where] of Object.entries(kinds)) place.dispatchEvent(new PointerEvent(`pointer${kind}`, where));
+    for (const [kind, where] of Object.entries(kinds)) place.dispatchEvent(new MouseEvent(`mouse${kind}`, where));
+    place.dispatchEvent(new MouseEvent("click", to));
   }
   await pause(500);
   const answer = `${views.engines.signal("chosen")}:${shown}`;
