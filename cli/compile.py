@@ -31,7 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options that say what is compiled for, and that name the artifact."""
     parser.add_argument("--config", required=True, metavar="C", help=CONFIG_HELP)
     add_batch_option(parser)
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="M.cnna")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="M.cnna", help="where to write the compiled model")
     parser.add_argument("--no-cpu", action="store_true", help="refuse to use the CPU between layers or for multiplications")
 
 
