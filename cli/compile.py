@@ -43,9 +43,9 @@ def run(args: argparse.Namespace) -> Outcome:
     from cnna.compiler.compile import compile_model
     from cnna.compiler.frontend.onnx_import import load_model
 
-    with about_model(args.model), Progress(f"compiling for {config.name}"):
+    with about_model(args.model), Progress(f"compiling for {config.name}") as progress:
         model = load_model(args.model, shapes=given_shapes(args))
-        artifact = compile_model(model, config, batch=args.batch, dump=args.dump, cpu=not args.no_cpu)
+        artifact = compile_model(model, config, batch=args.batch, dump=args.dump, cpu=not args.no_cpu, count=progress.step)
     save(artifact, args.output)
     figures = figures_of(artifact)
     cpu = cpu_entries(artifact)

@@ -49,6 +49,24 @@ def test_a_terminal_has_one_line_that_goes_away(capsys: pytest.CaptureFixture[st
     assert said.endswith(CLEAR)
 
 
+def test_each_step_has_its_own_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of the steps before would count for this one, whose end would seem far."""
+    clock = iter(range(0, 1000, 10))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    shown = Progress("compiling")
+    began = [shown._began]
+    for done, total, what in (
+        (1, 2, "planning"),
+        (2, 2, "planning"),
+        (1, 9, "predicting"),
+        (2, 9, "predicting"),
+        (1, 9, "predicting"),
+    ):
+        shown.step(done, total, what)
+        began.append(shown._began)
+    assert began == [0, 10, 10, 20, 20, 30]
+
+
 def test_a_counter_ends_by_itself(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Its last line would stand before the answers."""
     open_terminal(monkeypatch)
