@@ -31,7 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options that say what is compiled for, and that name the artifact."""
     parser.add_argument("--config", required=True, metavar="C", help=CONFIG_HELP)
     add_batch_option(parser)
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="M.cnna")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="M.cnna", help="where to write the compiled model")
     parser.add_argument("--no-cpu", action="store_true", help="refuse to use the CPU between layers or for multiplications")
 
 
@@ -43,9 +43,9 @@ def run(args: argparse.Namespace) -> Outcome:
     from cnna.compiler.compile import compile_model
     from cnna.compiler.frontend.onnx_import import load_model
 
-    with about_model(args.model), Progress(f"compiling for {config.name}"):
+    with about_model(args.model), Progress(f"compiling for {config.name}") as progress:
         model = load_model(args.model, shapes=given_shapes(args))
-        artifact = compile_model(model, config, batch=args.batch, dump=args.dump, cpu=not args.no_cpu)
+        artifact = compile_model(model, config, batch=args.batch, dump=args.dump, cpu=not args.no_cpu, count=progress.step)
     save(artifact, args.output)
     figures = figures_of(artifact)
     cpu = cpu_entries(artifact)

@@ -205,6 +205,8 @@ def _check_files(args: argparse.Namespace) -> bool:
         paths = [path for path in (value if isinstance(value, list) else [value]) if isinstance(path, Path)]
         if name == "json" and paths == [STANDARD_OUTPUT]:
             continue
+        if name in args.outputs and STANDARD_OUTPUT in paths:
+            raise UserError(f"--{name} -: standard output is for the figures of --json alone; give the file a name")
         if name in args.outputs:
             outputs |= {f"--{name}" + f" ({number})" * (number > 1): path for number, path in enumerate(paths, 1)}
         else:

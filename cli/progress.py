@@ -46,6 +46,12 @@ class Progress:
         """Says how far the step is, and what it is doing now."""
         self._what, self._done, self._total = what or self._what, done, total
 
+    def step(self, done: int, total: int, what: str) -> None:
+        """As `count`, for steps that follow each other: each has its own pace."""
+        if what != self._what or done < self._done:
+            self.say(what)
+        self.count(done, total)
+
     def paint(self) -> None:
         """Writes the line, if its time has come."""
         now = time.monotonic()

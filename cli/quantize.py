@@ -74,7 +74,7 @@ class QuantisationRun:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     add_options(parser)
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="Q.onnx")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="Q.onnx", help="where to write the int8 model")
     examined.add_options(parser)
 
 

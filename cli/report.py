@@ -30,7 +30,7 @@ _NUMBERS = (
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
-    parser.add_argument("artifact", type=Path, metavar="M.cnna")
+    parser.add_argument("artifact", type=Path, metavar="M.cnna", help="the compiled model")
     parser.add_argument("--measured", type=Path, metavar="R.json", help="figures that cnna run --json has written")
     parser.add_argument("--html", type=Path, metavar="F", help="write a page")
     parser.add_argument("--png", type=Path, metavar="F", help="write a picture of engines over time, layers' clocks and roofline")

@@ -30,12 +30,13 @@ from cnna.spec.preprocess import NORMALISATION, from_entry
 OUTPUTS = ("output", "trace")
 DEVICES = ("rtl", "emulator", "reference", "pynq")
 TOP = 5
+SIMULATING = "simulating clocks"
 WAVEFORM = ".fst"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
-    parser.add_argument("artifact", type=Path, metavar="M.cnna")
+    parser.add_argument("artifact", type=Path, metavar="M.cnna", help="the compiled model")
     parser.add_argument("--input", type=Path, required=True, metavar="X", help=".npy, .npz or a folder of pictures")
     parser.add_argument(
         "--device", choices=DEVICES, default="rtl", help="what runs the model (default: rtl, under Verilator; pynq: a board)"
@@ -76,7 +77,7 @@ def run(args: argparse.Namespace) -> Outcome:
         clocks = artifact.predicted_clocks() * -(-len(next(iter(inputs.values()))) // artifact.manifest["batch"])
         with Progress("opening the device") as progress, _session(args, artifact, options, progress, clocks) as session:
             progress.say(f"running on {args.device}")
-            fed = inputs if args.device == "rtl" else _watched(inputs, progress)
+            fed = _watched(inputs, progress, clocks if args.device == "rtl" else 0)
             answers: Arrays = named(outputs_of(artifact.manifest), session.run(None, fed))
             figures, agreement, cpu_agreement = {**session.last, "ddr": ddr}, session.agreement, session.cpu_agreement
             if args.device == "pynq" and is_virtual(args.overlay):
@@ -113,12 +114,15 @@ def run(args: argparse.Namespace) -> Outcome:
     return Outcome(figures, UserError.exit_code if untraced else 0, written)
 
 
-def _watched(inputs: dict[str, Rows], progress: Progress) -> dict[str, Rows]:
-    """The inputs; when samples of the first are read, those before them are done."""
+def _watched(inputs: dict[str, Rows], progress: Progress, clocks: int) -> dict[str, Rows]:
+    """The inputs; when samples of the first are read, those before them are done. clocks: of the whole run, on the RTL alone."""
     name, rows = next(iter(inputs.items()))
 
     def read(start: int, stop: int) -> NDArray[Any]:
-        progress.count(start, len(rows))
+        if clocks:
+            progress.count(start * clocks // len(rows), clocks, SIMULATING)
+        else:
+            progress.count(start, len(rows))
         return rows.read(start, stop)
 
     return {**inputs, name: replace(rows, read=read)}
@@ -129,7 +133,7 @@ def _session(
 ) -> InferenceSession:
     """The model on the device that the options name. clocks: as many as the RTL will take."""
     if args.device == "rtl":
-        options = {**options, "say": progress.say, "count": lambda done: progress.count(done, clocks, "simulating clocks")}
+        options = {**options, "say": progress.say, "count": lambda done: progress.count(done, clocks, SIMULATING)}
     if args.device != "pynq":
         return InferenceSession(artifact, args.device, check=args.check, **options)
     return InferenceSession(artifact, open_overlay(args.overlay))

@@ -27,7 +27,7 @@ from cnna.compiler.plan.emit import describe_program
 from cnna.compiler.plan.fold import Fold, fold_inputs
 from cnna.compiler.plan.pitch import set_pitches
 from cnna.compiler.plan.plan import Plan, finalists
-from cnna.compiler.predict.predict import PredictedSpan, predicted_spans
+from cnna.compiler.predict.predict import Count, PredictedSpan, predicted_spans
 from cnna.compiler.predict.timeline import Prediction, prediction
 from cnna.spec.artifact import Artifact, ProgramPiece, artifact_of
 from cnna.spec.config import Config, as_dict
@@ -81,14 +81,15 @@ class Program:
         """Of one image."""
         return sum(layer["macs"] for layer in self.layers) // self.batch
 
-    def predicted(self, memory: DdrSpeed = PLANNED) -> Prediction:
-        """What the program takes with that DDR behind it."""
+    def predicted(self, memory: DdrSpeed = PLANNED, count: Count | None = None) -> Prediction:
+        """What the program takes with that DDR behind it. count: as of `predicted_spans`."""
         spans = self.spans if memory == PLANNED else None
-        return prediction(spans or predicted_spans(self.program, self.config, memory), self.commands, len(self.layers), memory)
+        spans = spans or predicted_spans(self.program, self.config, memory, count)
+        return prediction(spans, self.commands, len(self.layers), memory)
 
-    def entry(self) -> ProgramEntry:
-        """The entry of the piece in the manifest."""
-        found = self.predicted()
+    def entry(self, count: Count | None = None) -> ProgramEntry:
+        """The entry of the piece in the manifest. count: as of `predicted_spans`."""
+        found = self.predicted(count=count)
         return {
             "kind": ACCELERATOR,
             "program_writes": len(self.program) // 8,
@@ -122,8 +123,8 @@ def check_batch(batch: int, name: str) -> None:
         raise ModelError(f"{name}: a batch of {batch} is not within 1..{MAX_BATCH}")
 
 
-def compile_graph(graph: ir.Graph, config: Config, batch: int = 1, dump: Dump | None = None) -> Program:
-    """Compiles an int8 graph for `batch` images a run. `dump` gets the graph with its inputs folded.
+def compile_graph(graph: ir.Graph, config: Config, batch: int = 1, dump: Dump | None = None, count: Count | None = None) -> Program:
+    """Compiles an int8 graph for `batch` images a run. `dump` gets the graph with its inputs folded; count: as of `fastest_plan`.
 
     ModelError: it does not fit; names node, limit and remedy.
     """
@@ -131,7 +132,7 @@ def compile_graph(graph: ir.Graph, config: Config, batch: int = 1, dump: Dump | 
     folded, folds = fold_inputs(graph, config)
     if dump:
         dump("fold_inputs", folded)
-    made, spans = fastest_plan(set_pitches(lower(folded, config, batch), config), config, graph.name)
+    made, spans = fastest_plan(set_pitches(lower(folded, config, batch), config), config, graph.name, count)
     lowered, allocation, commands = made.lowered, made.allocation, made.commands
     tensors = _tensors(graph, lowered)
     return Program(
@@ -151,14 +152,17 @@ def compile_graph(graph: ir.Graph, config: Config, batch: int = 1, dump: Dump | 
     )
 
 
-def fastest_plan(lowered: Lowered, config: Config, name: str) -> tuple[Plan, Sequence[PredictedSpan] | None]:
-    """The finalist that the predictor finds to be the fastest, and its spans. ModelError: no way fits.
+def fastest_plan(
+    lowered: Lowered, config: Config, name: str, count: Count | None = None
+) -> tuple[Plan, Sequence[PredictedSpan] | None]:
+    """The finalist that the predictor finds to be the fastest, and its spans. count: as of `finalists` and `predicted_spans`.
 
+    ModelError: no way fits.
     Of finalists that the predictor cannot tell apart it is the first one. A plan of `mixed` is taken only if it is clearly faster.
     If there is only one finalist and no such plan, or the predictor would take too long, it is the first one, without spans.
     """
     unlike: dict[bytes, Plan] = {}
-    for plan in finalists(lowered, config, name):  # another order or bands may make the same program
+    for plan in finalists(lowered, config, name, count):  # another order or bands may make the same program
         unlike.setdefault(plan.program, plan)
     plans = list(unlike.values())
     if plans[0].clocks > PREDICTED_CLOCKS:
@@ -166,7 +170,7 @@ def fastest_plan(lowered: Lowered, config: Config, name: str) -> tuple[Plan, Seq
     others = list(mixed(lowered, config, name, plans[0]))
     if len(plans) == 1 and not others:
         return plans[0], None
-    predicted = [(plan, predicted_spans(plan.program, config)) for plan in plans]
+    predicted = [(plan, predicted_spans(plan.program, config, count=count)) for plan in plans]
     most = (1 + SAME_SHARE) * min(map(clocks, predicted))
     best = next(one for one in predicted if clocks(one) <= most)
     other = min(others, key=clocks, default=best)
@@ -244,9 +248,11 @@ def compile_model(
     dump: str | os.PathLike[str] | None = None,
     progress: Callable[[str], None] | None = None,
     cpu: bool = True,
+    count: Count | None = None,
 ) -> Artifact:
     """Compiles a quantised ONNX model. dump: a folder for the graph after each pass; progress: called with each step's name.
 
+    count: called with how many plans or commands of how many are done, and what is done with them.
     cpu: whether nodes with multiplications, and nodes between layers of the accelerator, may run on the CPU. ModelError: they may
     not but there are some, the model is not quantised, or a node or size does not run, be it on the CPU.
     """
@@ -258,7 +264,7 @@ def compile_model(
     say("compile")
     made: list[tuple[PieceEntry, Sequence[bytes]]] = []
     for piece in found.pieces:
-        made.append(cpu_piece(piece) if piece.cpu is not None else program_piece(piece, config, batch, writer))
+        made.append(cpu_piece(piece) if piece.cpu is not None else program_piece(piece, config, batch, writer, count))
     preprocess = stored(model)
     manifest: ModelEntries = {
         "version": version("cnna"),
@@ -282,14 +288,14 @@ def _nothing_else(graph: ir.Graph, reasons: Reasons) -> Reasons:
 
 
 def program_piece(
-    piece: ImportedPiece, config: Config, batch: int, writer: GraphWriter | None = None
+    piece: ImportedPiece, config: Config, batch: int, writer: GraphWriter | None = None, count: Count | None = None
 ) -> tuple[PieceEntry, Sequence[bytes]]:
-    """Entry and files of a piece on the accelerator. ModelError: it does not fit."""
+    """Entry and files of a piece on the accelerator. count: as of `compile_model`. ModelError: it does not fit."""
     assert piece.integer is not None
-    program = compile_graph(piece.integer, config, batch, writer)
+    program = compile_graph(piece.integer, config, batch, writer, count)
     if writer:
         writer.text("program", describe_program(program.commands, program.program))
-    return {**program.entry(), "nodes": piece.nodes}, (program.program, program.constants)
+    return {**program.entry(count), "nodes": piece.nodes}, (program.program, program.constants)
 
 
 def cpu_piece(piece: ImportedPiece) -> tuple[PieceEntry, Sequence[bytes]]:

@@ -1,7 +1,8 @@
 """The simulation process: a cocotb test that takes commands from a `cosim.CosimDevice` over a socket until it closes.
 
 Every message is a line of JSON. A request has `do` and its arguments; the answer has `value`, or `error`. During a run, lines
-with `clocks` and `seconds` report progress. The memory's contents go through the file that both processes map.
+with `clocks` and `seconds` of the request, and `total` clocks since the simulation began, report progress. The memory's contents go
+through the file that both processes map.
 """
 
 import json
@@ -56,7 +57,7 @@ class ClientRequests:
         if select.select([self.connection], [], [], 0)[0]:  # clients say nothing while they wait, unless they have gone
             raise HungUpError
         if now - self.began[1] > REPORT_SECONDS:
-            self.send(clocks=clocks - self.began[0], seconds=now - self.began[1])
+            self.send(clocks=clocks - self.began[0], seconds=now - self.began[1], total=clocks)
 
     async def do_open(self, path: str, base: int, size_bytes: int) -> None:
         """Maps the memory."""

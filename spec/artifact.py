@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from cnna.spec.checks import archive, soundness
 from cnna.spec.checks.archive import DIGEST, MANIFEST, MODEL
@@ -43,6 +43,7 @@ OLDEST_PROGRAMS = (1, 4)  # the oldest register map whose programs are played: b
 PROGRAM_FILES = ("program.bin", "constants.bin")  # of a piece on the accelerator, each behind the piece's number
 OLD_ENDS = {"cpu_head": "head.onnx", "cpu_tail": "tail.onnx"}  # the two CPU parts before PIECES: the manifest's entry, and the file
 
+Source: TypeAlias = str | os.PathLike[str] | bytes  # the path of a .cnna file, or its content
 Need = Callable[[bool, str], None]  # refuses the file, with a text that says why, unless the first argument is true
 
 
@@ -165,10 +166,16 @@ def save(artifact: Artifact, path: str | os.PathLike[str]) -> None:
         raise ArtifactError(f"{error}: cannot be written") from None
 
 
-def load(path: str | os.PathLike[str]) -> Artifact:
-    """Reads and checks a whole file. ArtifactError: it is not as `save` leaves it; one line says what differs."""
-    path = Path(path)
-    contents = archive.unpack(path)
+def load(source: Source) -> Artifact:
+    """Reads and checks a whole file, or its bytes. ArtifactError: it is not as `save` leaves it; one line says what differs."""
+    if isinstance(source, bytes):
+        path = Path("the given bytes")
+        contents = archive.unpack(path, source)
+    elif isinstance(source, str | os.PathLike):
+        path = Path(source)
+        contents = archive.unpack(path)
+    else:
+        raise ArtifactError(f"a model is the path of a .cnna file, or its bytes, not {type(source).__name__}")
     text, digest = contents.pop(MANIFEST), contents.pop(DIGEST)
     if digest.strip() != digest_of(text).encode():
         raise ArtifactError(f"{path}: altered: {MANIFEST} does not have the digest in {DIGEST}; compile it again")

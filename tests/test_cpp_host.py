@@ -36,7 +36,7 @@ def digits() -> Artifact:
 def host(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program, without a warning of the compiler."""
     made = tmp_path_factory.mktemp("cpp") / "host"
-    strict = ["-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror"]
+    strict = ["-std=c++17", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"]
     subprocess.run(["g++", *strict, "-o", str(made), str(root / "examples" / "cpp" / "host.cpp")], check=True, timeout=SECONDS)
     return made
 
@@ -126,6 +126,16 @@ def test_it_names_what_it_cannot_run(host: Path, digits: Artifact, board: virtua
         assert before in manifest
         (model / "manifest.json").write_text(manifest.replace(before, after))
         assert reason in play(host, model, x, board)[1]
+
+
+def test_an_input_that_ends_within_a_batch_is_no_success(
+    host: Path, digits: Artifact, board: virtual.Virtual, tmp_path: Path
+) -> None:
+    """The last samples would be missing from the answer, and nobody be told."""
+    x = data.load().test.images[: BATCH + 1].astype(np.float32)
+    answer, said = play(host, unpacked(digits, tmp_path), x, board)
+    assert "host: the input ends after 1024 of the 2048 bytes of a batch" in said
+    assert len(answer) == BATCH * 10 * 4
 
 
 def test_it_says_why_the_accelerator_stopped(host: Path, digits: Artifact, board: virtual.Virtual, tmp_path: Path) -> None:

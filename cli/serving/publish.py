@@ -52,8 +52,8 @@ def run(args: argparse.Namespace) -> Outcome:
         model = load_model(args.onnx, shapes=given_shapes(args))
         for config in _different(configs):
             for batch in batches:
-                with Progress(f"compiling for {config.name}, batch {batch}"):
-                    artifacts.append(compile_model(model, config, batch))
+                with Progress(f"compiling for {config.name}, batch {batch}") as progress:
+                    artifacts.append(compile_model(model, config, batch, count=progress.step))
     signature = signature_of(args.model, artifacts[0].manifest)
     inputs = _samples(args, signature)
     with Progress("computing golden answers"):

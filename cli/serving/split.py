@@ -92,8 +92,8 @@ def _costs(args: argparse.Namespace, cuts: "Cuts", found: Sequence["Cut"]) -> li
     from cnna.compiler.split.halves import halves_of
 
     config = configuration(args.config)
-    with Progress(f"predicting {config.name}"):
-        layers = report.figures(compile_model(cuts.model, config, 1))["layers"]
+    with Progress(f"predicting {config.name}") as progress:
+        layers = report.figures(compile_model(cuts.model, config, 1, count=progress.step))["layers"]
     known, costs = frozenset(node.name for node in cuts.model.graph.node), []
     for number, cut in enumerate(found, 1):
         with Progress(f"measuring cut {number} of {len(found)}"):

@@ -2,6 +2,7 @@
 
 from cnna.compiler.explain.explain import Explanation
 from cnna.compiler.explain.rows import CONSTANT, Row
+from cnna.compiler.report.table import printed
 from cnna.spec.manifest import ACCELERATOR, CPU, pieces_text
 
 HEADS = ("node", "operator", "where", "MACs", "time")
@@ -11,12 +12,12 @@ LONGEST = 40  # letters of a name; the end of a longer name says more than its b
 
 def table(found: Explanation) -> str:
     """The lines of all nodes. A reason stands at the end of its node's line, so that the columns stay narrow."""
-    cells = [HEADS, *(_cells(row) for row in found.rows)]
+    cells = [HEADS, *(tuple(map(printed, _cells(row))) for row in found.rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(HEADS))]
     lines = []
     for number, row in enumerate(cells):
         parts = [text.ljust(width) if i < 3 else text.rjust(width) for i, (text, width) in enumerate(zip(row, widths, strict=True))]
-        lines.append("  ".join([*parts, why(found.rows[number - 1]) if number else "why; what would help"]).rstrip())
+        lines.append("  ".join([*parts, printed(why(found.rows[number - 1])) if number else "why; what would help"]).rstrip())
     return "\n".join(lines)
 
 

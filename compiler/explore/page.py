@@ -17,7 +17,9 @@ _STYLE = Style(
     _DARK,
     _RULES
     + """table { font-size: .85rem } code { font-size: .95em } .pair .chart { min-width: 30rem }
-.pair { display: grid; grid-template-columns: 1fr 1fr; gap: 1rem } #copied { min-height: 1.5em; color: var(--ink) }""",
+td.word { overflow-wrap: anywhere }
+.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(30rem, 100%), 1fr)); gap: 1rem }
+#copied { min-height: 1.5em; color: var(--ink) }""",
 )
 HEIGHT = 380  # of a plot, in pixels
 COLUMNS = (  # heading, the point's figure, format
@@ -50,7 +52,8 @@ def html(name: str, points: Sequence[Point], budget: Budget, library: str) -> st
 BRAM36. Point at a dot for its configuration; a click marks it in both plots and in the table, and copies the text for
 <code>--config</code>.</p>
 <p id="problem" hidden></p><p id="copied"></p>
-<div class="pair"><div class="chart" id="dsp"></div><div class="chart" id="bram"></div></div>
+<div class="pair"><div class="wide"><div class="chart" id="dsp"></div></div>
+<div class="wide"><div class="chart" id="bram"></div></div></div>
 <h2>Configurations</h2>
 <p>A click on a heading sorts; a click on a row copies its configuration.</p>
 <div class="wide"><table class="layers"><thead><tr>{heads}<th class="word sorts">--config</th></tr></thead>

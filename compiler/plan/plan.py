@@ -1,6 +1,6 @@
 """Plans lowered kernels: places, commands and a program. Tries several ways and takes the one with the fewest estimated clocks."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -27,7 +27,11 @@ BANDS_MOST = 4  # of a kernel
 BAND_GROUPS_LEAST = 48  # of pixels in a band: the weights of a pointwise convolution then come in a quarter of its clocks
 WAVE_BANDS = (3, 4)  # into how many bands kernels are cut whose bands are mixed
 VECTOR_LEAST = 0.6  # of the array's work: what the vector engine has to do where that is tried
+PLANNING = "comparing plans"
 LEADERS = 2  # the best plans so far, on which another order, bands and ABREAST are tried
+
+
+Count = Callable[[int, int, str], None]  # takes how many of how many steps are done, and what they do
 
 
 @dataclass(frozen=True)
@@ -66,12 +70,13 @@ class Plan:
     clocks: int
 
 
-def finalists(lowered: Lowered, config: Config, name: str) -> list[Plan]:
+def finalists(lowered: Lowered, config: Config, name: str, count: Count | None = None) -> list[Plan]:
     """The fastest program found, and those of other kinds whose estimates are so close that they may be faster.
 
-    Kinds differ in the order of the kernels or in bands. ModelError: no way fits, for the reasons that `allocate` and `emit` give.
+    Kinds differ in the order of the kernels or in bands. count: is told of each plan that was made, of as many as there may be.
+    ModelError: no way fits, for the reasons that `allocate` and `emit` give.
     """
-    search = _search(lowered, config, name)
+    search = _search(lowered, config, name, count)
     search.attempt(Way(cut) for cut in cuts(lowered, config, TRIED))
     if search.in_other_order.kernels != lowered.kernels:
         search.attempt(replace(made.way, reordered=True) for made in search.sorted()[:LEADERS])
@@ -106,10 +111,10 @@ def in_waves(lowered: Lowered, config: Config, name: str, cut: int) -> list[Plan
     return search.sorted()[:LEADERS]
 
 
-def _search(lowered: Lowered, config: Config, name: str) -> "_Search":
+def _search(lowered: Lowered, config: Config, name: str, count: Count | None = None) -> "_Search":
     streams = [part.stream for kernel in lowered.kernels for part in kernel.parts]
     constants, offsets = constant_segment(streams)
-    return _Search(lowered, config, name, constants, dict(zip(streams, offsets, strict=True)))
+    return _Search(lowered, config, name, constants, dict(zip(streams, offsets, strict=True)), count)
 
 
 @dataclass(frozen=True)
@@ -132,10 +137,17 @@ class _Search:
     name: str
     constants: bytes
     streams: Mapping[Stream, int]
+    count: Count | None
     found: list[Plan] = field(default_factory=list)
     refused: list[ModelError] = field(default_factory=list)
     streamed: dict[frozenset[Kernel], set[str]] = field(default_factory=dict)  # `streamed_ports` of kernels in any order
     planned: list[_Planned] = field(default_factory=list)
+
+    @cached_property
+    def most(self) -> int:
+        """The ways that `finalists` may attempt: the cuts, then the best in another order, in bands, abreast, and not apart."""
+        several = bool(self.lowered.kernels) and self.lowered.kernels[0].images[1] > 1
+        return len(list(cuts(self.lowered, self.config, TRIED))) + 2 * LEADERS + (LEADERS + 1) * several + 1
 
     @cached_property
     def in_other_order(self) -> Lowered:
@@ -149,6 +161,8 @@ class _Search:
                 self.found.append(self._plan(way))
             except ModelError as error:
                 self.refused.append(error)
+            if self.count:
+                self.count(len(self.found) + len(self.refused), self.most, PLANNING)
 
     def sorted(self) -> list[Plan]:
         """The plans, the fastest first. Equal ones keep the order in which they were found."""

@@ -38,7 +38,11 @@ TABLE_CLOCKS = 7  # from an engine's last step before a table until that is writ
 TABLE_WRITES = 64  # clocks
 RESULT_CLOCKS = 18  # for which results of the command before may hold up these writes
 PAGE_WRITES = BURST_BEATS * BEAT_BYTES // WRITE_BYTES  # register writes in a burst of the program
+PREDICTING = "predicting commands"
 PIECE = 64  # words of a ring whose arrival is looked up together
+
+
+Count = Callable[[int, int, str], None]  # takes how many of how many steps are done, and what they do
 
 
 @dataclass(frozen=True)
@@ -51,9 +55,12 @@ class PredictedSpan:
     held: tuple[int, int]
 
 
-def predicted_spans(program: bytes, config: Config, memory: DdrSpeed = PLANNED) -> list[PredictedSpan]:
-    """A span for each command of a program, in program order. ArtifactError: the engines wait for each other forever."""
-    return _Simulation(list(commands(program)), config, memory).run()
+def predicted_spans(program: bytes, config: Config, memory: DdrSpeed = PLANNED, count: Count | None = None) -> list[PredictedSpan]:
+    """A span for each command of a program, in program order. count: is told of each command that has ended.
+
+    ArtifactError: the engines wait for each other forever.
+    """
+    return _Simulation(list(commands(program)), config, memory, count).run()
 
 
 @dataclass
@@ -76,8 +83,8 @@ class VectorBlock:
 class _Simulation:
     """The processes of the engines, and their progress."""
 
-    def __init__(self, program: Sequence[Command], config: Config, memory: DdrSpeed) -> None:
-        self.program, self.config, self.memory = program, config, memory
+    def __init__(self, program: Sequence[Command], config: Config, memory: DdrSpeed, count: Count | None) -> None:
+        self.program, self.config, self.memory, self.count = program, config, memory, count
         self.machine = EventLoop(config, memory)
         self.queues = {engine: Queue() for engine in QUEUED}
         self.written: list[ChunkWrites] = []
@@ -161,6 +168,8 @@ class _Simulation:
 
     def _span(self, command: Command, begin: float, end: float, held: tuple[float, float]) -> None:
         self.spans[command.number] = PredictedSpan(command.engine, int(begin), int(end), (int(held[0]), int(held[1])))
+        if self.count:
+            self.count(len(self.spans), len(self.program), PREDICTING)
 
     # --- the array ---
 

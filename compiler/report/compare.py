@@ -11,6 +11,7 @@ from cnna.compiler.report.charts import whole
 from cnna.compiler.report.html import script
 from cnna.compiler.report.page import CHARTS, Style, page
 from cnna.compiler.report.report import Figures
+from cnna.compiler.report.table import printed
 from cnna.spec.errors import DataError
 
 _LIGHT, _DARK, _RULES = CHARTS
@@ -83,7 +84,7 @@ def compared(one: Side, other: Side) -> Figures:
 
 def text(found: Figures) -> str:
     """The whole, then a line for each layer, those that differ most first."""
-    rows = [("layer", "A", "B", "B - A", "B / A"), *map(_cells, _by_difference(found))]
+    rows = [("layer", "A", "B", "B - A", "B / A"), *(tuple(map(printed, _cells(layer))) for layer in _by_difference(found))]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [f"{key.upper()}: {found[key]['name']}: {found[key]['about']}" for key in ("a", "b")]
     lines.append(_whole(found))

@@ -55,9 +55,9 @@ p.key i { display: inline-block; width: 1rem; height: .6rem; border-radius: 2px;
 )
 _BODY = Template("""<p>$about</p>
 <p id="problem" hidden></p>
-<table class="totals">
+<div class="wide"><table class="totals">
 $totals
-</table>
+</table></div>
 <h2>Over time</h2>
 <p>The wheel zooms, dragging moves, and a double click shows the whole run again; all charts over time follow. A click on a bar
 marks its layer everywhere; a click beside it shows all. Neighbouring layers differ in shade.$began</p>

@@ -31,18 +31,29 @@ function hasSignal(view, name) {
   return name in view.getState({ signals: (signal) => signal === name, data: () => false }).signals;
 }
 
-// Marks a layer in all charts and in the table. The same layer again, or 0, marks none.
-function choose(layer, scroll) {
+const DRAG = 4; // pixels between pressing and releasing, from which it is no click
+const TWICE = 300; // milliseconds in which a second click makes a double click, which does not show the row
+let pressed = null, showing = 0;
+
+function clicked(event, item) {
+  clearTimeout(showing);
+  if (pressed && Math.hypot(event.clientX - pressed.clientX, event.clientY - pressed.clientY) > DRAG) return;
+  const row = choose((item && item.datum && item.datum.layer) || 0);
+  if (row) showing = setTimeout(() => row.scrollIntoView({ block: "center", behavior: "smooth" }), TWICE);
+}
+
+// Marks a layer in all charts and in the table, and returns its row. The same layer again, or 0, marks none.
+function choose(layer) {
   const before = document.querySelector("table.layers tr.chosen");
   if (before && Number(before.dataset.layer) === layer) layer = 0;
   if (before) before.classList.remove("chosen");
   for (const box of boxes) box.classList.toggle("chosen", layer !== 0 && Number(box.dataset.layer) === layer);
   for (const view of Object.values(views)) view.signal("chosen", layer).runAsync();
   const row = document.querySelector(`table.layers tr[data-layer="${layer}"]`);
-  if (!row) return;
+  if (!row) return null;
   row.classList.add("chosen");
   if (row.dataset.copy) copy(row.dataset.copy);
-  if (scroll) row.scrollIntoView({ block: "center", behavior: "smooth" });
+  return row;
 }
 
 // A page that was opened as a file may have no clipboard; then the text can be copied by hand from the line that names it.
@@ -76,14 +87,15 @@ async function draw() {
     const place = document.getElementById(name);
     const { view } = await vegaEmbed(place, spec, { actions: false, renderer: "canvas", config: look });
     views[name] = view;
-    view.addEventListener("click", (_, item) => choose((item && item.datum && item.datum.layer) || 0, true));
+    place.addEventListener("mousedown", (event) => { pressed = event; }, true);
+    view.addEventListener("click", clicked);
     if (hasSignal(view, SHOWN)) view.addSignalListener(SHOWN, (_, clocks) => zoomTogether(name, clocks));
     place.dataset.marks = marks(view.scenegraph().root);
   }
   for (const row of document.querySelectorAll("table.layers tbody tr")) {
-    row.addEventListener("click", () => choose(Number(row.dataset.layer), false));
+    row.addEventListener("click", () => choose(Number(row.dataset.layer)));
   }
-  for (const box of boxes) box.addEventListener("click", () => choose(Number(box.dataset.layer), false));
+  for (const box of boxes) box.addEventListener("click", () => choose(Number(box.dataset.layer)));
   for (const head of document.querySelectorAll("table.layers th.sorts")) head.addEventListener("click", () => sortBy(head));
   document.body.dataset.drawn = "all";
 }

@@ -22,7 +22,13 @@ COLUMNS = (  # heading, key, format
     ("stalls", "stalls", "{}"),
 )
 WORDS = {"name", "op", "engine", "bound", "stalls"}  # keys whose values are not numbers
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 _CLOCKS, _BYTES = ("cycles", "mac_utilization", "stalls"), ("ddr_read_bytes", "ddr_write_bytes")
+
+
+def printed(name: str) -> str:
+    """A user's name in one line: control characters, which would break the line or command a terminal, are escaped."""
+    return name.translate(_CONTROLS)
 
 
 def columns(found: Figures) -> list[tuple[str, str, str]]:
@@ -92,7 +98,7 @@ def table(found: Figures) -> str:
     """The whole report: headline, engines, and a line for each layer."""
     chosen = columns(found)
     rows = [[heading for heading, _, _ in chosen]]
-    rows += [[cell(layer, key, form) for _, key, form in chosen] for layer in found["layers"]]
+    rows += [[printed(cell(layer, key, form)) for _, key, form in chosen] for layer in found["layers"]]
     widths = [max(len(row[i]) for row in rows) for i in range(len(chosen))]
     lines = []
     for row in rows:

@@ -284,15 +284,18 @@ static void run(const std::string &folder, const std::string &registers_path, co
     std::vector<float> x(static_cast<size_t>(batch * in.channels * in.height * in.width));
     std::vector<float> y(static_cast<size_t>(batch * out.channels * out.height * out.width));
     bool first = true;
-    while (std::fread(x.data(), sizeof(float), x.size(), stdin) == x.size()) {
+    size_t bytes, whole = x.size() * sizeof(float);
+    while ((bytes = std::fread(x.data(), 1, whole, stdin)) == whole) {
         if (!first) accelerator.make_idle();
         first = false;
         pack(in, ci, batch, x.data(), accelerator.input);
         accelerator.run();
         unpack(out, ci, batch, accelerator.output, y.data());
-        std::fwrite(y.data(), sizeof(float), y.size(), stdout);
+        if (std::fwrite(y.data(), sizeof(float), y.size(), stdout) != y.size()) fail("the answer cannot be written");
         std::fprintf(stderr, "%u clocks\n", accelerator.cycles());
     }
+    if (bytes) fail("the input ends after " + std::to_string(bytes) + " of the " + std::to_string(whole) + " bytes of a batch");
+    if (std::fflush(stdout)) fail("the answer cannot be written");
 }
 
 int main(int count, char **arguments) {

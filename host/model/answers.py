@@ -18,6 +18,15 @@ WHOLE = ("bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 
 
 
 @dataclass(frozen=True)
+class NodeArg:
+    """An input or output. shape: sizes; 'N' stands for the samples, None for a size that depends on the data. type: as in ONNX."""
+
+    name: str
+    shape: list[int | str | None] | None
+    type: str
+
+
+@dataclass(frozen=True)
 class Output:
     """One output of a model. `shape`: shape of the answer to one sample, with None for sizes that depend on the data.
 
@@ -122,3 +131,22 @@ def listed(names: Sequence[str], answers: Mapping[str, NDArray[Any]]) -> list[An
     """The answers in the order of `names`. Those whose size depends on the data are apart in `answers`, by NAME.0, NAME.1."""
     apart = {name: [y for key, y in answers.items() if key.rpartition(".")[0] == name] for name in names if name not in answers}
     return [apart[name] if name in apart else answers[name] for name in names]
+
+
+def type_name(dtype: str) -> str:
+    """ONNX's name of the type in which arrays are taken and given."""
+    return f"tensor({dtype})" if dtype in WHOLE else "tensor(float)"
+
+
+def node_arg(output: Output) -> NodeArg:
+    """An output as `get_outputs` gives it.
+
+    At the axis along which answers are joined it has 'N', or '3*N' where each sample has three rows.
+    """
+    if output.shape is None:
+        return NodeArg(output.name, None, type_name(output.dtype))
+    shape: list[int | str | None] = list(output.shape)
+    axis = output.batch_axis
+    if axis is not None and shape[axis] is not None:
+        shape[axis] = "N" if shape[axis] == 1 else f"{shape[axis]}*N"
+    return NodeArg(output.name, shape, type_name(output.dtype))

@@ -1,6 +1,5 @@
 """`BoardModel`: what lies under an `InferenceSession` on a PYNQ board, real or virtual: ping-pong, turns and memory."""
 
-import os
 import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ from cnna.host.device.limits import seconds, whole
 from cnna.host.model import model
 from cnna.host.model.flight import Job
 from cnna.host.model.pingpong import SLOTS, PingPong
-from cnna.spec.artifact import Artifact
+from cnna.spec.artifact import Artifact, Source
 from cnna.spec.errors import RunError
 
 MOST_RETRIES = 1000
@@ -38,7 +37,7 @@ class BoardModel(model.Model):
 
     def __init__(
         self,
-        artifact: str | os.PathLike[str] | Artifact,
+        artifact: Source | Artifact,
         board: Any,
         *,
         retries: int = 1,

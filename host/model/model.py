@@ -5,11 +5,10 @@ Users take `cnna.InferenceSession`. The compiler's tests and the simulation take
 
 import importlib
 import inspect
-import os
 import threading
 import time
 import weakref
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -19,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.host.device.accelerator import Accelerator, take_turn
+from cnna.host.device.limits import whole
 from cnna.host.model.answers import outputs_of
 from cnna.host.model.flight import Flight, Job, Route, jobs_of
 from cnna.host.model.inputs import Arrays, Given
-from cnna.spec.artifact import Artifact, load
+from cnna.spec.artifact import Artifact, Source, load
 from cnna.spec.config import Config
 from cnna.spec.device import Device, Profiler, Recorder
 from cnna.spec.errors import DataError, RunError, ToolError
@@ -32,6 +32,8 @@ SIMULATED = {
     "emulator": "cnna.sim.emulator.emulator",
     "rtl": "cnna.sim.rtl.cosim",
 }  # device: module with open_device(config, **options)
+
+MOST_CPU_THREADS = 1024
 
 Opened = TypeVar("Opened", bound="Model")
 
@@ -79,7 +81,7 @@ class Model:
 
     def __init__(
         self,
-        artifact: str | os.PathLike[str] | Artifact,
+        artifact: Source | Artifact,
         device: str | Device = "emulator",
         check: bool = False,
         cpu_threads: int | None = None,
@@ -93,7 +95,8 @@ class Model:
         self.device: Device | None = None if isinstance(device, str) else device
         self._owned = isinstance(device, str)
         self.device_name = device if isinstance(device, str) else device.name
-        self._route = Route(self.artifact, cpu_threads)
+        threads = None if cpu_threads is None else whole("cpu_threads", cpu_threads, 1, MOST_CPU_THREADS)
+        self._route = Route(self.artifact, threads)
         self.cpu_agreement: Any = None
         if check and len(self.artifact.programs) < len(self.artifact.pieces):
             checked = _tools("cnna.sim.reference.cpu_pieces").CpuCheck(self.artifact)
@@ -206,8 +209,10 @@ class Model:
 
     def _open(self, device: str | Device, options: dict[str, Any]) -> list[Executor]:
         """The executors, one for each of the model's programs."""
+        if device == "reference" or not isinstance(device, str):
+            check_options(self.device_name, options, ())
         if device == "reference":
-            references: list[Executor] = _tools("cnna.sim.reference.reference").references(self.artifact, **options)
+            references: list[Executor] = _tools("cnna.sim.reference.reference").references(self.artifact)
             return references
         if isinstance(device, str):
             if device not in SIMULATED:
@@ -320,13 +325,18 @@ def open_device(device: str, config: Config, **options: Any) -> Device:
     """A simulated device by name. ToolError: what it needs is not installed. DataError: it has no such option."""
     open_one = _tools(SIMULATED[device]).open_device
     known = [name for name in inspect.signature(open_one).parameters if name != "config"]
-    if unknown := [name for name in options if name not in known]:
-        raise DataError(f"device {device} has no option {', '.join(unknown)}; it has {', '.join(known) or 'none'}")
+    check_options(device, options, known)
     try:
         opened: Device = open_one(config, **options)
     except ModuleNotFoundError as missing:
         raise _missing(f"device {device}", missing) from None
     return opened
+
+
+def check_options(device: str, options: Iterable[str], known: Collection[str]) -> None:
+    """DataError: there is an option that the device does not have."""
+    if unknown := [name for name in options if name not in known]:
+        raise DataError(f"device {device} has no option {', '.join(unknown)}; it has {', '.join(known) or 'none'}")
 
 
 def _tools(module: str) -> Any:

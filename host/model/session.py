@@ -7,21 +7,20 @@ with cnna.InferenceSession("m.cnna", device="rtl") as session:
 import os
 import threading
 import weakref
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from cnna.host.board.board_device import BoardDevice
 from cnna.host.board.overlay import open_overlay
-from cnna.host.model.answers import WHOLE, Output, listed, outputs_of
+from cnna.host.model.answers import NodeArg, listed, node_arg, outputs_of, type_name
 from cnna.host.model.board_model import BoardModel
 from cnna.host.model.inputs import Arrays, Given
-from cnna.host.model.model import SIMULATED, Model
-from cnna.spec.artifact import Artifact
+from cnna.host.model.model import SIMULATED, Model, check_options
+from cnna.spec.artifact import Artifact, Source
 from cnna.spec.config import Config
 from cnna.spec.device import Device, state_of
 from cnna.spec.errors import DataError, RunError
@@ -30,16 +29,9 @@ from cnna.spec.metrics import Figures
 
 DEVICES = (*SIMULATED, "reference")
 BIT = ".bit"
+BOARD_OPTIONS = ("retries", "timeout_seconds", "turn_seconds", "cpu_threads")
 Feed: TypeAlias = "Mapping[str, Given]"
-
-
-@dataclass(frozen=True)
-class NodeArg:
-    """An input or output. shape: sizes; 'N' stands for the samples, None for a size that depends on the data. type: as in ONNX."""
-
-    name: str
-    shape: list[int | str | None] | None
-    type: str
+Waited = TypeVar("Waited")
 
 
 class Pending(Future[Any]):
@@ -51,21 +43,31 @@ class Pending(Future[Any]):
 
     def result(self, timeout: float | None = None) -> Any:
         """What `run` would have returned, after at most `timeout` seconds; TimeoutError: it is not there yet."""
+        return self._waited(super().result, timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """The error of the run, or None; waits as `result` does."""
         try:
-            return super().result(timeout)
+            return self._waited(super().exception, timeout)
+        except RunError as closed:
+            return closed
+
+    def _waited(self, wait: Callable[[float | None], Waited], timeout: float | None) -> Waited:
+        try:
+            return wait(timeout)
         except futures.CancelledError:
             if self._session._closed:
                 raise RunError(f"model {self._session.name} was closed before this run began") from None
             raise
         except futures.TimeoutError:
             if self.done():  # it ended meanwhile, or the run itself ended in a time-out
-                return super().result(0)
+                return wait(0)
             doing = self._session._doing()
             raise TimeoutError(f"model {self._session.name} has no answer after {timeout:g} s{doing}") from None
 
 
 class InferenceSession:
-    """One artifact, ready to run on one device. It closes the device if it opened it.
+    """One artifact, ready to run on one device: the path of a .cnna file, or its bytes. It closes the device if it opened it.
 
     device: "emulator", "rtl" or "reference"; the path of a cnna.bit, a `pynq.Overlay`, or a pynq device that holds one; or a
     `spec.device.Device`. With `check`, every tensor that a command writes is compared with the other executions (CheckError); a
@@ -74,7 +76,7 @@ class InferenceSession:
 
     def __init__(
         self,
-        path_or_artifact: str | os.PathLike[str] | Artifact,
+        path_or_artifact: Source | Artifact,
         device: Any = "emulator",
         *,
         check: bool = False,
@@ -140,7 +142,7 @@ class InferenceSession:
 
     def get_inputs(self) -> list[NodeArg]:
         """Name, shape and type of each input."""
-        return [NodeArg(e["name"], ["N", *e["shape"]], _type(e["dtype"])) for e in self.manifest["model_inputs"]]
+        return [NodeArg(e["name"], ["N", *e["shape"]], type_name(e["dtype"])) for e in self.manifest["model_inputs"]]
 
     def get_outputs(self) -> list[NodeArg]:
         """Name, shape and type of each output. Without an 'N', answers to several samples are stacked on a new first axis."""
@@ -168,6 +170,10 @@ class InferenceSession:
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        """TypeError: another process needs a session of its own."""
+        raise TypeError(f"model {self.name}: a session cannot be copied or pickled; let each process open the file itself")
 
     def __repr__(self) -> str:
         closed = ", closed" if self._closed else ""
@@ -237,10 +243,13 @@ class InferenceSession:
             raise RunError(f"model {self.name} is closed")
 
     def _chosen(self, names: Sequence[str] | None) -> list[str]:
-        if isinstance(names, str):
+        if isinstance(names, str | bytes):
             raise DataError(f"{self.name}: output_names is a list, such as [{names!r}]; None stands for all outputs")
-        chosen = list(names or self._outputs)
-        if unknown := [name for name in chosen if name not in self._outputs]:
+        try:
+            chosen = list(() if names is None else names) or list(self._outputs)
+        except TypeError:
+            raise DataError(f"{self.name}: output_names is a list of names or None, not {type(names).__name__}") from None
+        if unknown := [name for name in chosen if not isinstance(name, str) or name not in self._outputs]:
             raise DataError(f"{self.name} has outputs {', '.join(self._outputs)}, not {', '.join(map(str, unknown))}")
         return chosen
 
@@ -249,13 +258,14 @@ class InferenceSession:
         return f": {state_of(self.device)}" if isinstance(self.device, BoardDevice) else ""
 
 
-def _opened(artifact: str | os.PathLike[str] | Artifact, device: Any, check: bool, options: dict[str, Any]) -> Model:
+def _opened(artifact: Source | Artifact, device: Any, check: bool, options: dict[str, Any]) -> Model:
     """The model on its device. DataError: there is no such device."""
     if isinstance(device, str | os.PathLike) and Path(device).suffix == BIT:
         device = open_overlay(Path(device))
     if isinstance(device, BoardDevice) or hasattr(device, "ip_dict"):
         if check:
             raise DataError("a board shows no inner tensors to check: compare its outputs with a session on the reference")
+        check_options("pynq", options, BOARD_OPTIONS)
         return BoardModel(artifact, device, **options)
     if not isinstance(device, str) and all(hasattr(device, name) for name in ("read", "write", "allocate", "load", "store")):
         return Model(artifact, device, check, **options)
@@ -268,22 +278,3 @@ def _feed(feed: Any) -> Feed:
     if not isinstance(feed, Mapping):
         raise DataError(f"input_feed is a dict of arrays by input name, not {type(feed).__name__}")
     return feed
-
-
-def _type(dtype: str) -> str:
-    """ONNX's name of the type in which arrays are taken and given."""
-    return f"tensor({dtype})" if dtype in WHOLE else "tensor(float)"
-
-
-def node_arg(output: Output) -> NodeArg:
-    """An output as `get_outputs` gives it.
-
-    At the axis along which answers are joined it has 'N', or '3*N' where each sample has three rows.
-    """
-    if output.shape is None:
-        return NodeArg(output.name, None, _type(output.dtype))
-    shape: list[int | str | None] = list(output.shape)
-    axis = output.batch_axis
-    if axis is not None and shape[axis] is not None:
-        shape[axis] = "N" if shape[axis] == 1 else f"{shape[axis]}*N"
-    return NodeArg(output.name, shape, _type(output.dtype))

@@ -7,6 +7,7 @@ runner.wait(runner.execute_async([x], outputs))
 """
 
 import itertools
+import math
 import os
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -18,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.host.board.overlay import open_overlay
-from cnna.host.model.session import BIT, InferenceSession, NodeArg
-from cnna.spec.artifact import Artifact
+from cnna.host.model.answers import NodeArg
+from cnna.host.model.session import BIT, InferenceSession
+from cnna.spec.artifact import Artifact, Source
 from cnna.spec.errors import DataError
 
 
@@ -36,6 +38,14 @@ class Tensor:
         """Axes."""
         return len(self.dims)
 
+    def get_element_num(self) -> int:
+        """Elements of the array."""
+        return math.prod(self.dims)
+
+    def get_data_size(self) -> int:
+        """Bytes of the tensor in int8, as a DPU holds it: programs take it for the number of elements."""
+        return self.get_element_num()
+
 
 class Runner:
     """A session with VART's methods, for arrays that the caller has allocated."""
@@ -48,6 +58,9 @@ class Runner:
         self._jobs: dict[int, tuple[Future[list[Any]], Sequence[NDArray[Any]]]] = {}
         self._numbers = itertools.count(1)
 
+    def __repr__(self) -> str:
+        return f"<cnna runner of {self.session!r}>"
+
     def get_input_tensors(self) -> list[Tensor]:
         """The inputs, in the order that `execute_async` wants."""
         return list(self._inputs)
@@ -59,10 +72,14 @@ class Runner:
     def execute_async(self, inputs: Sequence[NDArray[Any]], outputs: Sequence[NDArray[Any]]) -> int:
         """Begins a run and returns its number for `wait`, which fills `outputs`. DataError: arrays that do not fit."""
         for what, given, wanted in (("inputs", inputs, self._inputs), ("outputs", outputs, self._outputs)):
+            if not isinstance(given, Sequence | np.ndarray) or isinstance(given, str | bytes):
+                raise DataError(f"{self.session.name}: {what} is a list of arrays, not {type(given).__name__}")
             if len(given) != len(wanted):
                 names = ", ".join(tensor.name for tensor in wanted)
                 raise DataError(f"{self.session.name}: {len(given)} {what} are given, but it has {len(wanted)}: {names}")
         for tensor, array in zip(self._outputs, outputs, strict=True):
+            if not isinstance(array, np.ndarray) or not array.flags.writeable:
+                raise DataError(f"output {tensor.name} needs a numpy array that can be written, to be filled")
             if array.shape != tensor.dims or array.dtype != tensor.dtype:
                 has, fits = f"{array.dtype} {list(array.shape)}", f"{tensor.dtype} {list(tensor.dims)}"
                 raise DataError(f"output {tensor.name} is {has}, but the model gives {fits}")
@@ -76,11 +93,14 @@ class Runner:
 
     def wait(self, number: int, timeout_seconds: float | None = None) -> int:
         """Fills the outputs of a run and returns 0. Errors as of `run`; TimeoutError: not ended yet; wait again."""
-        if number not in self._jobs:
+        if not isinstance(number, int) or number not in self._jobs:
             raise DataError(f"{self.session.name}: there is no run {number}, or it was waited for already")
         answer, outputs = self._jobs[number]
-        found = answer.result(timeout_seconds)
-        self._jobs.pop(number, None)
+        try:
+            found = answer.result(timeout_seconds)
+        finally:
+            if answer.done():
+                self._jobs.pop(number, None)
         for output, own in zip(outputs, found, strict=True):
             output[...] = own
         return 0
@@ -97,7 +117,7 @@ class Overlay:
         self._device = open_overlay(Path(device)) if named else device
         self.runner: Runner | None = None
 
-    def load_model(self, path_or_artifact: str | os.PathLike[str] | Artifact, **options: Any) -> Runner:
+    def load_model(self, path_or_artifact: Source | Artifact, **options: Any) -> Runner:
         """Closes the model that was loaded before and opens this one. `options`: as of `InferenceSession`."""
         self.close()
         self.runner = Runner(InferenceSession(path_or_artifact, self._device, **options))
@@ -114,6 +134,9 @@ class Overlay:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __repr__(self) -> str:
+        return f"<cnna.Overlay {self._device!r}, {'no model' if self.runner is None else self.runner.session.name!r} loaded>"
 
     def __getattr__(self, name: str) -> Any:
         """What a `pynq.Overlay` has."""

@@ -118,7 +118,10 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def open_repository(path: Path) -> Repository:
-    """The repository in a folder, or of one .cnna. UserError: the path is neither."""
+    """The repository in a folder, or of one .cnna. UserError: the path is neither.
+
+    A file is read at once: nothing could ever be served if it is not sound, whereas a folder has other versions, or gets them.
+    """
     path = Path(path)
     if path.is_dir():
         return Repository(path)
@@ -128,7 +131,9 @@ def open_repository(path: Path) -> Repository:
         name = path.stem
         if not NAME.fullmatch(name):
             raise UserError(f"{path}: a model's name has letters, digits, `_`, `.` and `-` alone; rename the file")
-        return Repository(path, name)
+        found = Repository(path, name)
+        found.version(name, "1")
+        return found
     raise UserError(f"{path}: no such folder or file; give a repository or a .cnna")
 
 

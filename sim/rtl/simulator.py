@@ -115,7 +115,7 @@ class Simulator:
             if "value" in message:
                 return message["value"]
             if self._count:
-                self._count(message["clocks"])
+                self._count(message["total"])
             elif time.monotonic() - told > REPORT_SECONDS:
                 told = time.monotonic()
                 rate = message["clocks"] / message["seconds"]

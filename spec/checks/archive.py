@@ -35,14 +35,18 @@ def pack(path: Path, contents: Mapping[str, bytes]) -> bytes:
     return file.getvalue()
 
 
-def unpack(path: Path) -> dict[str, bytes]:
-    """The members of a file by name. ArtifactError: the file cannot be read, or is not a whole archive of a `.cnna` file."""
+def unpack(path: Path, data: bytes | None = None) -> dict[str, bytes]:
+    """The members of a file by name; `data`: its content, which is read otherwise.
+
+    ArtifactError: the file cannot be read, or is not a whole archive of a `.cnna` file.
+    """
     try:
-        with path.open("rb") as file:
+        with path.open("rb") if data is None else io.BytesIO(data) as file:
             if file.read(2) != b"PK":
                 raise ArtifactError(f"{path}: not a .cnna file (no zip archive); `cnna compile` makes one")
+            size = file.seek(0, io.SEEK_END)
             with zipfile.ZipFile(file) as archive:
-                return _members(path, archive, path.stat().st_size)
+                return _members(path, archive, size)
     except FileNotFoundError:
         raise ArtifactError(f"{path}: no such file; `cnna compile` makes one") from None
     except IsADirectoryError:

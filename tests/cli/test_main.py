@@ -1,5 +1,6 @@
 """The frame of the command line: exit codes, one line a mistake, figures as JSON. Other tests cover the commands' own work."""
 
+import argparse
 import json
 import os
 import re
@@ -12,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cnna.cli.main import COMMANDS, Outcome, main
+from cnna.cli.main import COMMANDS, Outcome, main, parser_for
 from cnna.spec.errors import CheckError, DataError
 
 from ..waiting import until
@@ -78,6 +79,16 @@ def test_figures_that_cannot_be_written(
     assert "is a folder" in capsys.readouterr().err
 
 
+def test_only_figures_go_to_standard_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--html -` would leave a file that is called `-`."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["compare", "a.json", "b.json", "--html", "-"]) == 2
+    assert capsys.readouterr().err == "cnna: --html -: standard output is for the figures of --json alone; give the file a name\n"
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("arguments", [["fly"], ["--fly"], ["doctor", "--fly"], ["compile"], ["run"], ["doctor", "more"]])
 def test_mistyped_commands_are_one_line_and_code_2(arguments: list[str]) -> None:
     """argparse alone would print its usage as well."""
@@ -94,6 +105,21 @@ def test_every_command_has_help_with_json(name: str, capsys: pytest.CaptureFixtu
         main([name, "--help"])
     assert not done.value.code
     assert "--json FILE" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_of_a_command_is_explained(name: str) -> None:
+    """`--help` and the command's page would have a name and nothing beside it."""
+
+    def silent(parser: argparse.ArgumentParser) -> list[str]:
+        parts = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+        own = [
+            str(action.option_strings or action.metavar) for action in parser._actions if not action.help and action not in parts
+        ]
+        return own + [text for part in parts for inner in part.choices.values() for text in silent(inner)]
+
+    commands = next(action for action in parser_for([name])._actions if isinstance(action, argparse._SubParsersAction))
+    assert not silent(commands.choices[name])
 
 
 def test_version_is_a_number(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,10 +5,13 @@ import sys
 from contextlib import suppress
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from cnna.cli import main, progress
 from cnna.cli.progress import CLEAR, Progress, counter, line
+from cnna.cli.run import _watched
+from cnna.host.model.rows import rows_of
 from cnna.spec.errors import UserError
 
 
@@ -44,6 +47,24 @@ def test_a_terminal_has_one_line_that_goes_away(capsys: pytest.CaptureFixture[st
         "comparing: 0 s",
     ]
     assert said.endswith(CLEAR)
+
+
+def test_each_step_has_its_own_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of the steps before would count for this one, whose end would seem far."""
+    clock = iter(range(0, 1000, 10))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    shown = Progress("compiling")
+    began = [shown._began]
+    for done, total, what in (
+        (1, 2, "planning"),
+        (2, 2, "planning"),
+        (1, 9, "predicting"),
+        (2, 9, "predicting"),
+        (1, 9, "predicting"),
+    ):
+        shown.step(done, total, what)
+        began.append(shown._began)
+    assert began == [0, 10, 10, 20, 20, 30]
 
 
 def test_a_counter_ends_by_itself(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,3 +110,18 @@ def test_a_quick_step_and_a_file_get_nothing(capsys: pytest.CaptureFixture[str],
     with Progress("compiling") as shown:
         shown.paint()
     assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("clocks", "seen"),
+    [(0, [(0, 5, ""), (2, 5, ""), (4, 5, "")]), (1000, [(done, 1000, "simulating clocks") for done in (0, 400, 800)])],
+)
+def test_samples_that_are_done_count_on_every_device(clocks: int, seen: list[tuple[int, int, str]]) -> None:
+    """Many short runs of the RTL, which says nothing in its first second, would have no time left."""
+    counted: list[tuple[int, int, str]] = []
+    shown = Progress("running")
+    shown.count = lambda done, total, what="": counted.append((done, total, what))  # type: ignore[method-assign]  # a listener
+    watched = _watched({"x": rows_of(np.arange(5.0))}, shown, clocks)["x"]
+    for start in (0, 2, 4):
+        assert watched[start : start + 2].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0][start : start + 2]
+    assert counted == seen

@@ -1,5 +1,6 @@
 """Compiled graphs give the reference's answer in the emulator, tensor by tensor; others are refused with the node's name."""
 
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -78,6 +79,22 @@ def test_equal_graphs_give_equal_programs():
     """A program would depend on the order of a set or on the time of day."""
     first, again = (compile_graph(networks.network(5), CONFIGS["little"], 2) for _ in range(2))
     assert (first.program, first.constants, first.entry()) == (again.program, again.constants, again.entry())
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_a_compilation_says_how_far_it_is(batch):
+    """A user would not know how long a large network takes, or be told of more steps than there are."""
+    seen = {}
+    program = compile_graph(
+        networks.network(3), preset("tiny"), batch, count=lambda *told: seen.setdefault(told[2], []).append(told[:2])
+    )
+    program.entry(lambda *told: seen.setdefault("at last", []).append(told[:2]))
+    assert next(iter(seen)) == "comparing plans"
+    for what, told in seen.items():
+        assert all(0 < done <= total for done, total in told), what
+        assert all(later[0] in (1, before[0] + 1) for before, later in itertools.pairwise(told)), what
+    predicted = seen.get("predicting commands", []) + seen.get("at last", [])
+    assert predicted[-1] == (len(program.commands), len(program.commands))
 
 
 def test_the_manifest_is_plain_json():

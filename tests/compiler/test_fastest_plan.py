@@ -28,7 +28,7 @@ def plans(monkeypatch):
     found = [finalists(lower(one_layer(size), TINY, 1), TINY, "one")[0] for size in (16, 4)]
 
     def give(*numbers):
-        monkeypatch.setattr(compile, "finalists", lambda lowered, config, name: [found[number] for number in numbers])
+        monkeypatch.setattr(compile, "finalists", lambda lowered, config, name, count: [found[number] for number in numbers])
         return found
 
     return give
@@ -48,7 +48,9 @@ def test_a_gain_that_the_predictor_cannot_tell_changes_no_program(plans, monkeyp
     """Sixteen of 540,000 clocks, from a better predictor, gave ResNet-18 another program, and made its measurement stale."""
     one, other = plans(0, 1)
     clocks = {one.program: 540_000 + gain, other.program: 540_000}
-    monkeypatch.setattr(compile, "predicted_spans", lambda program, _: [PredictedSpan("store", 0, clocks[program], (0, 0))])
+    monkeypatch.setattr(
+        compile, "predicted_spans", lambda program, config, count: [PredictedSpan("store", 0, clocks[program], (0, 0))]
+    )
     made, _ = compile.fastest_plan(lower(one_layer(4), TINY, 1), TINY, "one")
     assert made is (one if first else other)
 

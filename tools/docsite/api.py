@@ -18,7 +18,8 @@ class Part(NamedTuple):
 
 ERRORS = tuple(name for name, found in vars(errors).items() if inspect.isclass(found) and issubclass(found, errors.CnnaError))
 PARTS = (
-    Part("Sessions", "cnna.host.model.session", ("InferenceSession", "NodeArg", "Pending")),
+    Part("Sessions", "cnna.host.model.session", ("InferenceSession", "Pending")),
+    Part("", "cnna.host.model.answers", ("NodeArg",)),
     Part("Runners, with the habits of a DPU", "cnna.host.model.vart", ("Overlay", "Runner", "Tensor")),
     Part("Errors", "cnna.spec.errors", ERRORS),
     Part("Configurations", "cnna.spec.config", ("Config", "preset", "as_dict")),

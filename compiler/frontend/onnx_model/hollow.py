@@ -4,6 +4,7 @@ ONNX's checker and shape inference write a model into a string several times, an
 is small, so it saves this memory and time, and models of up to 2 GB can be read.
 """
 
+from collections.abc import MutableSequence
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ def _copy_fields(source: Any, target: Any, but: str) -> None:
     for field, value in source.ListFields():
         if field.name == but:
             continue
-        if field.label == field.LABEL_REPEATED:
+        if isinstance(value, MutableSequence):  # protobuf 5 says so by `field.label`, and 7 by `field.is_repeated` alone
             getattr(target, field.name).extend(value)
         elif field.message_type is not None:
             getattr(target, field.name).CopyFrom(value)

@@ -100,6 +100,7 @@ def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (["none"], "none: no such folder or file"),
+        (["{half}"], "half.cnna: truncated or damaged"),
         (["{network}"], "q.onnx: an ONNX model; give a .cnna, which `cnna compile` makes"),
         (["{model}", "--http", "8000"], "must be ADDRESS:PORT"),
         (["{model}", "--http", "0.0.0.0:0"], "give --token-file, --tls-certificate and --tls-key, or --insecure"),
@@ -124,8 +125,17 @@ def test_a_mistake_is_one_line(
     network.write_bytes(b"")
     boards = tmp_path / "boards.yaml"
     boards.write_text("- {name: a, speed: 3}\n")
+    half = tmp_path / "half.cnna"
+    half.write_bytes(path_of("tiny").read_bytes()[:-500])
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        names = {"model": path_of("tiny"), "short": short, "boards": boards, "network": network, "taken": taken.getsockname()[1]}
+        names = {
+            "model": path_of("tiny"),
+            "half": half,
+            "short": short,
+            "boards": boards,
+            "network": network,
+            "taken": taken.getsockname()[1],
+        }
         assert main(["serve", *(argument.format(**names) for argument in arguments)]) == 2
     error = capsys.readouterr().err
     assert said in error

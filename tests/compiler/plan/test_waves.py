@@ -122,7 +122,7 @@ def every_wave(monkeypatch, small_bands):
     """Whatever can run in waves does so, with its weights in another order if there is one."""
     taken = []
 
-    def waved(lowered, config, name):
+    def waved(lowered, config, name, count):
         found = list(mixed.mixed(lowered, config, name, plan.finalists(lowered, config, name)[0]))
         taken.append(max((len(one.commands) for one, _ in found), default=0))
         return found[-1] if found else (plan.finalists(lowered, config, name)[0], None)

@@ -16,9 +16,34 @@ from ...agreement import artifact_of
 from ...browser import drawn, needs_browser
 
 USED = """<script>
+const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
+function rects(item) {
+  const own = item.marktype === "rect" && item.role === "mark" ? item.items : [];
+  return [...own, ...(item.items || []).flatMap((part) => rects(part))];
+}
+// Presses the mouse on the first bar, and releases it some pixels on. Says which layer is marked, and whether the page scrolled.
+async function press(across, times) {
+  const place = document.querySelector("#engines canvas"), { left, top } = place.getBoundingClientRect();
+  const { bounds } = rects(views.engines.scenegraph().root)[0], [x, y] = views.engines.origin();
+  const at = { clientX: left + x + (bounds.x1 + bounds.x2) / 2, clientY: top + y + (bounds.y1 + bounds.y2) / 2, bubbles: true };
+  const to = { ...at, clientX: at.clientX + across };
+  let shown = 0;
+  Element.prototype.scrollIntoView = () => { shown++; };
+  for (let time = 0; time < times; time++) {
+    const kinds = { move: at, down: at, up: to };
+    for (const [kind, where] of Object.entries(kinds)) place.dispatchEvent(new PointerEvent(`pointer${kind}`, where));
+    for (const [kind, where] of Object.entries(kinds)) place.dispatchEvent(new MouseEvent(`mouse${kind}`, where));
+    place.dispatchEvent(new MouseEvent("click", to));
+  }
+  await pause(500);
+  const answer = `${views.engines.signal("chosen")}:${shown}`;
+  choose(0);
+  return answer;
+}
 const until = setInterval(async () => {
   if (!document.body.dataset.drawn) return;
   clearInterval(until);
+  document.body.dataset.pressed = [await press(0, 1), await press(60, 1), await press(0, 2)].join(" ");
   await views.engines.signal("zoom_begin", [100, 200]).runAsync();
   await new Promise((done) => setTimeout(done, 200));
   document.body.dataset.shown = JSON.stringify(views.memory.signal("zoom_begin"));
@@ -73,9 +98,10 @@ def test_a_browser_draws_all_charts_and_they_follow_each_other(found, tmp_path):
     page, end, rest = html(found, library(tmp_path / "cache")).rpartition("</body>")
     path.write_text(page + USED + end + rest)
     body = drawn(path.as_uri(), 20000)
-    data = dict(re.findall(r'data-(drawn|used|shown|first|chosen|boxed|cut)="([^"]*)"', body[: body.index(">")]))
+    data = dict(re.findall(r'data-(drawn|used|shown|first|chosen|boxed|pressed|cut)="([^"]*)"', body[: body.index(">")]))
     smallest = min(range(len(found["layers"])), key=lambda number: found["layers"][number]["macs"]) + 1
     assert data.pop("cut") == "none", "titles of legends are cut off"
+    assert data.pop("pressed") == "1:1 0:0 0:0", "a click marks and shows the layer; dragging and a double click do neither"
     assert data == {"drawn": "all", "used": "all", "shown": "[100,200]", "first": str(smallest), "chosen": "2", "boxed": "3 3 3 3"}
     for name in charts(found):
         place = re.search(rf'id="{name}"[^>]*data-marks="(\d+)"|data-marks="(\d+)"[^>]*id="{name}"', body)

@@ -1,5 +1,7 @@
 """`cnna.InferenceSession`: the shape of onnxruntime's class, on simulated devices and an emulated board."""
 
+import copy
+import pickle
 import subprocess
 import sys
 import threading
@@ -16,11 +18,12 @@ from onnx import TensorProto, helper, numpy_helper
 import cnna
 from cnna.compiler.compile import compile_model
 from cnna.compiler.quantise.quantise import quantise
-from cnna.host.model.answers import listed, outputs_of
-from cnna.host.model.session import InferenceSession, NodeArg, Pending, node_arg
+from cnna.host.model.answers import NodeArg, listed, node_arg, outputs_of
+from cnna.host.model.model import open_device
+from cnna.host.model.session import InferenceSession, Pending
 from cnna.spec.artifact import Artifact, save
 from cnna.spec.config import preset
-from cnna.spec.errors import DataError, RunError
+from cnna.spec.errors import ArtifactError, DataError, RunError
 
 from ..emulated_board import EmulatedBoard
 from ..hand_made import SHAPE, expected, requantised_copy, samples
@@ -117,6 +120,10 @@ def call(change: dict[str, Any]) -> Any:
         ({"output_names": ["z"]}, "copy has outputs y, not z"),
         ({"output_names": ["y", 3]}, "copy has outputs y, not 3"),
         ({"output_names": "y"}, r"output_names is a list, such as \['y'\]"),
+        ({"output_names": b"y"}, r"output_names is a list, such as \[b'y'\]"),
+        ({"output_names": 3}, "copy: output_names is a list of names or None, not int"),
+        ({"output_names": [["y"]]}, r"copy has outputs y, not \['y'\]"),
+        ({"output_names": np.array(["y", "z"])}, "copy has outputs y, not z"),
         ({"input_feed": {"z": samples(1)}}, "copy has inputs x, not z"),
         ({"input_feed": {}}, "copy has inputs x, not none"),
         ({"input_feed": {"x": samples(1), "z": samples(1)}}, "copy has inputs x, not x, z"),
@@ -139,6 +146,36 @@ def test_an_unknown_device_is_named_with_those_there_are(device: Any) -> None:
     """A typing error would end as a missing module."""
     with pytest.raises(DataError, match=r"there is no device .*; there are emulator, rtl, reference, a cnna.bit and"):
         InferenceSession(requantised_copy(), device)
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("nope.cnna", "nope.cnna: no such file; `cnna compile` makes one"),
+        (b"nope", r"the given bytes: not a .cnna file \(no zip archive\)"),
+        (None, "a model is the path of a .cnna file, or its bytes, not NoneType"),
+        (3, "a model is the path of a .cnna file, or its bytes, not int"),
+    ],
+)
+def test_what_is_no_model_is_one_line(source: Any, said: str) -> None:
+    """The error would be of `pathlib`, and name no model."""
+    with pytest.raises(ArtifactError, match=said):
+        InferenceSession(source)
+
+
+def test_a_model_may_be_given_as_its_bytes(tmp_path: Path) -> None:
+    """Programs that hand onnxruntime a model that they have read, from a database or over a network, would need a file."""
+    save(requantised_copy(), tmp_path / "m.cnna")
+    with InferenceSession((tmp_path / "m.cnna").read_bytes()) as session:
+        assert np.array_equal(session.run(None, {"x": samples(2)})[0], expected(samples(2)))
+
+
+def test_a_session_is_neither_copied_nor_pickled() -> None:
+    """A copy would close the device of the first, and `multiprocessing` would speak of a lock."""
+    with InferenceSession(requantised_copy()) as session:
+        for use in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match="model copy: a session cannot be copied or pickled; let each process"):
+                use(session)
 
 
 def test_a_closed_session_says_so() -> None:
@@ -247,6 +284,19 @@ def test_an_unknown_option_of_a_device_is_named_with_those_there_are() -> None:
         InferenceSession(requantised_copy(), providers=["CPUExecutionProvider"])
     with pytest.raises(DataError, match=r"device rtl has no option casche; it has .*cache"):
         InferenceSession(requantised_copy(), "rtl", casche="x")
+    with pytest.raises(DataError, match="device reference has no option trace; it has none"):
+        InferenceSession(requantised_copy(), "reference", trace="x.fst")
+    with pytest.raises(DataError, match="device pynq has no option trace; it has retries, timeout"):
+        InferenceSession(requantised_copy(), EmulatedBoard(), trace="x.fst")
+    with pytest.raises(DataError, match="device emulator has no option trace"):
+        InferenceSession(requantised_copy(), open_device("emulator", preset("tiny")), trace="x.fst")
+
+
+@pytest.mark.parametrize("threads", [0, -1, "2", 1.5, True])
+def test_a_number_of_threads_is_checked_before_a_piece_needs_it(threads: Any) -> None:
+    """onnxruntime would take a negative number as "all", or end in an error of its own in the models that use it."""
+    with pytest.raises(DataError, match=r"cpu_threads is .*: it must be a whole number within 1..1024"):
+        InferenceSession(requantised_copy(), cpu_threads=threads)
 
 
 def test_a_time_out_is_pythons_own() -> None:
@@ -255,3 +305,16 @@ def test_a_time_out_is_pythons_own() -> None:
         Pending(session).result(0.01)
     assert type(caught.value) is TimeoutError
     assert "has no answer after 0.01 s" in str(caught.value)
+    with InferenceSession(requantised_copy()) as session, pytest.raises(TimeoutError, match=r"has no answer after 0\.01 s"):
+        Pending(session).exception(0.01)
+
+
+def test_a_closed_session_says_so_to_those_who_wait() -> None:
+    """`exception()` would raise an error without a word, where `result()` says that the session is closed."""
+    session = InferenceSession(requantised_copy())
+    pending = Pending(session)
+    session._begun.add(pending)
+    session.close()
+    assert isinstance(pending.exception(1), RunError)
+    with pytest.raises(RunError, match="was closed before this run began"):
+        pending.result(1)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cnna
-from cnna.host.model.session import NodeArg
+from cnna.host.model.answers import NodeArg
 from cnna.host.model.vart import Runner, Tensor, _tensor
 from cnna.spec.errors import DataError
 
@@ -21,6 +21,10 @@ def test_a_program_for_a_dpu_runs() -> None:
         runner = overlay.load_model(requantised_copy(batch=2))
         assert runner is overlay.runner
         assert runner.get_input_tensors() == [Tensor("x", (2, *SHAPE), "float32")]
+        (tensor,) = runner.get_output_tensors()
+        assert tensor.get_data_size() == tensor.get_element_num() == 2 * np.prod(SHAPE)
+        assert repr(overlay).endswith(", 'copy' loaded>")
+        assert "'copy' for tiny" in repr(runner)
         outputs = [[np.empty(tensor.dims, tensor.dtype) for tensor in runner.get_output_tensors()] for _ in range(2)]
         jobs = [runner.execute_async([samples(2, seed)], outputs[seed]) for seed in range(2)]
         assert [runner.wait(job) for job in reversed(jobs)] == [0, 0]
@@ -51,14 +55,23 @@ def test_arrays_that_do_not_fit_are_refused_before_the_run() -> None:
             ([x], [y, y], r"2 outputs are given, but it has 1: y"),
             ([x], [y[:1]], r"output y is float32 \[1, 6, 3, 4\], but the model gives float32 \[2, 6, 3, 4\]"),
             ([x], [y.astype(np.float64)], r"output y is float64"),
+            ([x], [y.tolist()], "output y needs a numpy array that can be written"),
+            ([x], [np.broadcast_to(y, y.shape)], "output y needs a numpy array that can be written"),
+            ({"x": x}, [y], "copy: inputs is a list of arrays, not dict"),
+            ([x], None, "copy: outputs is a list of arrays, not NoneType"),
             ([x[:1]], [y], r"input x has shape \[1, 6, 3, 4\], but the model wants \[2, 6, 3, 4\]"),
         ):
             with pytest.raises(DataError, match=said):
                 runner.execute_async(inputs, outputs)
         job = runner.execute_async([x], [y])
         runner.wait(job)
-        with pytest.raises(DataError, match=f"there is no run {job}, or it was waited for already"):
-            runner.wait(job)
+        for number in (job, None, [job]):
+            with pytest.raises(DataError, match=r"there is no run .*, or it was waited for already"):
+                runner.wait(number)
+        failed = runner.execute_async([x.astype(int)], [y])
+        with pytest.raises(DataError, match="input x is int64"):
+            runner.wait(failed)
+        assert not runner._jobs
 
 
 def test_an_output_without_a_size_has_no_runner() -> None:

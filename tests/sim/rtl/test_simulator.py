@@ -1,29 +1,26 @@
-"""The simulator's process when no connection comes up; `test_cosim.py` tests its answers."""
+"""What the simulation's process says while it runs, and what its client makes of that."""
 
-import signal
-import sys
-from pathlib import Path
+import socket
+import time
+from types import SimpleNamespace
+from typing import Any
 
-import pytest
-
-from cnna.sim.rtl import simulator
+from cnna.sim import server
 from cnna.sim.rtl.simulator import Simulator
 
 
-def test_one_that_has_not_answered_yet_is_ended_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C during the start would take five seconds: the process would be asked to end over a connection that does not exist."""
-    silent = tmp_path / "silent"
-    silent.write_text("#!/bin/sh\nexec sleep 60\n")
-    silent.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(silent))
-    made = []
-
-    def interrupted(self: Simulator, listener: object) -> None:
-        made.append(self.process)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Simulator, "connect", interrupted)
-    monkeypatch.setattr(simulator, "STOP_SECONDS", 600)  # longer than the process lives by itself
-    with pytest.raises(KeyboardInterrupt):
-        Simulator(tmp_path, tmp_path, traced=False, say=print)
-    assert made[0].returncode == -signal.SIGKILL, "it was waited for"
+def test_progress_counts_the_clocks_of_all_runs() -> None:
+    """With each batch the time left would begin again, as if nothing had been simulated before."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs, ours.makefile("r") as lines:
+        bench: Any = SimpleNamespace(ddr=SimpleNamespace(clocks=0))
+        requests, counted = server.ClientRequests(bench, theirs), list[int]()
+        simulator = Simulator.__new__(Simulator)
+        simulator._lines, simulator._count, simulator._say = lines, counted.append, lambda text: None
+        for begin in (0, 5000):
+            requests.began = begin, time.monotonic() - 2 * server.REPORT_SECONDS
+            requests.report(begin + 3000, time.monotonic())
+            requests.send(value="done")
+            assert simulator._answer() == "done"
+        requests.lines.close()
+    assert counted == [3000, 8000]
