@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -167,10 +168,15 @@ def fastest_plan(
     plans = list(unlike.values())
     if plans[0].clocks > PREDICTED_CLOCKS:
         return plans[0], None
-    others = list(mixed(lowered, config, name, plans[0]))
+
+    @cache  # a plan of `mixed` may be one of the finalists
+    def predict(program: bytes) -> Sequence[PredictedSpan]:
+        return predicted_spans(program, config, count=count)
+
+    others = list(mixed(lowered, config, name, plans[0], predict))
     if len(plans) == 1 and not others:
         return plans[0], None
-    predicted = [(plan, predicted_spans(plan.program, config, count=count)) for plan in plans]
+    predicted = [(plan, predict(plan.program)) for plan in plans]
     most = (1 + SAME_SHARE) * min(map(clocks, predicted))
     best = next(one for one in predicted if clocks(one) <= most)
     other = min(others, key=clocks, default=best)

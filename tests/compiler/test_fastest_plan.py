@@ -6,11 +6,13 @@ import pytest
 from cnna.compiler import compile
 from cnna.compiler.graph import ir
 from cnna.compiler.lower.lower import lower
-from cnna.compiler.plan.plan import finalists
+from cnna.compiler.plan.pitch import set_pitches
+from cnna.compiler.plan.plan import finalists, in_waves
 from cnna.compiler.predict.predict import PredictedSpan, predicted_spans
 from cnna.spec.config import preset
 from cnna.spec.ddr import DdrSpeed
 
+from .. import networks
 from ..graph_builder import Builder
 
 TINY = preset("tiny")
@@ -75,3 +77,19 @@ def test_what_was_predicted_for_the_choice_is_what_is_reported(plans, monkeypatc
     monkeypatch.setattr(compile, "predicted_spans", lambda *given: pytest.fail("predicted again"))
     assert program.entry()["predicted"]["cycles"] == max(span.end for span in program.spans if span.engine != "weight")
     assert program.predicted().cycles < slower
+
+
+def test_equal_programs_are_predicted_once(monkeypatch):
+    """Bands of several layers often make a program that is there already; compilation would take a third longer."""
+    asked = []
+
+    def once(program, config, count):
+        asked.append(program)
+        return predicted_spans(program, config)
+
+    monkeypatch.setattr(compile, "predicted_spans", once)
+    whole = set_pitches(lower(networks.network(1007), TINY, 2), TINY)
+    best = finalists(whole, TINY, "once")[0]
+    assert [plan.program for plan in in_waves(whole, TINY, "once", best.way.cut)].count(best.program) > 1
+    compile.fastest_plan(whole, TINY, "once")
+    assert len(asked) == len(set(asked)) > 1

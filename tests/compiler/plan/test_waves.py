@@ -9,6 +9,7 @@ from cnna.compiler.lower.kernels import VectorKernel, source_rows, views_of
 from cnna.compiler.lower.lower import lower
 from cnna.compiler.plan import plan, waves
 from cnna.compiler.plan.pitch import set_pitches
+from cnna.compiler.predict.predict import predicted_spans
 from cnna.spec.config import preset
 
 from ... import networks
@@ -123,9 +124,10 @@ def every_wave(monkeypatch, small_bands):
     taken = []
 
     def waved(lowered, config, name, count):
-        found = list(mixed.mixed(lowered, config, name, plan.finalists(lowered, config, name)[0]))
+        best = plan.finalists(lowered, config, name)[0]
+        found = list(mixed.mixed(lowered, config, name, best, lambda program: predicted_spans(program, config)))
         taken.append(max((len(one.commands) for one, _ in found), default=0))
-        return found[-1] if found else (plan.finalists(lowered, config, name)[0], None)
+        return found[-1] if found else (best, None)
 
     monkeypatch.setattr(plan, "VECTOR_LEAST", 0)
     monkeypatch.setattr(compile, "fastest_plan", waved)
