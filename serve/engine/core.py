@@ -77,9 +77,9 @@ class Core:
         await board.settled.wait()
 
     def _board(self, spec: BoardSpec) -> Board:
-        return Board(spec, self.limits, self.catalogue.wanted, self.pump, self.log, self._lost)
+        return Board(spec, self.limits, self.catalogue.wanted, self.pump, self.log, self.lost)
 
-    def _lost(self, board: Board, version: Version, reason: str) -> None:
+    def lost(self, board: Board, version: Version, reason: str) -> None:
         """A board came back without a version. If none is left that has it, requests that are bound to it can have no answer."""
         served = self.catalogue.lost(board, version, reason)
         if served is None:

@@ -104,7 +104,7 @@ def test_requests_of_a_version_that_is_lost_end_at_once(tmp_path: Path, within: 
         a.state = "ready"
         served = core.catalogue.models["m"].versions["1"]
         assert served.version is not None
-        core._lost(cast("Board", a), served.version, "its files are gone")
+        core.lost(cast("Board", a), served.version, "its files are gone")
         for one in (request, other):
             with pytest.raises(BusyError, match="model m, version 1 is unavailable: its files are gone"):
                 one.future.result()

@@ -108,7 +108,7 @@ def test_two_models_on_one_board(repository: Path, overlay: Path, images: Images
         engine.unload("again")
         check(asked(engine, images, "digits", [3, 1]), answers)
         until(turns.free, "an idle server keeps the turn")
-        engine._loop.call_soon_threadsafe(board.reset)
+        engine.of_loop(board.reset)
         until(lambda: board.resets and board.state == "ready", "the board does not come back")
         assert board.described()["loaded"] == ["digits/1/tiny-b1", "digits/1/tiny-b4"]
         check(asked(engine, images, "digits", [5]), answers)

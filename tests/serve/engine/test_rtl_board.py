@@ -47,10 +47,10 @@ def test_a_sign_of_life_renews_the_limit_of_a_load_alone(within: Callable[[Corou
         await board.settled.wait()
         for load in (True, False):
             command: asyncio.Future[Answer] = loop.create_future()
-            board._watch.timed(command, 60.0, renewed=load)
-            before = board._watch.timer
-            board._told({"said": "building the simulator"} if load else {"alive": True})
-            assert (board._watch.timer is not before) == load
+            board.watch.timed(command, 60.0, renewed=load)
+            before = board.watch.timer
+            board.told({"said": "building the simulator"} if load else {"alive": True})
+            assert (board.watch.timer is not before) == load
             command.set_result(Answer(0.0, {}))
             await asyncio.sleep(0)
         await board.close()
