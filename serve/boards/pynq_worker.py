@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
-from cnna.host.model.alternate import Batch, alternate
+from cnna.host.model.alternate import BoardBatch, alternate
 from cnna.host.model.flight import NOT_YET, NotYet
 from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.boards.pynq_runner import Pynq
-from cnna.serve.boards.runner import Faults
+from cnna.serve.boards.runner import FaultyRunner
 from cnna.serve.boards.slot import Slot
 from cnna.serve.boards.worker import Worker
 from cnna.serve.models.signature import Arrays
@@ -58,7 +58,7 @@ class PynqWorker(Worker):
 
     def __init__(self, control: socket.socket, spec: BoardSpec, slots: list[Slot]) -> None:
         self._board = Pynq(spec)
-        super().__init__(control, Faults(self._board), slots)
+        super().__init__(control, FaultyRunner(self._board), slots)
         self._commands: Commands = Commands()
         self._open: list[Command] = []  # batches that have no answer
         self._free = 0.0  # when the last answer was given
@@ -112,7 +112,7 @@ class PynqWorker(Worker):
         taken, self._open = self._open, []
         return taken
 
-    def _batches(self, keys: list[str]) -> Iterator[Batch | NotYet]:
+    def _batches(self, keys: list[str]) -> Iterator[BoardBatch | NotYet]:
         """What is to run, while the turn lasts."""
         self._tell(waits=0.0)
         self._free = time.monotonic()
@@ -126,7 +126,7 @@ class PynqWorker(Worker):
                 return
             self._runner.before()
             try:
-                batch = Batch.of(models, keys.index(command[1]["key"]), self._inputs(command[1]), command)
+                batch = BoardBatch.of(models, keys.index(command[1]["key"]), self._inputs(command[1]), command)
             except CnnaError as error:
                 self._say(self._failed(command[1], error))
                 continue

@@ -38,7 +38,7 @@ class Limits:
     failures: int = 5
 
 
-class Board:
+class EngineBoard:
     """One board. changed: is called when it can take something that it could not take before. lost: when it comes back without a
     version that it had."""
 
@@ -49,7 +49,7 @@ class Board:
         wanted: Callable[[], list[Version]],
         changed: Callable[[], None],
         log: Log,
-        lost: Callable[["Board", Version, str], None] = lambda board, version, reason: None,
+        lost: Callable[["EngineBoard", Version, str], None] = lambda board, version, reason: None,
     ) -> None:
         self.spec, self.limits, self.log = spec, limits, log
         self.state, self.cause = "starting", ""
@@ -84,8 +84,13 @@ class Board:
 
     @property
     def pid(self) -> int | None:
-        """Of its worker; None while it has none that lives."""
-        return None if self._process is None or self._process.gone.is_set() else self._process.pid
+        """Of its worker; None while it has none."""
+        return None if self._process is None else self._process.pid
+
+    @property
+    def lives(self) -> bool:
+        """Whether it has a worker that has not ended."""
+        return self._process is not None and not self._process.gone.is_set()
 
     def fits(self, version: Version) -> tuple[Compiled, ...]:
         """The artifacts of a version that it runs. RunError: it runs none; the line says why."""

@@ -12,7 +12,7 @@ LEAST_STARVED = 0.02  # seconds without a processor that a worker gets back
 
 
 @dataclass(frozen=True, eq=False)
-class Command:
+class Timed:
     """What has no answer yet. limit: seconds for it. renewed: whether these begin anew with each sign of life."""
 
     future: "asyncio.Future[Answer]"
@@ -25,12 +25,12 @@ class Watch:
 
     def __init__(self, worker: Callable[[], WorkerProcess | None], hangs: Callable[[str], None]) -> None:
         self._worker, self._hangs = worker, hangs
-        self._outstanding: deque[Command] = deque()
+        self._outstanding: deque[Timed] = deque()
         self.timer: asyncio.TimerHandle | None = None
 
     def timed(self, future: "asyncio.Future[Answer]", limit: float, renewed: bool = True) -> "asyncio.Future[Answer]":
         """Times a command that was sent; returns its future."""
-        command = Command(future, limit, renewed)
+        command = Timed(future, limit, renewed)
         self._outstanding.append(command)
         if len(self._outstanding) == 1:
             self._arm()
@@ -42,7 +42,7 @@ class Watch:
         if self._outstanding and (self._outstanding[0].renewed or waits is not None):
             self._arm(waits or 0.0)
 
-    def _landed(self, command: Command) -> None:
+    def _landed(self, command: Timed) -> None:
         self._outstanding.remove(command)
         self._arm()
 

@@ -20,7 +20,7 @@ from cnna.compiler.quantise.quantise import quantise
 from cnna.compiler.zoo.digits import data
 from cnna.serve import Engine
 from cnna.serve.boards.process import LostError
-from cnna.serve.engine.board import Board, Limits
+from cnna.serve.engine.board import EngineBoard, Limits
 from cnna.serve.http.app import App
 from cnna.serve.models import fallback, golden
 from cnna.serve.models.repository import open_repository
@@ -92,7 +92,7 @@ def test_a_board_of_all_runtimes_has_two_of_one_version(tmp_path: Path, within: 
     async def run() -> None:
         core, _ = core_of(tmp_path, versions=SPARE)
         board = FakeBoard("all", core, kind="cpu")
-        core.boards[:] = [cast("Board", board)]
+        core.boards[:] = [cast("EngineBoard", board)]
         own, spare = (Compiled(Path("1"), name, 8, 0, seconds, name) for name, seconds in (("remote", 9.0), ("onnxruntime", 1.0)))
         served = core.catalogue.models["m"].versions["1"]
         served.version = replace(SPARE["1"], compiled={"remote": (own,), "onnxruntime": (spare,)}, runtime="remote")

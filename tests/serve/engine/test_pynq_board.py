@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from cnna.host.board.remote_turn import RemoteTurn
 from cnna.serve import Engine
-from cnna.serve.engine.board import Board as EngineBoard
-from cnna.serve.engine.board import Limits
+from cnna.serve.engine.board import EngineBoard, Limits
 from cnna.sim.board.board import Board, open_board
 from cnna.sim.board.server import Server
 from cnna.spec.config import preset

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cnna.serve import Engine
 from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.boards.process import Answer
-from cnna.serve.engine.board import Board, Limits
+from cnna.serve.engine.board import EngineBoard, Limits
 
 Images = NDArray[np.float32]
 
@@ -43,7 +43,7 @@ def test_a_sign_of_life_renews_the_limit_of_a_load_alone(within: Callable[[Corou
     async def life() -> None:
         loop = asyncio.get_running_loop()
         limits = Limits(pause_seconds=(60.0, 60.0))
-        board = Board(BoardSpec("v"), limits, list, lambda: None, log)
+        board = EngineBoard(BoardSpec("v"), limits, list, lambda: None, log)
         await board.settled.wait()
         for load in (True, False):
             command: asyncio.Future[Answer] = loop.create_future()
