@@ -1,7 +1,7 @@
 """Batches of several models on one board within one turn: while one model's batch runs, the next one's is packed and copied.
 
-It stands on `PingPong`, which runs the models' programs, and is there for servers: batches come when they come, and an answer is
-given as soon as it is there.
+It is for servers: batches may come at any time, and each answer is given as soon as it is there. `PingPong` runs the models'
+programs.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence

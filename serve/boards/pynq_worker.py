@@ -1,8 +1,11 @@
 """The worker of a PYNQ board: while one batch runs, it packs and copies the next one, whichever models they are of.
 
-A turn at the board begins with a batch. It ends when another command comes, or no batch for IDLE_SECONDS, so that others may use
-the board. Beside what other workers say: job 0 is answered with the board's configuration, {"waits": 20} says that a batch waits so
-long at most for the turn (0: no more), {"sensors": {"watts": 9.5, "celsius": 41.0}} what the board shows.
+A turn at the board begins with a batch. It ends when another command comes, or when no batch has come for IDLE_SECONDS, so that
+others may use the board. This worker says more than others do:
+
+{"job": 0, "config": "zcu102", ...}               which configuration the board has, in the answer to job 0
+{"waits": 20}                                     a batch waits for the turn, 20 s at most; 0: it no longer waits
+{"sensors": {"watts": 9.5, "celsius": 41.0}}      what the board's sensors show
 """
 
 import os

@@ -1,7 +1,8 @@
 """What a worker runs batches with: the emulator, as quickly as it goes or at the pace of the accelerator, or the Verilog.
 
-A paced board computes the answers to golden samples when it loads a version, and those to others when they come first. It gives
-every answer after the predicted clocks, so that a figure of the engine is the same on any computer that is quick enough.
+A paced board computes the answers to golden samples when it loads a version, and the answer to any other sample when the sample
+first comes. It gives every answer after the predicted clocks. So a figure of the engine is the same on any computer that is quick
+enough.
 """
 
 import hashlib

@@ -1,4 +1,5 @@
-"""A board's life: its worker is started, loads versions, is tested with golden answers, answers batches; when it fails, again.
+"""A board's life. Its worker is started, loads versions, is tested with golden answers and answers batches. If it fails, all of
+this begins again.
 
 starting → ready → resting (its worker died, hung or answered wrongly) → starting → ... → out, after five failures, until an
 operator resets it. The pause grows from 1 to 60 s. Failures are forgotten once it has answered FORGIVEN batches.

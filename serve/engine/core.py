@@ -1,6 +1,6 @@
 """The engine in one asyncio loop: starts boards and models, admits requests, and says how they ended. `dispatcher` sends batches.
 
-Nothing here waits for a single request, but for the steps of a pipeline.
+Nothing here waits for a single request; only the steps of a pipeline do.
 """
 
 import asyncio

@@ -1,4 +1,6 @@
-"""When a worker hangs: no answer to its first command in time. It runs commands in order, so that this one alone is timed."""
+"""Finds a worker that hangs: one that does not answer its oldest command in time.
+
+A worker runs commands in order, so only the oldest one is timed."""
 
 import asyncio
 from collections import deque

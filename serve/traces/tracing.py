@@ -1,7 +1,7 @@
-"""Spans of a request: queue, batch, board run, layers. Imported where traces are wanted alone.
+"""Spans of a request: queue, batch, board run, layers. Imported only where traces are wanted.
 
 The engine only notes when things happened. Spans are made of that in a thread, once a request has ended. A caller's `traceparent`
-is continued, and its sampling holds: of a request that is not sampled nothing is noted. How long a layer took is not measured: its
+is continued, and its sampling holds: nothing is noted of a request that is not sampled. How long a layer took is not measured: its
 span is the artifact's prediction, scaled to the measured run, and says so.
 """
 

@@ -6,8 +6,8 @@ it begins behind the arithmetic and the limits that a layer can take. There it m
 round its input (`pointwise.is_gentle`).
 
 Requires: Q and DQ joined to Requantise (`pair_quantisation`), typed views and copies, typed convolutions.
-Ensures: a Chain makes each tensor that leaves a group of such nodes. It reads the nearest tensor that is kept anyway and that all
-of the value depends on, or else the first one of the group.
+Ensures: a Chain makes each tensor that leaves a group of such nodes. It reads the nearest tensor that is kept anyway and through
+which all of its value comes, or else the first tensor of the group.
 Leaves alone: arithmetic with constants and limits, if there is nothing else, which `canonical_elementwise` knows; constants that
 are not one number; steep functions of a float model.
 """
