@@ -16,11 +16,11 @@ CLEAR = "\r\033[K"
 
 
 class Progress:
-    """A context in which a line says what is being done. Only one may be open at a time."""
+    """A context in which a line says what is being done. Only one may be open at a time. began: when the present step did."""
 
     def __init__(self, what: str) -> None:
         self._what, self._done, self._total = what, 0, 0
-        self._began = self._opened = time.monotonic()
+        self.began = self._opened = time.monotonic()
         self._painted, self._over = False, threading.Event()
         self._shown = sys.stderr.isatty()
         self._painter: threading.Thread | None = None
@@ -40,7 +40,7 @@ class Progress:
 
     def say(self, what: str) -> None:
         """Begins another step; an empty one stands for what follows the last."""
-        self._what, self._done, self._total, self._began = what or self._what, 0, 0, time.monotonic()
+        self._what, self._done, self._total, self.began = what or self._what, 0, 0, time.monotonic()
 
     def count(self, done: int, total: int, what: str = "") -> None:
         """Says how far the step is, and what it is doing now."""
@@ -58,7 +58,7 @@ class Progress:
         if self._shown and now - self._opened >= PATIENCE_SECONDS:
             width = shutil.get_terminal_size().columns - 1
             self._painted = True
-            text = line(self._what, self._done, self._total, now - self._began, width)
+            text = line(self._what, self._done, self._total, now - self.began, width)
             print(f"{CLEAR}{text}", end="", file=sys.stderr, flush=True)
 
     def _paint_now_and_then(self) -> None:

@@ -128,7 +128,7 @@ class Decoder:
         return Command(number, pc, engine, SimpleNamespace(**self.shadow[engine]))
 
 
-class Table(NamedTuple):
+class CommandTable(NamedTuple):
     """All commands of one engine. numbers: of each among the GO writes; f: for each of `regmap.command_fields`, one entry each."""
 
     engine: str
@@ -156,7 +156,7 @@ def commands(program: bytes) -> Iterator[Command]:
             yield made
 
 
-def tables_of(program: bytes) -> dict[str, Table]:
+def tables_of(program: bytes) -> dict[str, CommandTable]:
     """The commands of a program by engine, from fresh shadow registers.
 
     UnsoundError: a write that programs may not make, a field outside its limits, no END, or an END that is not the last write.
@@ -171,7 +171,7 @@ def tables_of(program: bytes) -> dict[str, Table]:
     tables = {}
     for go, engine in GO_OFFSETS.items():
         numbers = np.flatnonzero(offsets[pcs] == go)
-        tables[engine] = Table(engine, numbers, _fields(engine, offsets, values, pcs[numbers]))
+        tables[engine] = CommandTable(engine, numbers, _fields(engine, offsets, values, pcs[numbers]))
     return tables
 
 

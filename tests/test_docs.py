@@ -254,3 +254,13 @@ def exported() -> onnx.ModelProto:
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, size) for name, size in sizes.items()]
     graph = helper.make_graph(nodes, "exported", ends[:1], ends[1:], arrays)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_words_of_the_glossary_are_used_where_it_says(root: Path) -> None:
+    """A word whose file has been renamed, or has another word for it by now, would send a newcomer to the wrong place."""
+    lost = []
+    for words, _, where in re.findall(r"^\| (\*\*.+?) \| (.*) \| (.*) \|$", (root / "docs" / "glossary.md").read_text(), re.M):
+        text = "".join((root / name).read_text() for name in re.findall(r"`([^`]+)`", where))
+        stems = [word.removesuffix("d").removesuffix("e")[:7] for word in re.findall(r"\*\*(.+?)\*\*", words)]
+        lost += [(stem, where) for stem in stems if not re.search(rf"\b{stem}", text, re.I)]
+    assert not lost

@@ -1,7 +1,7 @@
 """What a configuration takes of a chip, and what a chip has: DSP slices, block RAM, UltraRAM, LUTs.
 
-DSP slices are exact, and memories follow from their shapes. A tool may pack a bank otherwise: Yosys takes 7.5 BRAM36 for one of
-`zcu102`, which has eight by its shape.
+DSP slices are exact, and memories follow from their shapes. A tool may pack a bank in another way: a bank of `zcu102` has the
+shape of eight BRAM36, and Yosys takes 7.5 for it.
 LUTs are a fit to those that Yosys counted (docs/resources.json); `tests/compiler/explore/test_sizes.py` compares them.
 """
 

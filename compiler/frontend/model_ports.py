@@ -1,5 +1,6 @@
 """Inputs and outputs of a model as its user knows them, for the manifest."""
 
+import json
 import re
 from collections.abc import Mapping
 
@@ -9,6 +10,33 @@ from cnna.compiler.frontend.onnx_import import single_inputs
 from cnna.compiler.frontend.onnx_model.input_shapes import inputs_of, sizes_of
 from cnna.spec.errors import ModelError
 from cnna.spec.manifest import ModelInput, ModelOutput
+
+AXES_KEY = "cnna.batch_axes"  # of a model's metadata
+
+
+def store_axes(model: ModelProto, axes: Mapping[str, int | None]) -> None:
+    """Writes into a model's metadata where the batch lies in outputs in which its own nodes do not show it; nothing for none."""
+    if axes:
+        model.metadata_props.add(key=AXES_KEY, value=json.dumps(axes))
+
+
+def stored_axes(model: ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int | None]:
+    """What `store_axes` has written. shapes: of the outputs. ModelError: it does not fit the outputs, or cannot be read."""
+    for entry in model.metadata_props:
+        if entry.key == AXES_KEY:
+            try:
+                found = json.loads(entry.value)
+            except ValueError:
+                found = None
+            if not isinstance(found, dict) or not all(_is_axis(axis, shapes.get(name, ())) for name, axis in found.items()):
+                raise ModelError(f"the model's metadata '{AXES_KEY}', {entry.value[:80]!r}, does not fit; quantise it again")
+            return found
+    return {}
+
+
+def _is_axis(axis: object, shape: tuple[int, ...]) -> bool:
+    """Whether this names an axis of an output, or none."""
+    return axis is None or (isinstance(axis, int) and not isinstance(axis, bool) and 0 <= axis < len(shape))
 
 
 def model_inputs(model: ModelProto) -> list[ModelInput]:

@@ -9,6 +9,7 @@ from onnx import ModelProto
 
 from cnna.compiler.frontend.batch.batch_axis import batch_axes
 from cnna.compiler.frontend.integer import to_integer
+from cnna.compiler.frontend.model_ports import stored_axes
 from cnna.compiler.frontend.onnx_import import to_graph
 from cnna.compiler.frontend.pieces import support
 from cnna.compiler.frontend.pieces.cpu_limits import cpu_limit
@@ -99,15 +100,21 @@ def import_quantised(
     pieces = []
     for part, made in zip(parts, cpu, strict=True):
         pieces.append(ImportedPiece(part, to_int8(part.graph, dump) if part.kind == ACCELERATOR else None, made))
-    plain = unroll_sequences(fold_constants(source))  # as the model has it, with the shapes that it computes
-    axes = batch_axes(plain)
-    return QuantisedModel(
-        graph,
-        reasons,
-        tuple(pieces),
-        {name: axes.get(name) for name in plain.outputs},
-        {name: plain.tensors[name].shape for name in plain.outputs},
-    )
+    unchanged = plain(source)
+    shapes = {name: unchanged.tensors[name].shape for name in unchanged.outputs}
+    axes = output_axes(unchanged) | stored_axes(model, shapes)
+    return QuantisedModel(graph, reasons, tuple(pieces), axes, shapes)
+
+
+def plain(source: Graph) -> Graph:
+    """The graph with the operators that the model has, and the shapes that it computes."""
+    return unroll_sequences(fold_constants(source))
+
+
+def output_axes(graph: Graph) -> dict[str, int | None]:
+    """The batch's axis in each output of a `plain` graph; None if it has none."""
+    axes = batch_axes(graph)
+    return {name: axes.get(name) for name in graph.outputs}
 
 
 def _given(graph: Graph, placed_as: Collection[str]) -> Reasons:

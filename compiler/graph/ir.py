@@ -288,6 +288,7 @@ class Graph:
     opset: int = 17  # of the ONNX operators in a float graph
     sources: Mapping[str, str] = field(default_factory=dict)  # by name, the operator of each node of the user's model
     types: Mapping[str, str] = field(default_factory=dict)  # numpy's type of tensors that are not float32; "" if it has none
+    joins: Mapping[str, int | None] = field(default_factory=dict)  # of a float graph: the batch's axis in the user's outputs
 
     def uses(self, tensor: str) -> int:
         """How many times a tensor is a node input or a graph output."""

@@ -1,6 +1,6 @@
-"""Learned rounding: weights are rounded one after another, and those that are left make up for the error of each.
+"""Learned rounding: weights are rounded one after another, and those not yet rounded make up for the error of each.
 
-How much each of them changes follows from the layer's inputs on the calibration samples, so that its sums change least.
+The layer's inputs on the calibration samples say how much each weight must change, so that the layer's sums change least.
 
 After E. Frantar, S. Ashkboos, T. Hoefler, D. Alistarh, "GPTQ: Accurate Post-Training Quantization for Generative Pre-trained
 Transformers", arXiv:2210.17323 (2022). It needs inputs, and no labels.

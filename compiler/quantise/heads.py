@@ -1,9 +1,9 @@
 """Splits a detector's last convolutions, so that box regression and class scores have scales of their own.
 
 YOLOv3 and YOLOv5 make both in one tensor: per anchor four numbers that become a box, whose range is narrow, and scores whose range
-is wide. With one scale for all, boxes would have few steps. Which channels belong together is what the model itself does with
-them: behind the convolution it slices the tensor. Such a convolution becomes one for each run of channels, which is the same
-in float, and their outputs are joined on the CPU, where the tensor goes anyway.
+is wide. With one scale for all, boxes would have few steps. The model itself shows which channels belong together: behind the
+convolution it slices the tensor. Such a convolution becomes one for each run of channels, which is the same in float. Their
+outputs are joined on the CPU, where the tensor goes anyway.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -7,12 +7,13 @@ import numpy as np
 from onnx import ModelProto
 
 from cnna.compiler.frontend import preprocess as preprocessing
+from cnna.compiler.frontend.model_ports import store_axes
 from cnna.compiler.frontend.onnx_export import to_model
 from cnna.compiler.frontend.onnx_import import to_graph
 from cnna.compiler.frontend.pieces import support
 from cnna.compiler.frontend.pieces.partition import Reasons, part_of, placed
 from cnna.compiler.frontend.preprocess import Preprocess
-from cnna.compiler.frontend.quantised_import import import_quantised
+from cnna.compiler.frontend.quantised_import import import_quantised, output_axes, plain
 from cnna.compiler.graph.editor import Editor
 from cnna.compiler.graph.float_ops import MOVES, Chain, Clip, Concat, Conv, Join, Maximum, Minimum, Onnx, Pad, Requantise
 from cnna.compiler.graph.ir import Graph, Node, Quant
@@ -81,7 +82,9 @@ class Calibrated:
             result = to_model(edit.finish())
         else:
             result, quants = written(self.graph, body, self.statistics, self.method, self.correct_bias, self.coded)
-        there = import_quantised(result, sources=self.graph.sources).reasons  # it can be compiled, or the user learns why not
+        imported = import_quantised(result, sources=self.graph.sources)  # it can be compiled, or the user learns why not
+        store_axes(result, {name: axis for name, axis in self.graph.joins.items() if imported.axes.get(name, axis) != axis})
+        there = imported.reasons
         if self.preprocess:
             preprocessing.store(result, self.preprocess)
         left = [node for node in self.graph.nodes if reasons[node.output] and there.get(node.output, "") is not None]
@@ -120,7 +123,8 @@ def quantise(
 
 def float_graph(model: ModelProto, dump: Dump | None = None) -> Graph:
     """The model as the quantiser takes it: rewritten for the accelerator. ModelError: an operator cannot run."""
-    return run_passes(to_graph(model), REWRITES, dump)
+    graph = to_graph(model)
+    return run_passes(replace(graph, joins=output_axes(plain(graph))), REWRITES, dump)
 
 
 def calibrated(

@@ -132,6 +132,11 @@ class Turns:
         return self._thread == threading.get_ident()
 
     @property
+    def free(self) -> bool:
+        """Whether no thread of this process has the turn, or waits for it at the board."""
+        return not self._lock.locked()
+
+    @property
     def certain(self) -> bool:
         """Whether a turn that was taken cannot be lost."""
         return self.turn.certain

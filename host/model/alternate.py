@@ -1,7 +1,7 @@
 """Batches of several models on one board within one turn: while one model's batch runs, the next one's is packed and copied.
 
-It stands on `PingPong`, which runs the models' programs, and is there for servers: batches come when they come, and an answer is
-given as soon as it is there.
+It is for servers: batches may come at any time, and each answer is given as soon as it is there. `PingPong` runs the models'
+programs.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ TOGETHER = 2  # batches that are open at once: one runs, or a piece of it on the
 
 
 @dataclass(eq=False)
-class Batch:
+class BoardBatch:
     """A batch for the model of that number. inputs: of at most the model's batch of samples. tag: the caller's own."""
 
     model: int
@@ -29,15 +29,15 @@ class Batch:
     asked: bool = False  # a job of it was handed out, and its answers have not come
 
     @classmethod
-    def of(cls, models: Sequence[BoardModel], model: int, inputs: "Given | Mapping[str, Given]", tag: Any = None) -> "Batch":
+    def of(cls, models: Sequence[BoardModel], model: int, inputs: "Given | Mapping[str, Given]", tag: Any = None) -> "BoardBatch":
         """DataError: the inputs do not fit the model, or are more than a batch."""
         return cls(model, models[model].flight(inputs), tag)
 
 
-Answers: TypeAlias = Generator[tuple[Batch, Arrays], None, None]
+Answers: TypeAlias = Generator[tuple[BoardBatch, Arrays], None, None]
 
 
-def alternate(models: Sequence[BoardModel], batches: Iterable[Batch | NotYet]) -> Answers:
+def alternate(models: Sequence[BoardModel], batches: Iterable[BoardBatch | NotYet]) -> Answers:
     """Each batch with its outputs by name, as soon as they are there. Batches of one model stay in order.
 
     The source may say NOT_YET, and is asked again; it must not wait while one of its batches has no answer. The turn begins with
@@ -52,10 +52,10 @@ def alternate(models: Sequence[BoardModel], batches: Iterable[Batch | NotYet]) -
     return _alternated(models, batches)
 
 
-def _alternated(models: Sequence[BoardModel], batches: Iterable[Batch | NotYet]) -> Answers:
+def _alternated(models: Sequence[BoardModel], batches: Iterable[BoardBatch | NotYet]) -> Answers:
     first = [0, *accumulate(len(model.accelerators) for model in models)]
-    opened: list[Batch] = []  # in the order of their beginning
-    running: list[Batch] = []  # those whose jobs were handed out, in that order
+    opened: list[BoardBatch] = []  # in the order of their beginning
+    running: list[BoardBatch] = []  # those whose jobs were handed out, in that order
     with ExitStack() as held:
         for model in models:
             held.enter_context(model.going())
@@ -73,7 +73,9 @@ def _alternated(models: Sequence[BoardModel], batches: Iterable[Batch | NotYet])
                 yield batch, model.landed(batch.flight)
 
 
-def _jobs(batches: Iterable[Batch | NotYet], opened: list[Batch], running: list[Batch], first: Sequence[int]) -> Iterator[Asked]:
+def _jobs(
+    batches: Iterable[BoardBatch | NotYet], opened: list[BoardBatch], running: list[BoardBatch], first: Sequence[int]
+) -> Iterator[Asked]:
     """Jobs of open batches before those of new ones. first: the number of each model's first program among all."""
     source, ended = iter(batches), False
     while opened or not ended:

@@ -35,11 +35,14 @@ Waited = TypeVar("Waited")
 
 
 class Pending(Future[Any]):
-    """A run that was begun: a `Future` whose time-out says what the accelerator is doing."""
+    """A run that was begun: a `Future` whose time-out says what the accelerator is doing.
 
-    def __init__(self, session: "InferenceSession") -> None:
+    name: of the model. closed: whether its session is. doing: what the accelerator is doing, for the end of a line.
+    """
+
+    def __init__(self, name: str, closed: Callable[[], bool], doing: Callable[[], str]) -> None:
         super().__init__()
-        self._session = session
+        self._name, self._closed, self._doing = name, closed, doing
 
     def result(self, timeout: float | None = None) -> Any:
         """What `run` would have returned, after at most `timeout` seconds; TimeoutError: it is not there yet."""
@@ -56,14 +59,13 @@ class Pending(Future[Any]):
         try:
             return wait(timeout)
         except futures.CancelledError:
-            if self._session._closed:
-                raise RunError(f"model {self._session.name} was closed before this run began") from None
+            if self._closed():
+                raise RunError(f"model {self._name} was closed before this run began") from None
             raise
         except futures.TimeoutError:
             if self.done():  # it ended meanwhile, or the run itself ended in a time-out
                 return wait(0)
-            doing = self._session._doing()
-            raise TimeoutError(f"model {self._session.name} has no answer after {timeout:g} s{doing}") from None
+            raise TimeoutError(f"model {self._name} has no answer after {timeout:g} s{self._doing()}") from None
 
 
 class InferenceSession:
@@ -104,7 +106,7 @@ class InferenceSession:
 
     def run_async(self, output_names: Sequence[str] | None, input_feed: Feed, run_options: Any = None) -> "Future[list[Any]]":
         """Begins a `run` in the background. Runs that were begun this way follow each other in order."""
-        names, pending = self._chosen(output_names), Pending(self)
+        names, pending = self._chosen(output_names), Pending(self.name, lambda: self._closed, self._doing)
         feed: Feed = dict(_feed(input_feed))  # the caller may change its own before the run begins
 
         def fulfil() -> None:

@@ -81,7 +81,7 @@ def copy(device: BoardDevice) -> Finding:
     data = np.random.default_rng(SEED).integers(0, 256, size, np.uint8)
     loaded = 1 | 1 << 25  # one unit of `load`, enabled
     program = command("load", seg=2, **walk) + command("store", seg=3, **walk, wait_load=loaded)
-    with _Placed(device, program, data.size) as placed:
+    with Placed(device, program, data.size) as placed:
         device.store(placed.input, data)
         device.store(placed.output, np.zeros_like(data))
         placed.run()
@@ -117,7 +117,7 @@ def read_bandwidth(device: BoardDevice) -> Finding:
     clocks, moved = [], []
     for times in (1, 2):
         program = command("weight", seg=2, port=beats * BEAT_BYTES, beats=beats, repeat=times)
-        with _Placed(device, program, beats * BEAT_BYTES * config.ports) as placed:
+        with Placed(device, program, beats * BEAT_BYTES * config.ports) as placed:
             placed.run()
             clocks.append(device.read(offset("CYCLES")))
             moved.append([device.read(offset(f"READ_BEATS{port}")) for port in range(config.ports)])
@@ -130,7 +130,7 @@ def write_bandwidth(device: BoardDevice) -> Finding:
     Feature memory delivers no more than DDR takes.
     """
     walk, size = _walk(device)
-    with _Placed(device, command("store", seg=3, **walk) * REPEATS, size) as placed:
+    with Placed(device, command("store", seg=3, **walk) * REPEATS, size) as placed:
         placed.run()
         clocks = device.read(offset("CYCLES"))
         beats = [device.read(offset(f"WRITE_BEATS{port}")) for port in range(device.config.ports)]
@@ -161,7 +161,7 @@ def clock(device: BoardDevice, virtual: bool, now: Callable[[], float] = time.pe
     """
     walk, size = _walk(device)
     loads, registered = command("load", seg=2, **walk), device.config.clock_mhz
-    with _Placed(device, loads * REPEATS, size) as placed:
+    with Placed(device, loads * REPEATS, size) as placed:
         placed.run()
         counted = device.read(offset("CYCLES"))
     if not counted:
@@ -169,7 +169,7 @@ def clock(device: BoardDevice, virtual: bool, now: Callable[[], float] = time.pe
     if virtual:
         return Finding("clock", True, f"{registered} MHz by its register; a virtual board's seconds are not a real one's")
     again = int(CLOCK_SECONDS * registered * 1e6 / counted * REPEATS)
-    with _Placed(device, loads + loads[-1:] * again, size) as placed:  # a command's registers keep their values for the next
+    with Placed(device, loads + loads[-1:] * again, size) as placed:  # a command's registers keep their values for the next
         placed.start()
         megahertz = _megahertz(device, now)
         placed.finish()
@@ -227,7 +227,7 @@ def _walk(device: BoardDevice) -> tuple[dict[str, int], int]:
     return {"run": words, "runs": runs, "ddr_run": RUN_BYTES, "fm_run": words}, runs * RUN_BYTES
 
 
-class _Placed:
+class Placed:
     """A program and two segments on the board, in a `with` block; they are freed when it ends."""
 
     def __init__(self, device: BoardDevice, program: list[tuple[int, int]], segment_bytes: int) -> None:
@@ -235,7 +235,7 @@ class _Placed:
         self.writes = [*program, (offset("END"), 1)]
         self.segment_bytes = segment_bytes
 
-    def __enter__(self) -> "_Placed":
+    def __enter__(self) -> "Placed":
         self._kept = self.device.kept()
         self._made = self._kept.__enter__()
         self.input, self.output = (self.device.allocate(self.segment_bytes) for _ in range(2))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cnna.serve.boards.board_spec import BoardSpec
-from cnna.serve.boards.runner import Faults
+from cnna.serve.boards.runner import FaultyRunner
 from cnna.serve.boards.slot import Slot, aligned
 from cnna.serve.boards.worker import Worker
 from cnna.serve.runtimes.installed import opened
@@ -60,7 +60,7 @@ class CpuWorker(Worker):
     """Reads the same commands as any worker; `load` has `runtime` and `place`, `run` has `until` and `request_id`."""
 
     def __init__(self, control: socket.socket, spec: BoardSpec, slots: list[Slot]) -> None:
-        super().__init__(control, Faults(CpuRunner(spec)), slots)
+        super().__init__(control, FaultyRunner(CpuRunner(spec)), slots)
 
     def _load(self, command: dict[str, Any], received: float) -> dict[str, Any]:
         self._runner.load(command["key"], command["runtime"], Place.from_json(command["place"]))

@@ -76,6 +76,11 @@ class WorkerProcess:
         """Of the process; None before it was started."""
         return None if self._process is None else self._process.pid
 
+    @property
+    def exit_code(self) -> int | None:
+        """How the process has ended, as `subprocess` counts it: -9 by SIGKILL. None: it has not, or was never started."""
+        return None if self._process is None else self._process.poll()
+
     async def start(self) -> None:
         """Starts the process and waits until it takes commands. LostError: it ends before."""
         ours, theirs = socket.socketpair()
@@ -140,7 +145,7 @@ class WorkerProcess:
             return 0.0
         ran, waited = now[0] - since[0], now[1] - since[1]
         with suppress(OSError):
-            if Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "R":
+            if Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] == "R":
                 waited = max(waited, seconds - ran)  # it may be waiting now
         return waited
 

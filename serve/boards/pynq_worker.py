@@ -1,8 +1,11 @@
 """The worker of a PYNQ board: while one batch runs, it packs and copies the next one, whichever models they are of.
 
-A turn at the board begins with a batch. It ends when another command comes, or no batch for IDLE_SECONDS, so that others may use
-the board. Beside what other workers say: job 0 is answered with the board's configuration, {"waits": 20} says that a batch waits so
-long at most for the turn (0: no more), {"sensors": {"watts": 9.5, "celsius": 41.0}} what the board shows.
+A turn at the board begins with a batch. It ends when another command comes, or when no batch has come for IDLE_SECONDS, so that
+others may use the board. This worker says more than others do:
+
+{"job": 0, "config": "zcu102", ...}               which configuration the board has, in the answer to job 0
+{"waits": 20}                                     a batch waits for the turn, 20 s at most; 0: it no longer waits
+{"sensors": {"watts": 9.5, "celsius": 41.0}}      what the board's sensors show
 """
 
 import os
@@ -15,11 +18,11 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
-from cnna.host.model.alternate import Batch, alternate
+from cnna.host.model.alternate import BoardBatch, alternate
 from cnna.host.model.flight import NOT_YET, NotYet
 from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.boards.pynq_runner import Pynq
-from cnna.serve.boards.runner import Faults
+from cnna.serve.boards.runner import FaultyRunner
 from cnna.serve.boards.slot import Slot
 from cnna.serve.boards.worker import Worker
 from cnna.serve.models.signature import Arrays
@@ -58,7 +61,7 @@ class PynqWorker(Worker):
 
     def __init__(self, control: socket.socket, spec: BoardSpec, slots: list[Slot]) -> None:
         self._board = Pynq(spec)
-        super().__init__(control, Faults(self._board), slots)
+        super().__init__(control, FaultyRunner(self._board), slots)
         self._commands: Commands = Commands()
         self._open: list[Command] = []  # batches that have no answer
         self._free = 0.0  # when the last answer was given
@@ -112,7 +115,7 @@ class PynqWorker(Worker):
         taken, self._open = self._open, []
         return taken
 
-    def _batches(self, keys: list[str]) -> Iterator[Batch | NotYet]:
+    def _batches(self, keys: list[str]) -> Iterator[BoardBatch | NotYet]:
         """What is to run, while the turn lasts."""
         self._tell(waits=0.0)
         self._free = time.monotonic()
@@ -126,7 +129,7 @@ class PynqWorker(Worker):
                 return
             self._runner.before()
             try:
-                batch = Batch.of(models, keys.index(command[1]["key"]), self._inputs(command[1]), command)
+                batch = BoardBatch.of(models, keys.index(command[1]["key"]), self._inputs(command[1]), command)
             except CnnaError as error:
                 self._say(self._failed(command[1], error))
                 continue

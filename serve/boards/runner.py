@@ -1,7 +1,8 @@
 """What a worker runs batches with: the emulator, as quickly as it goes or at the pace of the accelerator, or the Verilog.
 
-A paced board computes the answers to golden samples when it loads a version, and those to others when they come first. It gives
-every answer after the predicted clocks, so that a figure of the engine is the same on any computer that is quick enough.
+A paced board computes the answers to golden samples when it loads a version, and the answer to any other sample when the sample
+first comes. It gives every answer after the predicted clocks. So a figure of the engine is the same on any computer that is quick
+enough.
 """
 
 import hashlib
@@ -163,7 +164,7 @@ class Runner(Protocol):
         """The answers to a batch."""
 
 
-class Faults:
+class FaultyRunner:
     """A runner that fails as the board's options say: every Nth batch, counted from the worker's start."""
 
     def __init__(self, runner: Any) -> None:  # a `Runner`, or one with other arguments and the same names
@@ -202,10 +203,10 @@ class Faults:
         return every > 0 and self._batches % every == 0
 
 
-def runner_for(spec: BoardSpec) -> Faults:
+def runner_for(spec: BoardSpec) -> FaultyRunner:
     """What runs the batches of a board that needs no package of its own."""
     kinds: dict[str, type[Emulator]] = {"emulator": Emulator, "paced": Paced, "rtl": Rtl}
-    return Faults(kinds[spec.kind](spec))
+    return FaultyRunner(kinds[spec.kind](spec))
 
 
 def _version(key: str) -> str:

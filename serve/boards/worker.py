@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from cnna.serve.boards.board_spec import CPU, BoardSpec
-from cnna.serve.boards.runner import Faults, runner_for
+from cnna.serve.boards.runner import FaultyRunner, runner_for
 from cnna.serve.boards.slot import Slot
 from cnna.serve.models import golden
 from cnna.serve.models.signature import Arrays, signature_of
@@ -35,7 +35,7 @@ from cnna.spec.errors import CnnaError
 class Worker:
     """Runs commands one after another. A thread reads them, so that a command's time of arrival is known."""
 
-    def __init__(self, control: socket.socket, runner: Faults, slots: list[Slot]) -> None:
+    def __init__(self, control: socket.socket, runner: FaultyRunner, slots: list[Slot]) -> None:
         self._control, self._runner, self._slots = control, runner, slots
         self._saying = threading.Lock()
         runner.tell_to(self._tell)

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from cnna.serve.engine.composed import RUNTIME, Composition, Part, first_refusal
-from cnna.serve.engine.served import READY, UNAVAILABLE, Model, Models, Served
+from cnna.serve.engine.served import READY, UNAVAILABLE, Models, Served, ServedModel
 from cnna.serve.models.pipeline import Pipeline, Step, check_step, input_of, signature_of_pipeline
 from cnna.serve.models.repository import Repository
 from cnna.serve.models.settings import Settings
@@ -34,7 +34,7 @@ class Assembly:
     def __init__(self, repository: Repository, models: Models, steps: Steps) -> None:
         self._repository, self._models, self._steps = repository, models, steps
 
-    async def load(self, model: Model) -> list[Served]:
+    async def load(self, model: ServedModel) -> list[Served]:
         """Reads a pipeline's file and puts it in the place of the one that was served; returns it if it is refused.
 
         What was served before is served on then. A model that is loaded later may cure it: `needs` has the names.
@@ -61,15 +61,15 @@ class Assembly:
         model.needs, model.refusal = frozenset(), lambda: first_refusal(composition, self._why)
         return []
 
-    def pieces(self, pipeline: str) -> list[Model]:
+    def pieces(self, pipeline: str) -> list[ServedModel]:
         """The models that are its functions and ONNX pieces."""
         return [model for name, model in self._models.items() if name.startswith(f"{pipeline}:")]
 
-    def _take(self, model: Model, pieces: list[Served]) -> None:
+    def _take(self, model: ServedModel, pieces: list[Served]) -> None:
         """Serves these pieces, and no others."""
         before = {piece.name: piece for piece in self.pieces(model.name)}
         for served in pieces:
-            own = before.pop(served.model, None) or self._models.setdefault(served.model, Model(served.model, PIECE))
+            own = before.pop(served.model, None) or self._models.setdefault(served.model, ServedModel(served.model, PIECE))
             for old in list(own.versions.values()):
                 self._steps.retire(old, "the pipeline was loaded again")
             served.state = READY

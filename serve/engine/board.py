@@ -1,4 +1,5 @@
-"""A board's life: its worker is started, loads versions, is tested with golden answers, answers batches; when it fails, again.
+"""A board's life. Its worker is started, loads versions, is tested with golden answers and answers batches. If it fails, all of
+this begins again.
 
 starting → ready → resting (its worker died, hung or answered wrongly) → starting → ... → out, after five failures, until an
 operator resets it. The pause grows from 1 to 60 s. Failures are forgotten once it has answered FORGIVEN batches.
@@ -38,7 +39,7 @@ class Limits:
     failures: int = 5
 
 
-class Board:
+class EngineBoard:
     """One board. changed: is called when it can take something that it could not take before. lost: when it comes back without a
     version that it had."""
 
@@ -49,7 +50,7 @@ class Board:
         wanted: Callable[[], list[Version]],
         changed: Callable[[], None],
         log: Log,
-        lost: Callable[["Board", Version, str], None] = lambda board, version, reason: None,
+        lost: Callable[["EngineBoard", Version, str], None] = lambda board, version, reason: None,
     ) -> None:
         self.spec, self.limits, self.log = spec, limits, log
         self.state, self.cause = "starting", ""
@@ -65,7 +66,7 @@ class Board:
         self._process: WorkerProcess | None = None
         self._free: list[Slot] = []
         self._loading = asyncio.Lock()
-        self._watch = Watch(lambda: self._process, lambda cause: self.fail(cause, True))
+        self.watch = Watch(lambda: self._process, lambda cause: self.fail(cause, True))
         self.without: set[Version] = set()  # what it came back without, the last time that it was started
         self._operator = asyncio.Event()
         self._life = asyncio.create_task(self._live())
@@ -86,6 +87,11 @@ class Board:
     def pid(self) -> int | None:
         """Of its worker; None while it has none."""
         return None if self._process is None else self._process.pid
+
+    @property
+    def lives(self) -> bool:
+        """Whether it has a worker that has not ended."""
+        return self._process is not None and not self._process.gone.is_set()
 
     def fits(self, version: Version) -> tuple[Compiled, ...]:
         """The artifacts of a version that it runs. RunError: it runs none; the line says why."""
@@ -122,7 +128,7 @@ class Board:
             limit += max(0.0, call.until - asyncio.get_running_loop().time())
         self.seconds += compiled.seconds
         process, sizes = self._process, [tensor.sample_bytes * batch.samples for tensor in version.signature.outputs]
-        future = self._watch.timed(process.run(key, slot, batch.inputs(), sizes, call), limit, renewed=False)
+        future = self.watch.timed(process.run(key, slot, batch.inputs(), sizes, call), limit, renewed=False)
         future.add_done_callback(lambda _: self._back(process, slot, compiled.seconds))
         return future
 
@@ -153,7 +159,7 @@ class Board:
             for one in self.runs(version):
                 del self.warm[key_of(version, one)]
                 if self._process is not None:
-                    await asyncio.wait([self._watch.timed(self._process.unload(key_of(version, one)), self.limits.load_seconds)])
+                    await asyncio.wait([self.watch.timed(self._process.unload(key_of(version, one)), self.limits.load_seconds)])
 
     async def _load_all(self) -> None:
         """After a start. CheckError: golden answers differ, and none agree, so that the board itself may be at fault."""
@@ -206,7 +212,7 @@ class Board:
             loading = process.load(key, str(compiled.path), path)
         else:
             loading = process.open(key, compiled.runtime, compiled.place)
-        await self._watch.timed(loading, self.limits.load_seconds)
+        await self.watch.timed(loading, self.limits.load_seconds)
         inputs = version.signature.blank() if tested is None else tested.inputs
         samples, seconds = len(next(iter(inputs.values()))), 0.0
         for start in range(0, samples, compiled.batch):
@@ -214,7 +220,7 @@ class Board:
             sizes = [tensor.sample_bytes * compiled.batch for tensor in version.signature.outputs]
             parts = {name: [array[part]] for name, array in inputs.items()}
             call = None if compiled.place is None else Call(asyncio.get_running_loop().time() + self.limits.load_seconds / 2)
-            answer = await self._watch.timed(process.run(key, process.slots[-1], parts, sizes, call), self.limits.load_seconds)
+            answer = await self.watch.timed(process.run(key, process.slots[-1], parts, sizes, call), self.limits.load_seconds)
             whole = 1.0 if compiled.place is None else min(compiled.batch, MOST_TIMES) / (part.stop - part.start)
             seconds = max(seconds, answer.seconds * whole)
             if tested is not None and (wrong := _wrong(version, compiled, answer.outputs, part)):
@@ -231,7 +237,7 @@ class Board:
             self.state = "starting"
             process = None
             try:
-                process = self._process = WorkerProcess(self.spec, self._told)
+                process = self._process = WorkerProcess(self.spec, self.told)
                 await asyncio.wait_for(process.start(), self.limits.load_seconds)
                 await self._load_all()
                 self._free = process.slots[: len(process.slots) - OWN]
@@ -300,14 +306,14 @@ class Board:
         if process is self._process:
             self._free.append(slot)
 
-    def _told(self, message: Mapping[str, Any]) -> None:
+    def told(self, message: Mapping[str, Any]) -> None:
         """The worker goes on with what it does. It may have a line for the log, or wait for something with a limit of its own."""
         if "sensors" in message:  # a thread's, which goes on if the board hangs
             self.watts, self.celsius = message["sensors"]["watts"], message["sensors"]["celsius"]
             return
         if "said" in message:
             self.log("info", "board says", board=self.spec.name, cause=message["said"])
-        self._watch.alive(message.get("waits"))
+        self.watch.alive(message.get("waits"))
 
     def described(self) -> Mapping[str, Any]:
         """For operators."""

@@ -8,7 +8,7 @@ from cnna.spec.errors import BusyError
 MOST_BYTES = 1 << 30
 
 
-class Budget:
+class RequestBytes:
     """Bytes that are taken when they come, and given back when their request has ended."""
 
     def __init__(self, most: int = MOST_BYTES) -> None:

@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from cnna.serve.engine.assembly import Assembly, Steps
-from cnna.serve.engine.board import Board, Log
-from cnna.serve.engine.served import NONE, READY, UNAVAILABLE, UNLOADING, Model, Served
+from cnna.serve.engine.board import EngineBoard, Log
+from cnna.serve.engine.served import NONE, READY, UNAVAILABLE, UNLOADING, Served, ServedModel
 from cnna.serve.models.repository import Repository
 from cnna.serve.models.settings import Settings
 from cnna.serve.models.version import Version
@@ -25,13 +25,13 @@ class Catalogue:
     def __init__(
         self,
         repository: Repository,
-        boards: Sequence[Board],
+        boards: Sequence[EngineBoard],
         changed: Callable[[], None],
         log: Log,
         need: Callable[[str], Awaitable[None]],
     ) -> None:
         self.repository, self.boards, self.log, self._need = repository, boards, log, need
-        self.models: dict[str, Model] = {}
+        self.models: dict[str, ServedModel] = {}
         self._assembly = Assembly(repository, self.models, Steps(self._tested, self._retire))
         self._retries: dict[str, asyncio.Task[None]] = {}  # by model
         self._changed = changed
@@ -46,7 +46,7 @@ class Catalogue:
         """What a board must have loaded before it takes batches."""
         return [one.version for one in self.served() if one.loaded and one.version is not None]
 
-    def model(self, name: str) -> Model:
+    def model(self, name: str) -> ServedModel:
         """UnknownError: there is none of that name."""
         if name not in self.models:
             raise UnknownError(f"there is no model {name!r}; there are {', '.join(self.models) or 'none'}")
@@ -65,10 +65,10 @@ class Catalogue:
             except UnknownError:
                 raise
             except UserError as error:
-                self.models.setdefault(name, Model(name)).reason = str(error)
+                self.models.setdefault(name, ServedModel(name)).reason = str(error)
                 self.log("error", "model refused", model=name, cause=str(error))
                 raise
-            model = self.models.setdefault(name, Model(name))
+            model = self.models.setdefault(name, ServedModel(name))
             if self.repository.has_pipeline(name):
                 return await self._assemble(model, settings)
             wanted = settings.chosen(there)
@@ -94,7 +94,7 @@ class Catalogue:
             for one in each.versions.values():
                 self._retire(one, "unloaded by an operator")
 
-    async def _assemble(self, model: Model, settings: Settings) -> list[Served]:
+    async def _assemble(self, model: ServedModel, settings: Settings) -> list[Served]:
         """Loads a pipeline."""
         old = model.versions.get("1")
         if old is not None and old.freeing is not None:
@@ -115,7 +115,7 @@ class Catalogue:
             await self._need(runtime)
         await self._test(version)
 
-    def _switch(self, model: Model, wanted: Sequence[str]) -> None:
+    def _switch(self, model: ServedModel, wanted: Sequence[str]) -> None:
         """Makes the highest version that is ready the default; the canary's is not, unless there is no other."""
         ready = [model.versions[name] for name in wanted if model.versions[name].state == READY]
         canary = model.settings.canary.version if model.settings.canary else None
@@ -128,7 +128,7 @@ class Catalogue:
                 self._retire(one, "not among the versions that model.yaml asks for")
         self._changed()
 
-    async def _load(self, model: Model, name: str, settings: Settings) -> None:
+    async def _load(self, model: ServedModel, name: str, settings: Settings) -> None:
         """Reads and tests a version. Whatever is wrong with it becomes its reason."""
         served = model.versions[name] = Served(model.name, name)
         model.versions = {key: model.versions[key] for key in sorted(model.versions, key=int)}
@@ -174,9 +174,11 @@ class Catalogue:
                 await board.unload(version)
         return any(error is None for error in found.values())
 
-    async def _tried(self, version: Version, runtimes: Sequence[str]) -> tuple[list[Board], dict[Board, CnnaError | None]]:
+    async def _tried(
+        self, version: Version, runtimes: Sequence[str]
+    ) -> tuple[list[EngineBoard], dict[EngineBoard, CnnaError | None]]:
         """The boards for these runtimes, and how the version was loaded on those that are ready. One may become so meanwhile."""
-        found: dict[Board, CnnaError | None] = {}
+        found: dict[EngineBoard, CnnaError | None] = {}
         takers = [board for board in self.boards if any(map(board.spec.takes, runtimes))]
         while new := [board for board in takers if board.state == "ready" and board not in found]:
             done = await asyncio.gather(*(board.load(version) for board in new), return_exceptions=True)
@@ -244,7 +246,7 @@ class Catalogue:
         self.log("error", "rolled back", model=model.name, version=served.name, cause=reason, to=back.name)
         self._retire(served, reason)
 
-    def lost(self, back: Board, version: Version, reason: str) -> Served | None:
+    def lost(self, back: EngineBoard, version: Version, reason: str) -> Served | None:
         """A board came back without a version. If no other one has it or may yet, nobody is promised its answers any more: it is
         returned then.
         """
@@ -259,7 +261,7 @@ class Catalogue:
         self.log("error", "version lost", model=model.name, version=served.name, cause=reason)
         return served
 
-    def _others(self, model: Model, served: Served) -> list[Served]:
+    def _others(self, model: ServedModel, served: Served) -> list[Served]:
         """What may take a version's place, the best first."""
         first = [one for one in (model.default, model.before) if one is not None and one is not served]
         return [*first, *(one for one in reversed(model.versions.values()) if one is not served)]

@@ -1,6 +1,6 @@
 """The engine in one asyncio loop: starts boards and models, admits requests, and says how they ended. `dispatcher` sends batches.
 
-Nothing here waits for a single request, but for the steps of a pipeline.
+Nothing here waits for a single request; only the steps of a pipeline do.
 """
 
 import asyncio
@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from cnna.serve.boards.board_spec import CPU, BoardSpec
 from cnna.serve.engine import composed
-from cnna.serve.engine.board import Board, Limits, Log
-from cnna.serve.engine.budget import Budget
+from cnna.serve.engine.board import EngineBoard, Limits, Log
+from cnna.serve.engine.budget import RequestBytes
 from cnna.serve.engine.catalogue import Catalogue
 from cnna.serve.engine.composed import Composition
 from cnna.serve.engine.cover import seconds_of
 from cnna.serve.engine.dispatcher import Dispatcher, version_of
 from cnna.serve.engine.history import History
-from cnna.serve.engine.request import Request, Result, Run
+from cnna.serve.engine.request import BatchRun, Request, Result
 from cnna.serve.engine.served import Served
 from cnna.serve.models.repository import Repository
 from cnna.serve.models.version import Version
@@ -42,9 +42,9 @@ class Core:
         self.repository, self.specs, self.limits = repository, specs, limits or Limits()
         self.history = History(log)
         self.log = log = self.history.note
-        self.boards: list[Board] = []
+        self.boards: list[EngineBoard] = []
         self.catalogue = Catalogue(repository, self.boards, self.pump, log, self.board_for)
-        self.budget = Budget()
+        self.budget = RequestBytes()
         self.draining = False
         self.starting = False
         self._numbers = itertools.count()
@@ -76,10 +76,10 @@ class Core:
         self.boards.append(board)
         await board.settled.wait()
 
-    def _board(self, spec: BoardSpec) -> Board:
-        return Board(spec, self.limits, self.catalogue.wanted, self.pump, self.log, self._lost)
+    def _board(self, spec: BoardSpec) -> EngineBoard:
+        return EngineBoard(spec, self.limits, self.catalogue.wanted, self.pump, self.log, self.lost)
 
-    def _lost(self, board: Board, version: Version, reason: str) -> None:
+    def lost(self, board: EngineBoard, version: Version, reason: str) -> None:
         """A board came back without a version. If none is left that has it, requests that are bound to it can have no answer."""
         served = self.catalogue.lost(board, version, reason)
         if served is None:
@@ -117,7 +117,7 @@ class Core:
             and all(model.unloaded or (model.default is not None and self._alive(model.default)) for model in models)
         )
 
-    def board(self, name: str) -> Board | None:
+    def board(self, name: str) -> EngineBoard | None:
         """The board of that name."""
         return next((board for board in self.boards if board.spec.name == name), None)
 
@@ -135,7 +135,7 @@ class Core:
         timeout_us: int = 0,
         outputs: Sequence[str] = (),
         within: bool = False,
-        runs: list[Run] | None = None,
+        runs: list[BatchRun] | None = None,
     ) -> Request:
         """Admits a request; its `future` ends in a `Result` or an error. It is bound to its version from here on.
 
@@ -239,7 +239,7 @@ class Core:
             return all(part is not None and self._alive(part) for part in parts)
         return any(board.state != "out" and (served is None or self._takes(board, served)) for board in self.boards)
 
-    def _takes(self, board: Board, served: Served) -> bool:
+    def _takes(self, board: EngineBoard, served: Served) -> bool:
         return any(board.spec.takes(runtime) for runtime in version_of(served).runtimes())
 
     def _wait_seconds(self, served: Served) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 
-from cnna.serve.engine.request import Choice
+from cnna.serve.engine.request import NextBatch
 from cnna.serve.models.version import Compiled
 
 Costs = tuple[tuple[int, float], ...]  # batch, seconds; in ascending order of the batch
@@ -35,7 +35,7 @@ def _exact(samples: int, costs: Costs) -> tuple[int, ...]:
     return found[-1][2]
 
 
-def choose(waiting: int, compiled: Sequence[Compiled], idle: bool, due: bool) -> Choice | None:
+def choose(waiting: int, compiled: Sequence[Compiled], idle: bool, due: bool) -> NextBatch | None:
     """What a board runs next of so many waiting samples; None: it waits for more.
 
     idle: the board has nothing else to do. Then a batch that is full goes at once, and any other when it is due. Behind a running
@@ -47,7 +47,7 @@ def choose(waiting: int, compiled: Sequence[Compiled], idle: bool, due: bool) ->
     first = cover(waiting, tuple((one.batch, one.seconds) for one in compiled))[0]
     if waiting < (first if idle else compiled[-1].batch) and not (idle and due):
         return None
-    return Choice(by_batch[first], min(first, waiting))
+    return NextBatch(by_batch[first], min(first, waiting))
 
 
 def seconds_of(waiting: int, compiled: Sequence[Compiled]) -> float:

@@ -11,10 +11,10 @@ from functools import partial
 from typing import Protocol
 
 from cnna.serve.boards.process import Answer, LostError
-from cnna.serve.engine.board import Board, Log
+from cnna.serve.engine.board import EngineBoard, Log
 from cnna.serve.engine.catalogue import Catalogue
 from cnna.serve.engine.cover import choose
-from cnna.serve.engine.request import Batch, Piece, Request, Run
+from cnna.serve.engine.request import Batch, BatchRun, Request, RequestPart
 from cnna.serve.engine.served import Served
 from cnna.serve.models.version import Compiled, Version
 from cnna.serve.runtimes.interface import CNNA
@@ -36,7 +36,7 @@ class Endings(Protocol):
 class Dispatcher:
     """Forms batches and sends them. again: batches whose board has failed. closed: no batch is sent again."""
 
-    def __init__(self, boards: Sequence[Board], catalogue: Catalogue, endings: Endings, log: Log) -> None:
+    def __init__(self, boards: Sequence[EngineBoard], catalogue: Catalogue, endings: Endings, log: Log) -> None:
         self._boards, self._catalogue, self._endings, self._log = boards, catalogue, endings, log
         self.again: list[Batch] = []
         self.closed = False
@@ -110,7 +110,7 @@ class Dispatcher:
         if due:
             self._timer = loop.call_at(max(min(due), loop.time()), self.pump)
 
-    def _able(self, served: Served, batch: Batch | None = None) -> list[Board]:
+    def _able(self, served: Served, batch: Batch | None = None) -> list[EngineBoard]:
         """Boards that run a version, free or not: its fallback's where no other is ready, or where the batch wants no other."""
         version = version_of(served)
         able = [board for board in self._boards if board.state == "ready" and board.runs(version)]
@@ -118,21 +118,21 @@ class Dispatcher:
         spare = [board for board in able if board not in own]
         return spare or own if batch is not None and batch.spare else own or spare
 
-    def _choices(self, board: Board, served: Served, spare: str = "") -> list[Compiled]:
+    def _choices(self, board: EngineBoard, served: Served, spare: str = "") -> list[Compiled]:
         """What a board may run: a board of all runtimes may have the version's own and its fallback, which is for `spare` alone."""
         runs, runtime = board.runs(version_of(served)), version_of(served).runtime
         own = [one for one in runs if one.runtime == runtime]
         others = [one for one in runs if one.runtime != runtime]
         return others or own if spare else own or others
 
-    def _soonest(self, boards: Sequence[Board]) -> Board:
+    def _soonest(self, boards: Sequence[EngineBoard]) -> EngineBoard:
         """The board with the least outstanding seconds."""
         return min(boards, key=lambda board: board.seconds * board.ratio)
 
     def _delay(self, served: Served) -> float:
         return self._catalogue.models[served.model].settings.max_delay_us / 1e6
 
-    def _send(self, board: Board, served: Served, batch: Batch, compiled: Compiled) -> None:
+    def _send(self, board: EngineBoard, served: Served, batch: Batch, compiled: Compiled) -> None:
         now = asyncio.get_running_loop().time()
         for piece in batch.pieces:
             if piece.request.begun is None:
@@ -153,13 +153,13 @@ class Dispatcher:
     # --- answers ---
 
     def _finished(
-        self, board: Board, served: Served, batch: Batch, compiled: Compiled, sent: float, future: "asyncio.Future[Answer]"
+        self, board: EngineBoard, served: Served, batch: Batch, compiled: Compiled, sent: float, future: "asyncio.Future[Answer]"
     ) -> None:
         error = future.exception()
         for piece in batch.pieces:
             if piece.request.runs is not None:
                 seconds = future.result().seconds if error is None else 0.0
-                run = Run(
+                run = BatchRun(
                     served.model,
                     board.spec.name,
                     compiled,
@@ -183,7 +183,7 @@ class Dispatcher:
             self._failed(board, served, batch, error)
         self.pump()
 
-    def _answered(self, board: Board, served: Served, batch: Batch, compiled: Compiled, answer: Answer) -> None:
+    def _answered(self, board: EngineBoard, served: Served, batch: Batch, compiled: Compiled, answer: Answer) -> None:
         board.answered(compiled, answer.seconds)
         if board.spec.takes(version_of(served).runtime):
             self._catalogue.went_well(served)
@@ -199,7 +199,7 @@ class Dispatcher:
                     self._endings.succeed(served, request)
             first += piece.count
 
-    def _failed(self, board: Board, served: Served, batch: Batch, error: BaseException) -> None:
+    def _failed(self, board: EngineBoard, served: Served, batch: Batch, error: BaseException) -> None:
         """The board is at fault, or the version on it: the batch goes elsewhere while its model's `retries` last.
 
         BusyError: neither is, but the runtime cannot answer now. The batch is tried again after a pause.
@@ -241,6 +241,6 @@ def version_of(served: Served) -> Version:
     return served.version
 
 
-def _singles(batch: Batch) -> list[Piece]:
+def _singles(batch: Batch) -> list[RequestPart]:
     """Pieces of one sample each: they fit every board."""
-    return [Piece(piece.request, piece.start + number, 1) for piece in batch.pieces for number in range(piece.count)]
+    return [RequestPart(piece.request, piece.start + number, 1) for piece in batch.pieces for number in range(piece.count)]

@@ -23,11 +23,14 @@ class Second:
 
 
 class History:
-    """Counts by second, and warnings and errors of the log. note: in the place of the log that it is given."""
+    """Counts by second, and warnings and errors of the log. `note` stands in the place of the log that it is given.
+
+    seconds: those in which something was counted, the oldest first.
+    """
 
     def __init__(self, log: Callable[..., None], clock: Callable[[], float] = time.time) -> None:
         self._log, self._clock = log, clock
-        self._seconds: deque[Second] = deque()
+        self.seconds: deque[Second] = deque()
         self._troubles: dict[tuple[str, ...], dict[str, Any]] = {}
 
     def note(self, level: str, event: str, **more: Any) -> None:
@@ -62,13 +65,13 @@ class History:
     def rate(self, model: str, seconds: int = 10) -> float:
         """Samples a second that were answered in the last whole seconds."""
         now = int(self._clock())
-        return sum(one.samples[model] for one in self._seconds if now - seconds <= one.second < now) / seconds
+        return sum(one.samples[model] for one in self.seconds if now - seconds <= one.second < now) / seconds
 
     def series(self, step: int = 5, count: int = 60) -> list[dict[str, Any]]:
         """The last `count` steps of so many seconds, the oldest first, and the one that is not over yet last."""
         last = int(self._clock()) // step + 1
         rows = [{"ts": (last - count + place) * step, "samples": 0, "failed": 0, "refused": 0} for place in range(count)]
-        for one in self._seconds:
+        for one in self.seconds:
             place = one.second // step - last + count
             if 0 <= place < count:
                 rows[place]["samples"] += sum(one.samples.values()) - one.within
@@ -78,8 +81,8 @@ class History:
 
     def _now(self) -> Second:
         now = int(self._clock())
-        if not self._seconds or self._seconds[-1].second != now:
-            self._seconds.append(Second(now))
-            while self._seconds[0].second < now - KEPT_SECONDS:
-                self._seconds.popleft()
-        return self._seconds[-1]
+        if not self.seconds or self.seconds[-1].second != now:
+            self.seconds.append(Second(now))
+            while self.seconds[0].second < now - KEPT_SECONDS:
+                self.seconds.popleft()
+        return self.seconds[-1]

@@ -2,10 +2,10 @@
 
 from bisect import insort
 
-from cnna.serve.engine.request import Piece, Request
+from cnna.serve.engine.request import Request, RequestPart
 
 
-class Pending:
+class PendingRequests:
     """A queue of requests. A request stays until its last sample is in a batch, or it has ended for another reason."""
 
     def __init__(self) -> None:
@@ -31,9 +31,9 @@ class Pending:
         head = self.head
         return sum(one.left for one in self._requests if one.form == head.form) if head else 0
 
-    def take(self, samples: int) -> list[Piece]:
+    def take(self, samples: int) -> list[RequestPart]:
         """The next samples that may share a batch, `samples` at most."""
-        head, pieces = self.head, list[Piece]()
+        head, pieces = self.head, list[RequestPart]()
         for request in self._requests if head else ():
             if samples and head and request.form == head.form and request.left:
                 pieces.append(request.take(samples))

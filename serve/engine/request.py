@@ -38,7 +38,7 @@ class Request:
     deadline: float
     future: "asyncio.Future[Result]"
     request_id: str = ""
-    runs: "list[Run] | None" = None  # None: nobody asks for them
+    runs: "list[BatchRun] | None" = None  # None: nobody asks for them
     taken: int = 0  # samples that are in batches
     answered: int = 0
     begun: float | None = None  # when its first batch was sent
@@ -58,13 +58,13 @@ class Request:
         """Samples that wait for a batch."""
         return 0 if self.future.done() else self.samples - self.taken
 
-    def take(self, most: int) -> "Piece":
+    def take(self, most: int) -> "RequestPart":
         """The next samples, `most` at most, as a piece of a batch."""
-        piece = Piece(self, self.taken, min(most, self.left))
+        piece = RequestPart(self, self.taken, min(most, self.left))
         self.taken += piece.count
         return piece
 
-    def answer(self, piece: "Piece", outputs: Sequence[Tensor], batch: Mapping[str, NDArray[Any]], first: int) -> bool:
+    def answer(self, piece: "RequestPart", outputs: Sequence[Tensor], batch: Mapping[str, NDArray[Any]], first: int) -> bool:
         """Keeps the answers to a piece, which begins with sample `first` of its batch. Whether all are there now."""
         for tensor in outputs:
             rows = tensor.rows
@@ -81,7 +81,7 @@ class Request:
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class RequestPart:
     """`count` samples of a request, from sample `start` on."""
 
     request: Request
@@ -99,7 +99,7 @@ class Batch:
 
     model: str
     version: str
-    pieces: list[Piece]
+    pieces: list[RequestPart]
     boards: list[str] = field(default_factory=list)
     spare: str = ""  # why its version's own runtime is not asked any more
 
@@ -129,7 +129,7 @@ class Batch:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class BatchRun:
     """A batch that held a piece of a request, for its trace. seconds: measured by the worker. error: "" if it went well.
 
     model: the request's, or that of a pipeline's step.
@@ -146,7 +146,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Choice:
+class NextBatch:
     """What to run next: an artifact, and how many of the waiting samples."""
 
     compiled: Compiled

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from cnna.serve.engine.composed import Composition
-from cnna.serve.engine.pending import Pending
+from cnna.serve.engine.pending import PendingRequests
 from cnna.serve.engine.stats import Stats
 from cnna.serve.models.settings import Settings
 from cnna.serve.models.version import Version
@@ -27,7 +27,7 @@ class Served:
     state: str = LOADING
     reason: str = ""
     busy: bool = False  # it is unavailable since what it needs cannot answer now
-    pending: Pending = field(default_factory=Pending)
+    pending: PendingRequests = field(default_factory=PendingRequests)
     open: int = 0  # requests that have been admitted and not answered
     faults: list[str] = field(default_factory=list)  # the boards of the faults in a row
     stats: Stats = field(default_factory=Stats)
@@ -41,7 +41,7 @@ class Served:
 
 
 @dataclass(eq=False)
-class Model:
+class ServedModel:
     """A model. default: the version for requests that name none, as the last switch left it."""
 
     name: str
@@ -88,4 +88,4 @@ class Model:
         return found if drawn < canary.share else None
 
 
-Models = dict[str, Model]
+Models = dict[str, ServedModel]

@@ -1,4 +1,6 @@
-"""When a worker hangs: no answer to its first command in time. It runs commands in order, so that this one alone is timed."""
+"""Finds a worker that hangs: one that does not answer its oldest command in time.
+
+A worker runs commands in order, so only the oldest one is timed."""
 
 import asyncio
 from collections import deque
@@ -12,7 +14,7 @@ LEAST_STARVED = 0.02  # seconds without a processor that a worker gets back
 
 
 @dataclass(frozen=True, eq=False)
-class Command:
+class Timed:
     """What has no answer yet. limit: seconds for it. renewed: whether these begin anew with each sign of life."""
 
     future: "asyncio.Future[Answer]"
@@ -25,12 +27,12 @@ class Watch:
 
     def __init__(self, worker: Callable[[], WorkerProcess | None], hangs: Callable[[str], None]) -> None:
         self._worker, self._hangs = worker, hangs
-        self._outstanding: deque[Command] = deque()
+        self._outstanding: deque[Timed] = deque()
         self.timer: asyncio.TimerHandle | None = None
 
     def timed(self, future: "asyncio.Future[Answer]", limit: float, renewed: bool = True) -> "asyncio.Future[Answer]":
         """Times a command that was sent; returns its future."""
-        command = Command(future, limit, renewed)
+        command = Timed(future, limit, renewed)
         self._outstanding.append(command)
         if len(self._outstanding) == 1:
             self._arm()
@@ -42,7 +44,7 @@ class Watch:
         if self._outstanding and (self._outstanding[0].renewed or waits is not None):
             self._arm(waits or 0.0)
 
-    def _landed(self, command: Command) -> None:
+    def _landed(self, command: Timed) -> None:
         self._outstanding.remove(command)
         self._arm()
 

@@ -19,7 +19,7 @@ from cnna.serve.protocol.photographs import decoded
 from cnna.spec.errors import BusyError, CnnaError, DataError, LateError, RunError, UnknownError, UserError
 
 if TYPE_CHECKING:
-    from cnna.serve.traces.tracing import Trace, Tracing
+    from cnna.serve.traces.tracing import RequestTrace, Tracing
 
 SERVICE = "inference.GRPCInferenceService"
 STREAMED = 64  # requests of one stream that may be open
@@ -134,7 +134,9 @@ class Service:
         with nullcontext() if self.tracing is None else self.tracing.request(metadata, "grpc") as trace:
             return await self._answered(request, context, trace)
 
-    async def _answered(self, request: pb.ModelInferRequest, context: Context, trace: "Trace | None") -> pb.ModelInferResponse:
+    async def _answered(
+        self, request: pb.ModelInferRequest, context: Context, trace: "RequestTrace | None"
+    ) -> pb.ModelInferResponse:
         more, left = messages.arguments_of(request), context.time_remaining()
         if left is not None:
             own = max(1, int(left * 1e6))

@@ -24,7 +24,7 @@ from cnna.serve.protocol.photographs import decoded
 from cnna.spec.errors import BusyError, CnnaError, DataError, LateError, RunError, UnknownError, UserError
 
 if TYPE_CHECKING:  # OpenTelemetry is installed where traces are wanted
-    from cnna.serve.traces.tracing import Trace, Tracing
+    from cnna.serve.traces.tracing import RequestTrace, Tracing
 
 MOST_BYTES = 64 << 20  # of a body
 SMALL_BYTES = 1 << 20  # of a body that is no inference request
@@ -169,7 +169,7 @@ class App:
             data = await self._body(request, self.most_bytes, take)
             return await self._answered(request, body.read(data, request.headers.get(body.LENGTH)), trace)
 
-    async def _answered(self, request: Request, asked: body.Asked, trace: "Trace | None") -> Response:
+    async def _answered(self, request: Request, asked: body.Asked, trace: "RequestTrace | None") -> Response:
         model, version = _names(request)
         names = [one.name for one in asked.outputs or ()]
         inputs = await decoded(self.core, model, version, asked.inputs)

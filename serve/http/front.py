@@ -2,9 +2,9 @@
 
 import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
@@ -52,6 +52,11 @@ class HttpFront:
             raise UserError(f"--http {one.place}: cannot listen: {getattr(error, 'strerror', None) or error}") from None
         self._running = asyncio.create_task(self._server.serve(sockets=[self._socket]))
         return f"http{'s' if one.certificate else ''}://{one.host}:{self._socket.getsockname()[1]}"
+
+    @property
+    def connections(self) -> Collection[Any]:
+        """uvicorn's protocols of the connections that are open."""
+        return self._server.server_state.connections
 
     async def stop(self) -> None:
         """Ends connections that are open, after GRACE_SECONDS at most."""

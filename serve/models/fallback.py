@@ -1,7 +1,7 @@
 """What answers for a version where no board can: `fallback: onnxruntime` in model.yaml, and `model.onnx` in the version.
 
 `fallback.json`, which `cnna publish --fallback` writes beside it, has its digest, and how far its answers may be from the golden
-ones: it computes in floats what an accelerator computes in integers, so that its answers may differ by a unit.
+ones. It computes in floats what an accelerator computes in integers, so its answers may differ by a unit.
 """
 
 import hashlib

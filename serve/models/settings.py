@@ -1,4 +1,4 @@
-"""`model.yaml`: how one model of a repository is served. A key that is not known here is an error, not a wish.
+"""`model.yaml`: how one model of a repository is served. A key that is not known here is an error.
 
 runtime: cnna           # what runs it: boards with accelerators; or onnxruntime, remote, or another one that is installed
 fallback: onnxruntime   # what answers where no board can; there is none unless it is said

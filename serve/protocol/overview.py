@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from cnna.serve.engine.catalogue import Model, Served
+from cnna.serve.engine.catalogue import Served, ServedModel
 from cnna.serve.engine.core import Core
 from cnna.serve.protocol import described
 
@@ -22,7 +22,7 @@ def overview(core: Core, version: str) -> dict[str, Any]:
     }
 
 
-def _model(core: Core, name: str, model: Model) -> dict[str, Any]:
+def _model(core: Core, name: str, model: ServedModel) -> dict[str, Any]:
     settings, default = model.settings, model.default
     canary = None if settings.canary is None else {"version": settings.canary.version, "share": settings.canary.share}
     return {

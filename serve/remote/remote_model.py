@@ -9,7 +9,8 @@ remote:
   certificate: ca.pem             # whom to trust; the system's, unless it is said
   batch: 8                        # the most samples in a request
 
-The other server's words are kept: what it refuses as malformed is DataError here, its deadline LateError, all else BusyError.
+Errors keep the other server's words. What it refuses as malformed is a DataError here, its deadline a LateError, and all else a
+BusyError.
 """
 
 import time

@@ -8,7 +8,7 @@ from cnna.spec.artifact import load
 from cnna.spec.errors import CnnaError
 
 
-class Layer(NamedTuple):
+class LayerSpan(NamedTuple):
     """A layer, or a piece on the CPU, as the artifact predicts it. start, end: within 0..1 of a run. clocks: None on the CPU."""
 
     name: str
@@ -19,7 +19,7 @@ class Layer(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def layers(path: Path) -> tuple[Layer, ...]:
+def layers(path: Path) -> tuple[LayerSpan, ...]:
     """What an artifact predicts of its layers, one after another, and of its pieces on the CPU. Nothing, if it is not there."""
     try:
         artifact = load(path)
@@ -33,8 +33,8 @@ def layers(path: Path) -> tuple[Layer, ...]:
             for one in piece["layers"]:
                 clocks = one["predicted_cycles"]
                 parts.append((one["name"], one["op"], clocks / (artifact.config.clock_mhz * 1e6), clocks))
-    total, found, start = sum(part[2] for part in parts) or 1.0, list[Layer](), 0.0
+    total, found, start = sum(part[2] for part in parts) or 1.0, list[LayerSpan](), 0.0
     for name, op, seconds, count in parts:
-        found.append(Layer(name, op, start / total, min(1.0, (start + seconds) / total), count))
+        found.append(LayerSpan(name, op, start / total, min(1.0, (start + seconds) / total), count))
         start += seconds
     return tuple(found)

@@ -1,7 +1,7 @@
-"""Spans of a request: queue, batch, board run, layers. Imported where traces are wanted alone.
+"""Spans of a request: queue, batch, board run, layers. Imported only where traces are wanted.
 
 The engine only notes when things happened. Spans are made of that in a thread, once a request has ended. A caller's `traceparent`
-is continued, and its sampling holds: of a request that is not sampled nothing is noted. How long a layer took is not measured: its
+is continued, and its sampling holds: nothing is noted of a request that is not sampled. How long a layer took is not measured: its
 span is the artifact's prediction, scaled to the measured run, and says so.
 """
 
@@ -20,14 +20,14 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from cnna.serve.engine.request import Request, Run
+from cnna.serve.engine.request import BatchRun, Request
 from cnna.serve.traces.layers import layers
 
 MOST_WAITING = 2000  # requests that have ended and have no spans yet; of more, only the request's own span is kept
 NANO = 1_000_000_000
 
 
-class Trace:
+class RequestTrace:
     """One request's. The front sets `request` once it has been admitted."""
 
     def __init__(self, span: Span) -> None:
@@ -56,14 +56,14 @@ class Tracing:
         self._waiting = 0
 
     @contextmanager
-    def request(self, headers: Mapping[str, str], protocol: str) -> Iterator[Trace | None]:
+    def request(self, headers: Mapping[str, str], protocol: str) -> Iterator[RequestTrace | None]:
         """A request, from here to the end of the block; None: it is not sampled. An error of the block is the span's."""
         context = self._propagator.extract(headers, getter=self._getter)
         span = self._tracer.start_span("infer", context, SpanKind.SERVER, {"cnna.protocol": protocol})
         if not span.is_recording():
             yield None
             return
-        trace = Trace(span)
+        trace = RequestTrace(span)
         try:
             yield trace
         except Exception as error:
@@ -77,7 +77,7 @@ class Tracing:
         self._thread.shutdown()
         self._provider.shutdown()
 
-    def _end(self, trace: Trace) -> None:
+    def _end(self, trace: RequestTrace) -> None:
         now, wall, request = time.monotonic(), time.time_ns(), trace.request
         if request is None or self._waiting >= MOST_WAITING:
             trace.span.end(wall)
@@ -104,7 +104,7 @@ class Tracing:
             span.end(wall)
             self._waiting -= 1
 
-    def _batch(self, context: Any, run: Run, at: Callable[[float], int]) -> None:
+    def _batch(self, context: Any, run: BatchRun, at: Callable[[float], int]) -> None:
         about: dict[str, Any] = {"cnna.model": run.model, "cnna.board": run.board}
         about |= {"cnna.batch": run.compiled.batch, "cnna.config": run.compiled.config}
         batch = self._tracer.start_span(

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from cnna.sim.rtl.build import Say
 from cnna.sim.rtl.cache import NO_CODE_FROM_HERE
@@ -104,25 +104,34 @@ class Simulator:
                     raise RunError(f"the simulator did not start:\n{self._tail()}") from None
 
     def _answer(self) -> Any:
-        told = time.monotonic()
-        while True:
-            line = self._lines.readline()
-            if not line:
-                raise RunError(f"the simulator has died:\n{self._tail()}")
-            message = json.loads(line)
-            if "error" in message:
-                raise RunError(message["error"])
-            if "value" in message:
-                return message["value"]
-            if self._count:
-                self._count(message["total"])
-            elif time.monotonic() - told > REPORT_SECONDS:
-                told = time.monotonic()
-                rate = message["clocks"] / message["seconds"]
-                self._say(f"simulating: {message['clocks']:,} clocks in {message['seconds']:.0f} s, {rate:,.0f} clocks/s")
+        try:
+            return answer_of(self._lines, self._say, self._count)
+        except EOFError:
+            raise RunError(f"the simulator has died:\n{self._tail()}") from None
 
     def _tail(self) -> str:
         try:
             return "\n".join((self._run / "simulator.log").read_text(errors="replace").splitlines()[-LOG_LINES:])
         except OSError:
             return ""
+
+
+def answer_of(lines: TextIO, say: Say, count: Count | None) -> Any:
+    """The value of the server's next answer; what it reports before goes to `count` or, now and then, to `say`.
+
+    RunError: the answer is an error. EOFError: there is none.
+    """
+    told = time.monotonic()
+    while line := lines.readline():
+        message = json.loads(line)
+        if "error" in message:
+            raise RunError(message["error"])
+        if "value" in message:
+            return message["value"]
+        if count:
+            count(message["total"])
+        elif time.monotonic() - told > REPORT_SECONDS:
+            told = time.monotonic()
+            rate = message["clocks"] / message["seconds"]
+            say(f"simulating: {message['clocks']:,} clocks in {message['seconds']:.0f} s, {rate:,.0f} clocks/s")
+    raise EOFError

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.spec.codebook import BOOKS, CODES, PLAIN, book_beats
-from cnna.spec.commands import Fields, Numbers, Table, UnsoundError, tables_of
+from cnna.spec.commands import CommandTable, Fields, Numbers, UnsoundError, tables_of
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.decks import located, sets_on
 from cnna.spec.regmap import ADDRESS_BITS, COUNT_BITS, COUNTED, DECK_BIT, SEGMENTS, VECTOR_OPS, command_fields, there
@@ -23,7 +23,7 @@ MOST_TAKEN_BYTES = 1 << 32  # of weights, for one command: what an emulator can 
 Fault = tuple[NDArray[np.bool_], str]  # which of a table's commands have the fault, and a description
 
 
-def checked(program: bytes, config: Config, segments: Mapping[str, int]) -> dict[str, Table]:
+def checked(program: bytes, config: Config, segments: Mapping[str, int]) -> dict[str, CommandTable]:
     """The commands of a program by engine, after a check that they are sound for segments of so many bytes.
 
     UnsoundError: the first command that is not.
@@ -65,7 +65,7 @@ def fault(engine: str, f: Mapping[str, int], config: Config) -> str | None:
     return next((what for bad, what in _faults_within(engine, rows, config, anywhere) if bad.any()), None)
 
 
-def _command(table: Table, row: int) -> str:
+def _command(table: CommandTable, row: int) -> str:
     return f"commands[{table.numbers[row]}] ({table.engine})"
 
 
@@ -261,14 +261,14 @@ def _pixels(f: Fields) -> Numbers:
 # --- faults of the commands together ---
 
 
-def _units(table: Table, config: Config) -> Numbers:
+def _units(table: CommandTable, config: Config) -> Numbers:
     """Units of each command for which others can wait."""
     if table.engine == "conv":
         return table.f["chunks"]
     return -(-table.f["blocks"] // config.chunk_blocks) if table.engine == "vector" else np.ones(len(table.numbers), np.int64)
 
 
-def _check_waits(tables: Mapping[str, Table], config: Config) -> None:
+def _check_waits(tables: Mapping[str, CommandTable], config: Config) -> None:
     """UnsoundError: a unit waits for what no earlier command provides. Differences are signed, of COUNT_BITS."""
     units = {engine: _units(tables[engine], config) for engine in COUNTED}
     given = {engine: np.concatenate([[0], np.cumsum(units[engine])]) for engine in COUNTED}
@@ -289,21 +289,21 @@ def _check_waits(tables: Mapping[str, Table], config: Config) -> None:
                     raise UnsoundError(f"{who} waits for units of {other} that nothing before it makes")
 
 
-def _check_table(table: Table) -> None:
+def _check_table(table: CommandTable) -> None:
     """UnsoundError: a command uses a table, but neither it nor one before it has loaded one."""
     bad = (table.f["table_use"] == 1) & (np.cumsum(table.f["table_load"]) == 0)
     if bad.any():
         raise UnsoundError(f"{_command(table, int(bad.argmax()))} uses a table that nothing before it loads")
 
 
-def _check_books(table: Table) -> None:
+def _check_books(table: CommandTable) -> None:
     """UnsoundError: a command brings codes, but none before it brings books."""
     bad = (table.f["code"] == CODES) & (np.cumsum(table.f["code"] == BOOKS) == 0)
     if bad.any():
         raise UnsoundError(f"{_command(table, int(bad.argmax()))} brings codes for books that nothing before it brings")
 
 
-def _check_ring(weight: Table, ring: int, taker: Table, config: Config) -> None:
+def _check_ring(weight: CommandTable, ring: int, taker: CommandTable, config: Config) -> None:
     """UnsoundError: a command takes ring words that were not brought, or some are left when the program ends."""
     own = weight.f["ring"] == ring
     brought = brought_words(weight.f, config) * own

@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 from cnna.spec.checks.program import checked
-from cnna.spec.commands import Table, UnsoundError
+from cnna.spec.commands import CommandTable, UnsoundError
 from cnna.spec.config import Config
 from cnna.spec.cpu_ops import makes
 from cnna.spec.errors import ModelError
@@ -180,7 +180,7 @@ def _check_preprocess(manifest: Manifest) -> None:
 # --- commands ---
 
 
-def _check_commands(manifest: ProgramEntry, tables: Mapping[str, Table], batch: int, config: Config) -> None:
+def _check_commands(manifest: ProgramEntry, tables: Mapping[str, CommandTable], batch: int, config: Config) -> None:
     """Checks that the list of commands is the program's, and that each command writes inside its tensor."""
     listed, queued = manifest["commands"], sum(len(table.numbers) for table in tables.values())
     _need(queued == len(listed), f"program.bin queues {queued} commands, but manifest.json lists {len(listed)}")
@@ -198,7 +198,7 @@ def _check_commands(manifest: ProgramEntry, tables: Mapping[str, Table], batch: 
                 _need(_inside(table, row, command["origin"], limits, config), f"commands[{number}] writes outside its tensor")
 
 
-def _inside(table: Table, row: int, origin: Sequence[int], limits: Sequence[int], config: Config) -> bool:
+def _inside(table: CommandTable, row: int, origin: Sequence[int], limits: Sequence[int], config: Config) -> bool:
     """Whether a command's pixels are those of a tensor [N, C, H, W]; channels beyond its last do not count."""
     sizes = [int(table.f[name][row]) for name in ("images", "out_height", "out_width")]
     sizes[2] = int(table.f["window_columns"][row] if table.engine == "vector" else 0) or sizes[2]

@@ -54,7 +54,7 @@ def test_each_step_has_its_own_pace(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(0, 1000, 10))
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     shown = Progress("compiling")
-    began = [shown._began]
+    began = [shown.began]
     for done, total, what in (
         (1, 2, "planning"),
         (2, 2, "planning"),
@@ -63,7 +63,7 @@ def test_each_step_has_its_own_pace(monkeypatch: pytest.MonkeyPatch) -> None:
         (1, 9, "predicting"),
     ):
         shown.step(done, total, what)
-        began.append(shown._began)
+        began.append(shown.began)
     assert began == [0, 10, 10, 20, 20, 30]
 
 

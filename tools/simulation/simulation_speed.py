@@ -72,15 +72,13 @@ def measure(way: Way, artifact: Artifact, images: Path, cache: Path, say: Callab
 
 def processor_seconds(device: CosimDevice) -> float:
     """The processor time of the simulation's processes."""
-    process = device._simulator.process if device._simulator else None
-    assert process is not None
-    total = 0
+    total, group = 0, device.process_group
     for entry in Path("/proc").iterdir():
         try:
             fields = (entry / "stat").read_text().rpartition(")")[2].split() if entry.name.isdecimal() else []
         except OSError:  # the process has ended
             continue
-        if fields and int(fields[2]) == process.pid:  # a process of the simulation's group
+        if fields and int(fields[2]) == group:  # a process of the simulation's group
             total += int(fields[11]) + int(fields[12])
     return total / os.sysconf("SC_CLK_TCK")
 

@@ -15,6 +15,7 @@ POOLS = {"QLinearGlobalAveragePool": "GlobalAveragePool", "QLinearAveragePool": 
 UNARY = {"QLinearSigmoid": "Sigmoid", "QLinearLeakyRelu": "LeakyRelu", "QLinearSoftmax": "Softmax"}
 BINARY = {"QLinearAdd": "Add", "QLinearMul": "Mul"}
 OTHERS = ("QLinearConv", "QLinearMatMul", "QGemm", "QLinearConcat")
+AXIS_SOFTMAX = 13  # the opset from which on a Softmax works along one axis
 LEAST_INPUTS = {**dict.fromkeys((*OTHERS, *BINARY), 7), "QGemm": 6, "QLinearConcat": 5}  # 4 for those that are not named
 
 
@@ -111,6 +112,8 @@ def _expand(node: NodeProto) -> list[NodeProto]:
         return parts.finish(BINARY[kind], [parts.real(i[0:3]), parts.real(i[3:6])], node, i[6], i[7])
     if kind in POOLS and not any(entry.name == "channels_last" and entry.i for entry in node.attribute):
         return parts.finish(POOLS[kind], [parts.real(i[0:3])], node, i[3], i[4], ("channels_last",))
+    if kind == "QLinearSoftmax" and _number(node, "opset", 0) < AXIS_SOFTMAX:
+        return _flat_softmax(parts, node)
     if kind in UNARY:
         return parts.finish(UNARY[kind], [parts.real(i[0:3])], node, i[3], i[4], ("opset",))
     if kind == "QLinearConcat":
@@ -122,6 +125,28 @@ def _expand(node: NodeProto) -> list[NodeProto]:
         made.domain = ""
         return [made]
     return [node]
+
+
+def _number(node: NodeProto, name: str, default: int) -> int:
+    """An integer attribute of a node."""
+    return next((int(entry.i) for entry in node.attribute if entry.name == name), default)
+
+
+def _flat_softmax(parts: _Expansion, node: NodeProto) -> list[NodeProto]:
+    """A Softmax over all axes from `axis` on, as it was before AXIS_SOFTMAX: of a flattened tensor.
+
+    Without the attribute, onnxruntime takes the last axis, whatever the opset.
+    """
+    x = parts.real(node.input[:3])
+    shape, flat, done, raw = (f"{node.output[0]}:{what}" for what in ("shape", "flat", "softmax", "real"))
+    return [
+        *parts.nodes,
+        helper.make_node("Shape", [x], [shape], f"{parts.base}:shape"),
+        helper.make_node("Flatten", [x], [flat], f"{parts.base}:flat", axis=_number(node, "axis", -1)),
+        helper.make_node("Softmax", [flat], [done], parts.base, axis=-1),
+        helper.make_node("Reshape", [done, shape], [raw], f"{parts.base}:back"),
+        helper.make_node("QuantizeLinear", [raw, *node.input[3:5]], [node.output[0]], f"{parts.base}:q"),
+    ]
 
 
 def _bias(parts: _Expansion, node: NodeProto, bias: str, scale_x: str, scale_w: str) -> list[str]:

@@ -6,8 +6,8 @@ it begins behind the arithmetic and the limits that a layer can take. There it m
 round its input (`pointwise.is_gentle`).
 
 Requires: Q and DQ joined to Requantise (`pair_quantisation`), typed views and copies, typed convolutions.
-Ensures: a Chain makes each tensor that leaves a group of such nodes. It reads the nearest tensor that is kept anyway and that all
-of the value depends on, or else the first one of the group.
+Ensures: a Chain makes each tensor that leaves a group of such nodes. It reads the nearest tensor that is kept anyway and through
+which all of its value comes, or else the first tensor of the group.
 Leaves alone: arithmetic with constants and limits, if there is nothing else, which `canonical_elementwise` knows; constants that
 are not one number; steep functions of a float model.
 """
@@ -31,7 +31,7 @@ SIMPLE = (*ARITHMETIC, *LIMITS, "HardSigmoid", "Identity")  # with one computed 
 LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization")
 
 
-class Cut(NamedTuple):
+class Stretch(NamedTuple):
     """A tensor that all of another's value depends on, and the nodes between the two, in order."""
 
     tensor: str
@@ -82,7 +82,7 @@ class _Groups:
         outside = [name for name in members if name in graph.outputs or any(r.output not in members for r in readers.get(name, ()))]
         return cls(edit, members, tuple(outside), readers, {name: number for number, name in enumerate(members)})
 
-    def cuts(self, end: str) -> Iterator[Cut]:
+    def cuts(self, end: str) -> Iterator[Stretch]:
         """The cuts of a member's output, from the nearest to the first tensor of its group."""
         open_, nodes = {end}, []
         while not open_ - self.members.keys() or len(open_) > 1:
@@ -91,7 +91,7 @@ class _Groups:
             nodes.append(node)
             open_ = open_ - {latest} | set(_maps(self.edit, node))
             if len(open_) == 1:
-                yield Cut(next(iter(open_)), tuple(reversed(nodes)))
+                yield Stretch(next(iter(open_)), tuple(reversed(nodes)))
 
 
 def _maps(edit: Editor, node: AnyNode) -> list[str]:
@@ -150,7 +150,7 @@ def _is_int8(edit: Editor, tensor: str) -> bool:
 
 def _chain(edit: Editor, groups: _Groups, end: str, rounded: bool) -> Chain | None:
     """The longest chain with that end that may be one; None: there is none, or other passes do it as well."""
-    cuts: list[Cut] = []
+    cuts: list[Stretch] = []
     for cut in groups.cuts(end):
         cuts.append(cut)
         if cut.tensor in groups.exits and (not rounded or _is_int8(edit, cut.tensor)):
@@ -181,7 +181,7 @@ def _is_layers(edit: Editor, groups: _Groups, tensor: str) -> bool:
     return layer and tensor not in edit.outputs and all(node.output in groups.members for node in readers)
 
 
-def _leave_to_layer(edit: Editor, cuts: list[Cut]) -> None:
+def _leave_to_layer(edit: Editor, cuts: list[Stretch]) -> None:
     """Takes away cuts as long as the first node is arithmetic or a limit that the layer in front can take."""
     if not cuts:
         return

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from cnna.host.model.alternate import Batch, alternate
+from cnna.host.model.alternate import BoardBatch, alternate
 from cnna.host.model.board_model import BoardModel
 from cnna.host.model.flight import NOT_YET, NotYet
 from cnna.spec.errors import DataError, RunError, TimedOutError
@@ -30,18 +30,18 @@ def opened(board: EmulatedBoard, **options: object) -> Iterator[Models]:
         yield [first, second]
 
 
-def batch(models: Models, letter: str, number: int = 0) -> Batch:
+def batch(models: Models, letter: str, number: int = 0) -> BoardBatch:
     """A batch of one of the models; its tag says which."""
-    return Batch.of(models, "ab".index(letter), {"x": samples(SIZES[letter], number)}, (letter, number))
+    return BoardBatch.of(models, "ab".index(letter), {"x": samples(SIZES[letter], number)}, (letter, number))
 
 
-def said(models: Models, letters: Iterable[str]) -> Iterator[Batch | NotYet]:
+def said(models: Models, letters: Iterable[str]) -> Iterator[BoardBatch | NotYet]:
     """A source: a and b stand for batches of the models, a dot for nothing yet."""
     for number, letter in enumerate(letters):
         yield NOT_YET if letter == "." else batch(models, letter, number)
 
 
-def check(answers: Iterable[tuple[Batch, dict[str, np.ndarray]]], letters: Iterable[str]) -> None:
+def check(answers: Iterable[tuple[BoardBatch, dict[str, np.ndarray]]], letters: Iterable[str]) -> None:
     """The answers are those to the batches, in order."""
     wanted = [(letter, number) for number, letter in enumerate(letters) if letter != "."]
     found = []
@@ -78,7 +78,7 @@ def test_an_answer_does_not_wait_for_the_next_batch(board):
     """A client that waits for its answer before it asks again would wait for ever."""
     given: list[str] = []
 
-    def source() -> Iterator[Batch | NotYet]:
+    def source() -> Iterator[BoardBatch | NotYet]:
         for number, letter in enumerate("abba"):
             while len(given) < number:
                 yield NOT_YET
@@ -132,7 +132,7 @@ def test_a_hang_is_noticed_while_there_is_nothing(board, monkeypatch):
 def test_an_error_of_the_source_is_its_own(board, letters):
     """It would be taken for the accelerator's and tried again, or leave a program running and the turn taken."""
 
-    def source() -> Iterator[Batch | NotYet]:
+    def source() -> Iterator[BoardBatch | NotYet]:
         yield from said(models, letters)
         raise RunError("the source")
 
@@ -166,4 +166,4 @@ def test_what_cannot_alternate_is_refused(board):
         with pytest.raises(DataError, match="on several, or there is none"):
             alternate([], [])
         with pytest.raises(DataError, match="2 samples at once, its batch is 1"):
-            Batch.of(models, 0, {"x": samples(2)})
+            BoardBatch.of(models, 0, {"x": samples(2)})

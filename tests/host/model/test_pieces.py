@@ -6,7 +6,7 @@ import pytest
 
 from cnna.compiler.compile import compile_model
 from cnna.compiler.quantise.quantise import quantise
-from cnna.host.model.alternate import Batch, alternate
+from cnna.host.model.alternate import BoardBatch, alternate
 from cnna.host.model.board_model import BoardModel
 from cnna.host.model.flight import NOT_YET, Flight, Job, jobs_of
 from cnna.host.model.model import Model
@@ -104,7 +104,7 @@ def test_cut_models_alternate_as_batches_come(gated, order, board):
     with BoardModel(artifact, board) as first, BoardModel(artifact, board) as second:
         models = [first, second]
         source = (
-            NOT_YET if letter == "." else Batch.of(models, int(letter), {"x": x[number : number + 1]}, number)
+            NOT_YET if letter == "." else BoardBatch.of(models, int(letter), {"x": x[number : number + 1]}, number)
             for number, letter in enumerate(order)
         )
         found = {batch.tag: outputs for batch, outputs in alternate(models, source)}

@@ -71,7 +71,8 @@ def test_arrays_that_do_not_fit_are_refused_before_the_run() -> None:
         failed = runner.execute_async([x.astype(int)], [y])
         with pytest.raises(DataError, match="input x is int64"):
             runner.wait(failed)
-        assert not runner._jobs
+        with pytest.raises(DataError, match="it was waited for already"):
+            runner.wait(failed)
 
 
 def test_an_output_without_a_size_has_no_runner() -> None:

@@ -60,7 +60,7 @@ class Counting:
     def __init__(self, board, monkeypatch, *runs, kind="READ"):
         self.runs, self.kind, self.real = list(runs), kind, board.read
         monkeypatch.setattr(board, "read", self.read)
-        monkeypatch.setattr(selftest._Placed, "run", lambda placed: setattr(self, "now", self.runs.pop(0)))
+        monkeypatch.setattr(selftest.Placed, "run", lambda placed: setattr(self, "now", self.runs.pop(0)))
 
     def read(self, at):
         clocks, *beats = self.now

@@ -84,16 +84,15 @@ def test_a_worker_ends_in_order(published: Path, within: Within, monkeypatch: py
         for stopped in (False, True):
             worker = WorkerProcess(BoardSpec("a"))
             await worker.start()
-            process = worker._process
-            assert process is not None
+            assert worker.pid is not None
             monkeypatch.setattr("cnna.serve.boards.process.END_SECONDS", 0.1 if stopped else PATIENCE_SECONDS)
             if stopped:
-                process.send_signal(signal.SIGSTOP)
-                state = Path(f"/proc/{process.pid}/stat")
+                os.kill(worker.pid, signal.SIGSTOP)
+                state = Path(f"/proc/{worker.pid}/stat")
                 until(lambda state=state: state.read_text().split()[2] == "T", "it goes on")
             running = worker.load("k", str(published / "digits" / "1" / "tiny-b4.cnna"), None)
             await worker.close("a reason")
-            assert process.poll() == (-signal.SIGKILL if stopped else 0)
+            assert worker.exit_code == (-signal.SIGKILL if stopped else 0)
             with pytest.raises(LostError, match="board a: a reason"):
                 await running
 
@@ -106,11 +105,10 @@ def test_a_worker_that_stands_still_is_not_starved(within: Within, monkeypatch: 
     async def life() -> None:
         worker = WorkerProcess(BoardSpec("a"))
         await worker.start()
-        process = worker._process
-        assert process is not None
+        assert worker.pid is not None
         monkeypatch.setattr("cnna.serve.boards.process.END_SECONDS", 0.1)
-        process.send_signal(signal.SIGSTOP)
-        state = Path(f"/proc/{process.pid}/stat")
+        os.kill(worker.pid, signal.SIGSTOP)
+        state = Path(f"/proc/{worker.pid}/stat")
         until(lambda: state.read_text().split()[2] == "T", "it goes on")
         since = worker.scheduled()
         assert since is not None
@@ -118,7 +116,7 @@ def test_a_worker_that_stands_still_is_not_starved(within: Within, monkeypatch: 
         assert worker.starved(since, 1000.0) == 0.0
         assert worker.starved((since[0] - 1.0, since[1] - 2.0), 1000.0) == pytest.approx(2.0), "waits that have ended"
         with monkeypatch.context() as patch:
-            patch.setattr(process, "pid", os.getpid())  # this one runs: it is in the state that waiting ones have, too
+            patch.setattr(WorkerProcess, "pid", os.getpid())  # this one runs: it is in the state that waiting ones have, too
             assert worker.starved((since[0] - 1.0, since[1]), 1000.0) == pytest.approx(999.0), "it may wait still"
         await worker.close()
         assert worker.scheduled() is None

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from cnna.host.device.accelerator import Accelerator
 from cnna.host.model import board_model
 from cnna.host.model.flight import Route
-from cnna.host.model.pingpong import PingPong
 from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.boards.pynq_runner import Pynq
 from cnna.serve.boards.pynq_worker import END, PynqWorker
@@ -75,7 +75,8 @@ def working(
     monkeypatch.setattr(PynqWorker, "_end", lambda self: self._commands.put(END))
     ours, theirs = socket.socketpair()
     files = [os.memfd_create("slot") for _ in range(2)]
-    worker = PynqWorker(theirs, BoardSpec("a", "pynq", overlay="cnna.bit", **faults), [Slot(os.dup(file)) for file in files])
+    slots = [Slot(os.dup(file)) for file in files]
+    worker = PynqWorker(theirs, BoardSpec("a", "pynq", overlay="cnna.bit", **faults), slots)
     thread = threading.Thread(target=worker.serve)
     thread.start()
     front = Front(published, images, ours, [Slot(file) for file in files])
@@ -85,10 +86,10 @@ def working(
     finally:
         ours.shutdown(socket.SHUT_WR)
         thread.join()
-        for end in (front.lines, ours, theirs, *front.slots, *worker._slots):
+        for end in (front.lines, ours, theirs, *front.slots, *slots):
             end.close()
     assert not board.buffers, "a worker that ends gives the board's memory back"
-    assert not board.turns._held
+    assert board.turns.free
 
 
 def test_batches_and_other_commands_in_any_order(
@@ -125,7 +126,7 @@ def test_an_error_is_of_one_batch(published: Path, images: Images, answers: Imag
     with working(published, images, monkeypatch) as (front, board):
         front.send(front.load(1, 1), front.load(2, 4))
         assert [front.answer()["job"] for _ in range(2)] == [1, 2]
-        monkeypatch.setattr("cnna.host.model.pingpong.PingPong._finish", broken_once())
+        monkeypatch.setattr(Accelerator, "finish", broken_once())
         front.send(front.run(3, 1, 0), front.run(4, 4, 1, 2, slot=1))
         answer = front.answer()
         assert (answer["job"], answer["kind"]) == (3, "RunError")
@@ -137,7 +138,7 @@ def test_an_error_is_of_one_batch(published: Path, images: Images, answers: Imag
         assert found[5]["kind"] == "DataError"
         assert "2 samples at once, its batch is 1" in found[5]["error"]
         assert np.array_equal(front.logits(found[6], 1), answers[7:8])
-        until(lambda: not board.turns._lock.locked(), "the turn stays taken without a batch")
+        until(lambda: board.turns.free, "the turn stays taken without a batch")
 
 
 def test_data_at_fault_are_found_one_by_one(
@@ -162,13 +163,13 @@ def test_data_at_fault_are_found_one_by_one(
 
 
 def broken_once() -> Any:
-    """PingPong's wait for the end of a job, which fails the first time."""
-    finish, left = PingPong._finish, [1]
+    """The driver's wait for the end of a run, which fails the first time."""
+    finish, left = Accelerator.finish, [1]
 
-    def broken(self: Any, run: Any) -> None:
+    def broken(self: Any, *given: Any, **more: Any) -> None:
         if left[0]:
             left[0] = 0
             raise ValueError("once")
-        finish(self, run)
+        finish(self, *given, **more)
 
     return broken

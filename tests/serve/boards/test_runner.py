@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cnna.serve.boards.board_spec import BoardSpec
-from cnna.serve.boards.runner import REMEMBERED, Emulator, Faults, Paced, Rtl, runner_for
+from cnna.serve.boards.runner import REMEMBERED, Emulator, FaultyRunner, Paced, Rtl, runner_for
 from cnna.spec.artifact import load
 from cnna.spec.errors import DataError, RunError
 
@@ -100,7 +100,7 @@ def test_what_is_not_loaded_is_an_error(artifact: str, images: NDArray[np.float3
     """A worker that has restarted must not answer with a model that it does not have."""
     for kind in ("emulator", "paced"):
         board = runner_for(BoardSpec("a", kind))
-        assert isinstance(board, Faults)
+        assert isinstance(board, FaultyRunner)
         board.load(KEY, artifact, {})
         with pytest.raises(DataError):
             board.run(KEY, {"other": images[:1]}, 0.0)

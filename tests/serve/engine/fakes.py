@@ -10,10 +10,10 @@ import numpy as np
 
 from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.boards.process import Answer, LostError
-from cnna.serve.engine.board import Board, key_of
+from cnna.serve.engine.board import EngineBoard, key_of
 from cnna.serve.engine.core import Core
 from cnna.serve.engine.request import Batch, Request
-from cnna.serve.engine.served import READY, Model, Served
+from cnna.serve.engine.served import READY, Served, ServedModel
 from cnna.serve.models.repository import Repository, open_repository
 from cnna.serve.models.settings import Settings
 from cnna.serve.models.signature import Signature, Tensor
@@ -118,8 +118,8 @@ def core_of(
     fakes = [FakeBoard(name, core) for name in boards]
     if any(version.runtimes()[1:] for version in (versions or {}).values()):
         fakes.append(FakeBoard("cpu", core, kind="cpu"))
-    core.boards += cast("list[Board]", fakes)
-    model = Model("m", Settings(**{"max_delay_us": 0, **settings}))
+    core.boards += cast("list[EngineBoard]", fakes)
+    model = ServedModel("m", Settings(**{"max_delay_us": 0, **settings}))
     for name, version in (versions or {"1": version_of("1")}).items():
         model.versions[name] = Served("m", name, version, READY)
         model.before, model.default = model.default, model.versions[name]

@@ -13,7 +13,7 @@ import pytest
 from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.boards.process import Answer, LostError, WorkerProcess
 from cnna.serve.boards.slot import Slot
-from cnna.serve.engine.board import Board, Limits
+from cnna.serve.engine.board import EngineBoard, Limits
 from cnna.serve.models.repository import open_repository
 from cnna.spec.errors import DataError
 
@@ -30,7 +30,7 @@ def test_an_operators_reset_is_no_failure(within: Within) -> None:
     async def life() -> None:
         said: list[str] = []
         limits = Limits(pause_seconds=(3600.0, 3600.0))
-        board = Board(BoardSpec("a"), limits, list, nothing, lambda level, event, **more: said.append(event))
+        board = EngineBoard(BoardSpec("a"), limits, list, nothing, lambda level, event, **more: said.append(event))
         await board.settled.wait()
         for number in range(3):
             before = board.pid
@@ -61,7 +61,9 @@ def test_a_version_that_a_board_refuses_keeps_no_other_back(
         version = repository.version("digits", "1")
         monkeypatch.setattr(WorkerProcess, "load", refused)
         said: list[Any] = []
-        board = Board(BoardSpec("a"), Limits(), lambda: [version], nothing, lambda level, event, **more: said.append((event, more)))
+        board = EngineBoard(
+            BoardSpec("a"), Limits(), lambda: [version], nothing, lambda level, event, **more: said.append((event, more))
+        )
         await board.settled.wait()
         assert (board.state, dict(board.warm)) == ("ready", {})
         assert ("version not on board", "it was compiled for another accelerator") in [(e, more.get("cause")) for e, more in said]
@@ -103,7 +105,7 @@ def test_a_worker_that_cannot_be_started_is_started_later(within: Within, monkey
     monkeypatch.setattr(Slot, "close", close)
 
     async def life() -> None:
-        board = Board(BoardSpec("a"), Limits(pause_seconds=(0.0, 0.0)), list, nothing, nothing)
+        board = EngineBoard(BoardSpec("a"), Limits(pause_seconds=(0.0, 0.0)), list, nothing, nothing)
         await board.settled.wait()
         assert "Too many open files" in board.cause
         assert len(closed) == 2, "the files that it had"

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 from cnna.serve import Engine
 from cnna.serve.engine.board import Limits
-from cnna.serve.engine.request import Run
+from cnna.serve.engine.request import BatchRun
 from cnna.serve.protocol import described
 from cnna.spec.errors import BusyError, DataError, LateError
 
@@ -186,7 +186,7 @@ def test_a_pipeline_counts_once_and_its_trace_has_its_steps(made: Path, tmp_path
     """The console would show several times the samples that clients have sent; nobody could say where a pipeline's time went."""
     shutil.copytree(made, tmp_path / "r")
     with Engine(tmp_path / "r", ["a=cpu"], PATIENT) as engine:
-        runs: list[Run] = []
+        runs: list[BatchRun] = []
 
         async def asked() -> None:
             await engine.core.admit("a_pipe", {"x": x(1, 2)}, runs=runs).future

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from cnna.serve.boards.process import LostError
-from cnna.serve.engine.board import Board
-from cnna.serve.engine.served import READY, UNAVAILABLE, UNLOADING, Model, Served
+from cnna.serve.engine.board import EngineBoard
+from cnna.serve.engine.served import READY, UNAVAILABLE, UNLOADING, Served, ServedModel
 from cnna.serve.models.settings import Canary, Settings
 from cnna.spec.errors import BusyError, DataError, LateError, RunError, UnknownError
 
@@ -104,7 +104,7 @@ def test_requests_of_a_version_that_is_lost_end_at_once(tmp_path: Path, within: 
         a.state = "ready"
         served = core.catalogue.models["m"].versions["1"]
         assert served.version is not None
-        core._lost(cast("Board", a), served.version, "its files are gone")
+        core.lost(cast("EngineBoard", a), served.version, "its files are gone")
         for one in (request, other):
             with pytest.raises(BusyError, match="model m, version 1 is unavailable: its files are gone"):
                 one.future.result()
@@ -329,7 +329,7 @@ def test_a_version_that_was_taken_back_waits_for_an_operator(
         (tmp_path / "m" / "model.yaml").write_text("versions: all\n")
         catalogue, loaded = core.catalogue, list[str]()
 
-        async def load(model: Model, name: str, settings: Settings) -> None:
+        async def load(model: ServedModel, name: str, settings: Settings) -> None:
             loaded.append(name)
 
         monkeypatch.setattr(catalogue, "_load", load)

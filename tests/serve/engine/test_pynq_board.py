@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from cnna.host.board.remote_turn import RemoteTurn
 from cnna.serve import Engine
-from cnna.serve.engine.board import Board as EngineBoard
-from cnna.serve.engine.board import Limits
+from cnna.serve.engine.board import EngineBoard, Limits
 from cnna.sim.board.board import Board, open_board
 from cnna.sim.board.server import Server
 from cnna.spec.config import preset
@@ -108,7 +107,7 @@ def test_two_models_on_one_board(repository: Path, overlay: Path, images: Images
         engine.unload("again")
         check(asked(engine, images, "digits", [3, 1]), answers)
         until(turns.free, "an idle server keeps the turn")
-        engine._loop.call_soon_threadsafe(board.reset)
+        engine.of_loop(board.reset)
         until(lambda: board.resets and board.state == "ready", "the board does not come back")
         assert board.described()["loaded"] == ["digits/1/tiny-b1", "digits/1/tiny-b4"]
         check(asked(engine, images, "digits", [5]), answers)

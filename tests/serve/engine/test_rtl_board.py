@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cnna.serve import Engine
 from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.boards.process import Answer
-from cnna.serve.engine.board import Board, Limits
+from cnna.serve.engine.board import EngineBoard, Limits
 
 Images = NDArray[np.float32]
 
@@ -43,14 +43,14 @@ def test_a_sign_of_life_renews_the_limit_of_a_load_alone(within: Callable[[Corou
     async def life() -> None:
         loop = asyncio.get_running_loop()
         limits = Limits(pause_seconds=(60.0, 60.0))
-        board = Board(BoardSpec("v"), limits, list, lambda: None, log)
+        board = EngineBoard(BoardSpec("v"), limits, list, lambda: None, log)
         await board.settled.wait()
         for load in (True, False):
             command: asyncio.Future[Answer] = loop.create_future()
-            board._watch.timed(command, 60.0, renewed=load)
-            before = board._watch.timer
-            board._told({"said": "building the simulator"} if load else {"alive": True})
-            assert (board._watch.timer is not before) == load
+            board.watch.timed(command, 60.0, renewed=load)
+            before = board.watch.timer
+            board.told({"said": "building the simulator"} if load else {"alive": True})
+            assert (board.watch.timer is not before) == load
             command.set_result(Answer(0.0, {}))
             await asyncio.sleep(0)
         await board.close()

@@ -22,6 +22,7 @@ from cnna.serve.boards.board_spec import board_specs
 from cnna.serve.engine.core import Core
 from cnna.serve.engine.history import KEPT_SECONDS, KEPT_TROUBLES, History
 from cnna.serve.http.app import App
+from cnna.serve.http.front import Uvicorn
 from cnna.serve.models.repository import open_repository
 from cnna.serve.protocol.photographs import decoded
 from cnna.spec.errors import BusyError
@@ -116,7 +117,7 @@ def test_history_is_bounded_and_complete() -> None:
     assert len(logged) == len(range(0, 4 * KEPT_SECONDS, 7))
     assert len(history.troubles) == KEPT_TROUBLES
     assert history.troubles[0]["cause"] == str(second)
-    assert len(history._seconds) <= KEPT_SECONDS // 7 + 1
+    assert len(history.seconds) <= KEPT_SECONDS // 7 + 1
     rows = history.series(step=5, count=60)
     assert [later["ts"] - row["ts"] for row, later in itertools.pairwise(rows)] == [5] * 59
     assert {row["samples"] for row in rows} == {0, 2}
@@ -143,9 +144,9 @@ def test_a_browser_draws_it_and_tries_a_picture(token: str | None, within: Withi
             route("/used.js", USED.encode(), "text/javascript"),
             route("/picture.png", file.getvalue(), "image/png"),
         ]
-        server = uvicorn.Server(uvicorn.Config(app, port=0, lifespan="off", log_config=None))
+        server = Uvicorn(uvicorn.Config(app, port=0, lifespan="off", log_config=None))
         with socket.create_server(("127.0.0.1", 0)) as listening:
-            serving = asyncio.ensure_future(server._serve([listening]))
+            serving = asyncio.ensure_future(server.serve(sockets=[listening]))
             try:
                 await core.start()
                 sent = np.array([file.getvalue()], object)

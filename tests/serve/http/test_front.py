@@ -26,7 +26,7 @@ def test_answers_are_sent_at_once(tmp_path: Path, within: Callable[[Coroutine[An
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET /v2/health/live HTTP/1.1\r\nHost: a\r\n\r\n")
         assert (await reader.readline()).startswith(b"HTTP/1.1 200")
-        (connection,) = front._server.server_state.connections
+        (connection,) = front.connections
         accepted = connection.transport.get_extra_info("socket")
         assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         writer.close()
@@ -143,7 +143,7 @@ def test_connections_have_a_limit(
         had = [await live() for _ in range(3)]
         assert [line.startswith(b"HTTP/1.1 200") for line, _ in had] == [True, True, False]
         had[0][1].close()
-        while len(front._server.server_state.connections) > 1:
+        while len(front.connections) > 1:
             await asyncio.sleep(0.01)
         line, writer = await live()
         assert line.startswith(b"HTTP/1.1 200")

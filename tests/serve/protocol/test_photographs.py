@@ -17,7 +17,7 @@ from PIL import Image
 from cnna.host.model import pictures
 from cnna.host.selftest.selftest_network import path_of
 from cnna.serve.engine.core import Core
-from cnna.serve.engine.served import READY, Model, Served
+from cnna.serve.engine.served import READY, Served, ServedModel
 from cnna.serve.models.repository import open_repository
 from cnna.serve.protocol.photographs import decoded
 from cnna.spec.errors import DataError, RunError
@@ -31,7 +31,7 @@ def core() -> Core:
     """What `decoded` asks of an engine, for the self-test's network."""
     version = open_repository(path_of("tiny")).version("tiny", "1")
     served = Served("tiny", "1", version, READY)
-    model = Model("tiny", versions={"1": served}, default=served)
+    model = ServedModel("tiny", versions={"1": served}, default=served)
     return cast(Core, SimpleNamespace(catalogue=SimpleNamespace(model=lambda name: model)))
 
 

@@ -25,7 +25,7 @@ Worker = tuple[str, int]  # the board, and how often it was started before: a pr
 
 def workers(engine: Engine) -> dict[Worker, int]:
     """The processes of the boards that take batches. For the engine's loop, which alone forgets those that have ended."""
-    boards = [one for one in engine.core.boards if one.state == "ready" and one._process and not one._process.gone.is_set()]
+    boards = [one for one in engine.core.boards if one.state == "ready" and one.lives]
     return {(one.spec.name, one.resets): one.pid for one in boards if one.pid is not None}
 
 

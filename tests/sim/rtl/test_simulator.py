@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from cnna.sim import server
-from cnna.sim.rtl.simulator import Simulator
+from cnna.sim.rtl.simulator import answer_of
 
 
 def test_progress_counts_the_clocks_of_all_runs() -> None:
@@ -15,12 +15,10 @@ def test_progress_counts_the_clocks_of_all_runs() -> None:
     with ours, theirs, ours.makefile("r") as lines:
         bench: Any = SimpleNamespace(ddr=SimpleNamespace(clocks=0))
         requests, counted = server.ClientRequests(bench, theirs), list[int]()
-        simulator = Simulator.__new__(Simulator)
-        simulator._lines, simulator._count, simulator._say = lines, counted.append, lambda text: None
         for begin in (0, 5000):
             requests.began = begin, time.monotonic() - 2 * server.REPORT_SECONDS
             requests.report(begin + 3000, time.monotonic())
             requests.send(value="done")
-            assert simulator._answer() == "done"
+            assert answer_of(lines, lambda text: None, counted.append) == "done"
         requests.lines.close()
     assert counted == [3000, 8000]

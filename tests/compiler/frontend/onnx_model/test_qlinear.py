@@ -1,0 +1,30 @@
+"""QLinear operators, written out as DQ, operator and Q, against onnxruntime's own."""
+
+import numpy as np
+import pytest
+
+from cnna.compiler.frontend.onnx_export import to_model
+from cnna.compiler.frontend.onnx_import import load_model, to_graph
+
+from ...written import answers, written
+
+X = np.random.default_rng(3).normal(size=(2, 3, 4, 5)).astype(np.float32)
+SCALES = {"s": np.float32(0.03), "z": np.uint8(120), "t": np.float32(1 / 256), "o": np.uint8(0)}
+STEP = 1 / 256
+
+
+@pytest.mark.parametrize("opset", [11, 13])
+@pytest.mark.parametrize("axis", ["", "axis=0, ", "axis=1, ", "axis=2, ", "axis=-1, ", "axis=-2, "])
+def test_a_softmax_of_an_old_opset_is_over_all_axes_behind_its_own(opset: int, axis: str) -> None:
+    """onnxruntime's quantiser keeps the meaning that Softmax had until opset 12 in an attribute; it was taken for one axis."""
+    text = f"""g (float[N,3,4,5] x) => (float[N,3,4,5] y) {{
+        a = QuantizeLinear (x, s, z)
+        b = com.microsoft.QLinearSoftmax <{axis}opset={opset}> (a, s, z, t, o)
+        y = DequantizeLinear (b, t, o)}}"""
+    model = written(text, SCALES, opset=13)
+    read = to_model(to_graph(load_model(model.SerializeToString())))
+    x = X[:1] if opset == 11 else X  # until opset 12, `axis=0` mixed the samples
+    (found,), (wanted,) = answers(read, {"x": x}), answers(model, {"x": x})
+    assert found.shape == wanted.shape
+    assert np.abs(found - wanted).max() <= STEP
+    assert np.ptp(wanted) > 4 * STEP
