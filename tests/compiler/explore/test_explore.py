@@ -48,6 +48,17 @@ def test_block_ram_holds_what_is_stored():
         assert bram36(config) * 36 * 1024 >= 8 * stored
 
 
+@pytest.mark.parametrize("board", BOARDS.values(), ids=lambda board: board.key)
+def test_the_preset_of_a_board_is_offered_once(board):
+    """The best configuration of a KV260 would be missing, whose 56 output channels no step of the sweep has."""
+    own = preset(board.key)
+    offered = [option(config) for config in configurations(budget_of(board), board)]
+    assert offered.count(board.key) == 1
+    assert len(set(offered)) == len(offered)
+    less = budget_of(board)._replace(dsp=dsp48e2(own) - 1)
+    assert board.key not in map(option, configurations(less, board))
+
+
 @pytest.fixture(scope="module")
 def graph():
     return networks.network(3)
