@@ -20,9 +20,11 @@ from cnna.cli.options import (
     predicted_ddr,
 )
 from cnna.cli.progress import Progress
-from cnna.spec.boards import BOARDS, LUT_SHARE
+from cnna.spec.boards import BOARDS, LUT_SHARE, Board
+from cnna.spec.config import preset
 from cnna.spec.errors import UserError, about_model
 from cnna.spec.files import write_text, writing
+from cnna.spec.metrics import REPORT_MHZ
 
 OUTPUTS = ("png", "html")
 
@@ -83,8 +85,8 @@ def run(args: argparse.Namespace) -> Outcome:
     best = explore.pareto(points)
     print(explore.table(best))
     print(
-        f"predicted{f' for {memory}' if ddr else ''}; of {len(points):,} explored, those that none beats in speed, "
-        "DSP48E2 and BRAM36 at once" + (f"; {refused} configurations cannot run the model" if refused else "")
+        f"predicted{f' for {memory}' if ddr else ''}, {_clock(board)}; of {len(points):,} explored, those that none beats "
+        "in speed, DSP48E2 and BRAM36 at once" + (f"; {refused} configurations cannot run the model" if refused else "")
     )
     if args.png:
         from cnna.compiler.explore.explore import picture
@@ -99,6 +101,12 @@ def run(args: argparse.Namespace) -> Outcome:
     about = {"name": name, "board": args.board, **limits, "refused": refused, "ddr": memory.entry()}
     explored = [{**point.figures(), "pareto": point in best} for point in points]
     return Outcome({**about, "points": explored}, written=tuple(path for path in (args.png, args.html) if path))
+
+
+def _clock(board: Board) -> str:
+    """For which clock images a second are stated, and the board's own clock where it has another one."""
+    own = preset(board.key).clock_mhz
+    return f"fps at {REPORT_MHZ} MHz" + (f" (the clock of {board.key} is {own} MHz)" if own != REPORT_MHZ else "")
 
 
 def _budget(args: argparse.Namespace) -> Any:

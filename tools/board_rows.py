@@ -44,14 +44,17 @@ Feature memory lies in UltraRAM where the chip has any (`uram=1`). That excludes
 as wide as those that the other port writes. Of the arrays that we tried, a preset is the one whose predictions for ResNet-50 and
 MobileNetV2 have the largest product. It need not have the most multiply-accumulates. The table has every array with as many or more
 that fits within these bounds, by the fit of [explore](explore.md), and within the chip's memories: its frames a second over
-those of the preset. Only boards in the table were compared like this; for the others some arrays were tried by hand.
+those of the preset. The ZCU102 was not compared like this; for it some arrays were tried by hand.
 
-    .venv/bin/python tools/board_rivals.py zcu104 kv260      # minutes
+    .venv/bin/python tools/board_rivals.py zcu104 kv260 ultra96      # minutes
 """
 NOTES = """On the KV260, LUTs and block RAM leave less room than DSPs: a 4 x 16 x 32 array would take 97 % of the DSPs, and a
-4 x 16 x 16 array, by the fit, 74 % of the LUTs. With four ports, not two, `kv260` would take 83,719 LUTs (71.5 %) and be quicker
-by 2 to 3 %. Its LUTs include 4,192 for multiplexers that Yosys puts behind pairs of UltraRAM, where the chip has cascades. Yosys
-also makes two DSP48E2 of products of addresses.
+4 x 16 x 16 array, by the fit, 74 % of the LUTs. With four ports, not two, `kv260` would take 83,719 LUTs (71.5 %), and be quicker
+by 2 % on ResNet-50 and 4 % on MobileNetV2. Its LUTs include 4,192 for multiplexers that Yosys puts behind pairs of UltraRAM,
+where the chip has cascades. Yosys also makes two DSP48E2 of products of addresses.
+
+On the Ultra96, 4 x 4 x 32 and 4 x 8 x 16 arrays have as many multiply-accumulates as the preset too, but would take 72 % and 82 %
+of the LUTs by the fit; a 2 x 16 x 16 array has more DSPs than the chip.
 """
 HEADS = ("preset", "board", "part", "`pix` x `ci` x `co`", "feature memory", "bytes of DDR a clock", "clock, target")
 

@@ -82,14 +82,15 @@ def option(config: Config) -> str:
 
 
 def configurations(budget: Budget, board: Board = ZCU102) -> list[Config]:
-    """The legal configurations of the grid that fit, for a board. UserError: there is none."""
-    found = []
+    """The legal configurations of the grid that fit, for a board, and the board's preset. UserError: there is none."""
+    own = preset(board.key)
+    found = [own] if budget.holds(own) and dsp48e2(own) >= budget.dsp / LEAST_SHARE else []
     for pix, ci, co in product(PIX, CI, CO):
         sizes = [config for config in _memories(board, budget, pix, ci, co) if budget.holds(config)]
         if not sizes or dsp48e2(sizes[0]) < budget.dsp / LEAST_SHARE:
             continue
         greatest = sorted({config.bank_words for config in sizes})[-MEMORIES:]
-        found += [config for config in sizes if config.bank_words in greatest]
+        found += [config for config in sizes if config.bank_words in greatest and option(config) != board.key]
     if not found:
         raise UserError(f"no configuration fits in {budget}; the smallest array takes {_smallest()}")
     return found
