@@ -178,7 +178,7 @@ class WorkerProcess:
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         try:
-            while line := await reader.readline():
+            while (line := await reader.readline()) and not self.gone.is_set():
                 self._received(json.loads(line))
         except OSError:  # it died while it had something to read
             pass

@@ -1,6 +1,7 @@
 """A worker process: payloads arrive whole, errors are answers, and its death is noticed."""
 
 import asyncio
+import gc
 import json
 import os
 import select
@@ -97,6 +98,46 @@ def test_a_worker_ends_in_order(published: Path, within: Within, monkeypatch: py
                 await running
 
     within(life())
+
+
+HASTY = """#!{python} -S
+import json, socket, sys
+control = socket.socket(fileno=json.loads(sys.argv[3])["control"])
+answers = ({{"job": 0, "seconds": 0, "outputs": {{}}}}, {{"hot": True}}, {{"job": 1, "seconds": 0, "outputs": {{}}}})
+first, *others = [json.dumps(answer).encode() + b"\\n" for answer in answers]
+control.sendall(first)
+control.recv(1 << 16)
+control.sendall(b"".join(others))
+control.recv(1)
+"""
+
+
+def test_what_comes_behind_the_end_is_not_heard(within: Within, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An answer that had come before its worker was killed, and was read after that, would end in a traceback."""
+    hasty = tmp_path / "hasty"
+    hasty.write_text(HASTY.format(python=sys.executable))
+    hasty.chmod(0o700)
+    heard: list[dict[str, Any]] = []
+    failed: list[dict[str, Any]] = []
+
+    async def life() -> None:
+        def told(message: dict[str, Any]) -> None:
+            heard.append(message)
+            worker.kill("too hot")
+
+        worker = WorkerProcess(BoardSpec("a"), told)
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: failed.append(context))
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "executable", str(hasty))
+            await worker.start()
+        with pytest.raises(LostError, match="board a: too hot"):
+            await worker.load("k", "m.cnna", None)
+        await worker.close()
+
+    within(life())
+    gc.collect()  # then an error that nobody has asked for is told
+    assert heard == [{"hot": True}]
+    assert not failed, "the task that reads has ended in an error"
 
 
 def test_a_worker_that_stands_still_is_not_starved(within: Within, monkeypatch: pytest.MonkeyPatch) -> None:
