@@ -6,6 +6,7 @@
 
 import gc
 import os
+import re
 import signal
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -143,6 +144,15 @@ def rtl() -> Iterator[Callable[..., "CosimDevice"]]:
     yield device
     for opened in devices.values():
         opened.close()
+
+
+@pytest.fixture
+def quick_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A simulator that is built now is not optimised: the test runs few clocks on it, and g++ takes less than half of the time."""
+    from cnna.sim.rtl import build
+
+    for name in ("MAKE_FLAGS", "TRACED_FLAGS"):
+        monkeypatch.setattr(build, name, re.sub(r"OPT_FAST=-O[12]", "OPT_FAST=-O0", getattr(build, name)))
 
 
 @pytest.fixture(scope="session")

@@ -260,6 +260,7 @@ def test_the_boards_road_to_ddr_is_simulated_and_said(folder: Path) -> None:
 
 
 @pytest.mark.cosim
+@pytest.mark.usefixtures("quick_build")
 def test_a_waveform_of_clocks_that_never_come_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing would be written or said, and the user would look for the file."""
     arguments = ["run", folder / "m.cnna", "--input", folder / "test.npz", "--limit", "1", "--trace", folder / "late.fst"]

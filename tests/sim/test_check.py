@@ -191,6 +191,7 @@ def test_a_flipped_weight_bit_in_ddr_is_located(rtl):
 
 
 @pytest.mark.cosim
+@pytest.mark.usefixtures("quick_build")
 def test_a_broken_line_of_rtl_is_located(rtl):
     """If an adder of the array subtracts, the check must name the program's first convolution."""
     verilog = generated(TINY, default_cache(), to_stderr)

@@ -50,6 +50,7 @@ def test_a_simulator_outlives_the_environment_that_built_it(tmp_path, rtl):
 
 
 @pytest.mark.cosim
+@pytest.mark.usefixtures("quick_build")
 def test_a_waveform_holds_the_clocks_asked_for(tmp_path):
     """In a window of a long run, clock n is at time 2 n; the header must have type, length, first and last time."""
     times = []
