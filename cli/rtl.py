@@ -45,8 +45,12 @@ def generated(config: Config, module: str | None = None, cache: Path | None = No
     """
     from cnna.sim.rtl.cache import default_cache
     from cnna.sim.rtl.generate import write
-    from cnna.sim.rtl.sources import kept
+    from cnna.sim.rtl.sources import generating, kept
 
-    with TemporaryDirectory() as part, Progress(f"generating the Verilog of {config.name}") as progress:
-        text = None if module else kept(config, cache or default_cache(), progress.paint)
-        return {path.name: path.read_bytes() for path in write(config, Path(part), module, progress.paint, text)}
+    with TemporaryDirectory() as part, Progress(generating(config, None)) as progress:
+
+        def tick(left: float | None) -> None:
+            progress.count(0, 0, generating(config, left))
+
+        text = None if module else kept(config, cache or default_cache(), tick)
+        return {path.name: path.read_bytes() for path in write(config, Path(part), module, tick, text)}

@@ -6,14 +6,14 @@ use the same text; only `DSP48E2` comes from elsewhere (the vendor's, or `sim/rt
 
 import gc
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
 from amaranth import ClockDomain, DomainRenamer, Signal, Value
 from amaranth.back import rtlil, verilog
-from amaranth.hdl import Elaboratable
+from amaranth.hdl import Elaboratable, Fragment
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
@@ -29,6 +29,8 @@ from cnna.spec.config import BEAT_BYTES, Config, ConfigError, as_dict
 from cnna.spec.machine import AXI_LITE_BITS, BEAT_BITS, BURST_BEATS, BUS_BITS, CONTROL_BITS, READS_OUTSTANDING, WRITES_OUTSTANDING
 
 TOP = "cnna"  # name of the top module
+ELABORATED, CONVERTED = 0.17, 0.85  # of the time: when all is elaborated, and when that is RTLIL; `tiny` and `zcu102` hardly differ
+Passed = Callable[[float], None]  # is told which share of the time has passed
 _EMPTY = re.compile(r"^  (?:wire|reg) \[-1:0\] .*\n", re.M)  # signals of no bits, which nothing uses; Verilog would read two bits
 _PORT = re.compile(r"^  (input|output) (\[\d+:0\] )?(\w+);$", re.M)
 _INTERFACES = {  # prefix of the ports: interface type, parameters
@@ -54,11 +56,11 @@ def modules() -> tuple[str, ...]:
     return tuple(BLOCKS)
 
 
-def generate(config: Config) -> str:
-    """The Verilog of the whole accelerator; its top module is TOP."""
+def generate(config: Config, passed: Passed | None = None) -> str:
+    """The Verilog of the whole accelerator; its top module is TOP. passed: is told ELABORATED, and then CONVERTED."""
     top = Top(config)
     ports = {"_".join(map(str, path)): (signal, member.flow) for path, member, signal in _signals(top)}
-    return _with_interfaces(_convert(top, ports, TOP, config), config)
+    return _with_interfaces(_convert(top, ports, TOP, config, passed), config)
 
 
 def generate_module(config: Config, name: str) -> str:
@@ -96,15 +98,20 @@ def _signals(component: wiring.Component) -> Iterator[tuple[tuple[str | int, ...
             yield path, member, signal
 
 
-def _convert(block: Elaboratable, ports: dict, name: str, config: Config) -> str:
-    """The Verilog, with the modules of its memories and a header."""
+def _convert(block: Elaboratable, ports: dict, name: str, config: Config, passed: Passed | None = None) -> str:
+    """The Verilog, with the modules of its memories and a header. passed: as of `generate`."""
     directions = {
         port: (signal, verilog._ir.PortDirection.Input if flow == In else verilog._ir.PortDirection.Output)
         for port, (signal, flow) in ports.items()
     }
     rams = MemoryModules()
     with no_collection():
-        text = rtlil.convert(block, name=name, platform=rams, ports=directions, emit_src=False, missing_domain=missing_domain)
+        fragment = Fragment.get(block, rams)
+        if passed:
+            passed(ELABORATED)
+        text = rtlil.convert(fragment, name=name, platform=rams, ports=directions, emit_src=False, missing_domain=missing_domain)
+        if passed:
+            passed(CONVERTED)
         text = verilog._convert_rtlil_text(tidy_rtlil(text), strip_internal_attrs=True)
     text = place_attributes(tidy_verilog(share_modules(_EMPTY.sub("", text.partition("*/\n")[2]), name)))
     told = {key: value for key, value in as_dict(config).items() if key != "name" and (key, value) != ("depth", 1)}

@@ -1,9 +1,9 @@
 """Generates Verilog in a process of its own, from the hw package as it is on disk now.
 
-`python -m cnna.sim.rtl.generate CONFIG` prints the Verilog of a configuration; `sources.py` keeps it in the cache. With FOLDER
-[MODULE] it writes the files of `hw.verilog.writer.write`, for `cnna rtl`; Verilog that lies there already is kept. A process of its
-own reads the files as they are now, and can be ended at once, whereas freeing its millions of objects would take a quarter of a
-minute.
+`python -m cnna.sim.rtl.generate FILE CONFIG` prints the Verilog of a configuration; `sources.py` keeps it in the cache. With
+FOLDER [MODULE] it writes the files of `hw.verilog.writer.write`, for `cnna rtl`; Verilog that lies there already is kept. FILE is
+the number of an open file. There it writes which share of its time has passed, when that is known. A process of its own reads the
+sources as they are now, and can be ended at once, whereas freeing its millions of objects would take a quarter of a minute.
 """
 
 import gc
@@ -12,7 +12,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from cnna.sim.rtl.cache import NO_CODE_FROM_HERE
@@ -25,12 +27,15 @@ TICK_SECONDS = 1.0
 GIVEN = "given.v"  # Verilog that was generated before
 
 
-def generate_from_disk(config: Config, tick: Callable[[], None]) -> str:
+Tick = Callable[[float | None], None]  # is told the seconds that are left, or None as long as they are not known
+
+
+def generate_from_disk(config: Config, tick: Tick) -> str:
     """The Verilog of the whole accelerator. Calls `tick` at once, then every second. RunError: it failed."""
     return _answer(config, [], tick)
 
 
-def write(config: Config, folder: Path, module: str | None, tick: Callable[[], None], verilog: str | None = None) -> list[Path]:
+def write(config: Config, folder: Path, module: str | None, tick: Tick, verilog: str | None = None) -> list[Path]:
     """As `hw.verilog.writer.write`, with Verilog that was generated before, if there is any. ConfigError: no such block.
 
     Calls `tick` at once, then every second. RunError: it failed.
@@ -41,24 +46,44 @@ def write(config: Config, folder: Path, module: str | None, tick: Callable[[], N
     return [Path(line) for line in printed.splitlines()]
 
 
-def _answer(config: Config, arguments: Sequence[str], tick: Callable[[], None]) -> str:
+class _Clock:
+    """Estimates the seconds that are left from the shares of the time that a process reports. file: where it reports them."""
+
+    def __init__(self, file: int) -> None:
+        self._file, self._began = file, time.monotonic()
+        self._whole: float | None = None
+
+    def left(self) -> float | None:
+        """The estimate of now; None: no share has been reported."""
+        now = time.monotonic() - self._began
+        with suppress(BlockingIOError):
+            if told := os.read(self._file, 1 << 10).split():
+                self._whole = now / float(told[-1])
+        return None if self._whole is None else max(self._whole - now, 0.0)
+
+
+def _answer(config: Config, arguments: Sequence[str], tick: Tick) -> str:
     """What the process prints."""
-    child = subprocess.Popen(
-        [sys.executable, "-m", "cnna.sim.rtl.generate", json.dumps(as_dict(config)), *arguments],
-        start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | NO_CODE_FROM_HERE,
-    )  # fmt: skip
-    with child:
-        try:
-            while True:
-                tick()
-                try:
-                    printed, said = child.communicate(timeout=TICK_SECONDS)
-                    break
-                except subprocess.TimeoutExpired:
-                    continue
-        finally:
-            if child.poll() is None:
-                os.killpg(child.pid, signal.SIGKILL)
+    reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    with open(reading, "rb"), open(writing, "wb"):
+        child = subprocess.Popen(
+            [sys.executable, "-m", "cnna.sim.rtl.generate", str(writing), json.dumps(as_dict(config)), *arguments],
+            start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | NO_CODE_FROM_HERE,
+            pass_fds=[writing],
+        )  # fmt: skip
+        clock = _Clock(reading)
+        with child:
+            try:
+                while True:
+                    tick(clock.left())
+                    try:
+                        printed, said = child.communicate(timeout=TICK_SECONDS)
+                        break
+                    except subprocess.TimeoutExpired:
+                        continue
+            finally:
+                if child.poll() is None:
+                    os.killpg(child.pid, signal.SIGKILL)
     if not child.returncode:
         return printed
     reason = (said.strip().splitlines() or ["no reason given"])[-1]
@@ -67,13 +92,17 @@ def _answer(config: Config, arguments: Sequence[str], tick: Callable[[], None]) 
     raise RunError(f"generating the Verilog of {config.name} failed (code {child.returncode}): {reason}")
 
 
+def _tell(file: int, share: float) -> None:
+    os.write(file, f"{share}\n".encode())
+
+
 def main(arguments: list[str]) -> int:
     """The body of the process. Returns its exit code."""
     from cnna.hw.verilog import writer
 
-    config = Config(**json.loads(arguments[0]))
+    file, config = int(arguments.pop(0)), Config(**json.loads(arguments[0]))
     if len(arguments) == 1:
-        sys.stdout.write(writer.generate(config))
+        sys.stdout.write(writer.generate(config, lambda share: _tell(file, share)))
         return 0
     try:
         given = Path(arguments[1]) / GIVEN

@@ -5,15 +5,16 @@ package and the version of Amaranth.
 """
 
 import hashlib
-from collections.abc import Callable
+import time
 from importlib.metadata import version
 from importlib.resources import files
+from math import inf
 from pathlib import Path
 
 from cnna.sim.rtl import testbench_top
-from cnna.sim.rtl.build import COMPRESSION, Say
+from cnna.sim.rtl.build import COMPRESSION, STAGE_SECONDS, Say
 from cnna.sim.rtl.cache import private, prune, use
-from cnna.sim.rtl.generate import generate_from_disk
+from cnna.sim.rtl.generate import Tick, generate_from_disk
 from cnna.spec.config import Config
 from cnna.spec.files import write_text
 
@@ -37,18 +38,24 @@ def sources(config: Config, cache_folder: Path, say: Say, verilog: str | None = 
 
 def generated(config: Config, cache_folder: Path, say: Say) -> str:
     """The accelerator's Verilog, from the cache if it is there; else `say` is told. Errors: as `kept`."""
-    told = False
+    said = -inf
 
-    def tick() -> None:
-        nonlocal told
-        if not told:
-            say(f"generating the Verilog of {config.name}")
-        told = True
+    def tick(left: float | None) -> None:
+        nonlocal said
+        now = time.monotonic()
+        if said == -inf or (left is not None and now - said >= STAGE_SECONDS):
+            said = now
+            say(generating(config, left))
 
     return kept(config, cache_folder, tick)
 
 
-def kept(config: Config, cache_folder: Path, tick: Callable[[], None]) -> str:
+def generating(config: Config, left: float | None) -> str:
+    """What is said while Verilog is generated. left: seconds, where they are known."""
+    return f"generating the Verilog of {config.name}" + ("" if left is None else f", about {left:.0f} s left")
+
+
+def kept(config: Config, cache_folder: Path, tick: Tick) -> str:
     """The accelerator's Verilog, from the cache if it is there; `tick` is called at once and every second while it is generated.
 
     UserError: the cache cannot be written. RunError: generating failed.

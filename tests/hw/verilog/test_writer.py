@@ -122,7 +122,13 @@ def test_tiny_is_the_same_twice_and_lint_clean(tiny, tmp_path, monkeypatch):
     """
     assert writer.generate_module(TINY, "dma") == writer.generate_module(TINY, "dma")
     monkeypatch.setattr(writer, "generate", lambda config: "imported long ago")
-    assert generated(TINY, tmp_path, print) == tiny
+    monkeypatch.setattr("cnna.sim.rtl.sources.STAGE_SECONDS", 0)
+    monkeypatch.setattr("cnna.sim.rtl.generate.TICK_SECONDS", 0.1)
+    said = []
+    assert generated(TINY, tmp_path, said.append) == tiny
+    assert said[0] == "generating the Verilog of tiny"
+    left = [int(re.fullmatch(rf"{said[0]}, about (\d+) s left", line)[1]) for line in said[1:]]
+    assert left[0] >= left[-1], "the user would not know how long to wait"
     assert lint(tiny) == ""
 
 

@@ -20,21 +20,21 @@ def test_the_files_are_those_of_the_generator(tmp_path: Path) -> None:
     for name in ("here", "there"):
         (tmp_path / name).mkdir()
     ticks: list[int] = []
-    made = write(preset("tiny"), tmp_path / "there", "ring", lambda: ticks.append(1))
+    made = write(preset("tiny"), tmp_path / "there", "ring", lambda left: ticks.append(1))
     wanted = writer.write(preset("tiny"), tmp_path / "here", "ring")
     assert [path.name for path in made] == [path.name for path in wanted]
     assert [path.read_text() for path in made] == [path.read_text() for path in wanted]
     assert ticks
-    (again, *_) = write(preset("tiny"), tmp_path / "there", None, lambda: None, "module cnna; endmodule")
+    (again, *_) = write(preset("tiny"), tmp_path / "there", None, lambda left: None, "module cnna; endmodule")
     assert (again.name, again.read_text()) == ("cnna_tiny.v", "module cnna; endmodule"), "generated before"
 
 
 def test_errors_come_across(tmp_path: Path) -> None:
     """The message must say what exists, or what went wrong, as it would without another process."""
     with pytest.raises(ConfigError, match=r"^module flux: no such block; there are array, "):
-        write(preset("tiny"), tmp_path, "flux", lambda: None)
+        write(preset("tiny"), tmp_path, "flux", lambda left: None)
     with pytest.raises(RunError, match=r"generating the Verilog of tiny failed \(code 1\): FileNotFoundError: .*nowhere"):
-        write(preset("tiny"), tmp_path / "nowhere", "ring", lambda: None)
+        write(preset("tiny"), tmp_path / "nowhere", "ring", lambda left: None)
 
 
 def test_an_interruption_ends_it_at_once_and_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +48,7 @@ def test_an_interruption_ends_it_at_once_and_whole(tmp_path: Path, monkeypatch: 
             super().__init__(*arguments, **options)
             started.append(self)
 
-    def tick() -> None:
+    def tick(left: float | None) -> None:
         ticks.append(None)
         if len(ticks) > 2:
             signal.raise_signal(signal.SIGINT)
@@ -66,7 +66,7 @@ def test_no_code_in_the_users_folder_is_run(tmp_path: Path, monkeypatch: pytest.
         (tmp_path / f"{name}.py").write_text("raise SystemExit('code of this folder')")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "made").mkdir()
-    assert write(preset("tiny"), tmp_path / "made", "ring", lambda: None)
+    assert write(preset("tiny"), tmp_path / "made", "ring", lambda left: None)
 
 
 @pytest.mark.cosim
