@@ -13,7 +13,7 @@ from cnna.compiler.predict.predict import predicted_spans
 from cnna.spec.config import preset
 
 from ... import networks
-from ...agreement import CONFIGS, LITTLE, Case, agree, agree_emulated
+from ...agreement import CODED, CONFIGS, LITTLE, Case, agree, agree_emulated
 from ...graph_builder import Builder
 
 PRODUCT = preset("zcu102")
@@ -143,7 +143,7 @@ def test_networks_in_waves_equal_the_reference(config, seed, every_wave):
 
 
 @pytest.mark.cosim
-@pytest.mark.parametrize("config", ["tiny", "odd"])
+@pytest.mark.parametrize("config", ["tiny", CODED.name])
 def test_waves_equal_the_reference_on_the_rtl(config, seed, rtl, every_wave):
     """The emulator has no clock and no limit of its rings, so only the RTL shows a wait that is missing or a program that stops."""
     for number in range(seed * 100, seed * 100 + 5):
