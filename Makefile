@@ -50,7 +50,8 @@ pages: $(READY)  ## writes what in docs/ is generated, and the C header of the r
 bench: $(READY)  ## measures networks on the RTL into docs/performance.md; ROWS='resnet50/b1 vgg19/*' chooses
 	$(BIN)/python tools/bench.py --rows $(ROWS)
 
-baseline: $(READY)  ## runs ResNet-50 at zcu102 and SqueezeNet at zcu102x2 whole: every tensor, and the clocks that are kept
+baseline: $(READY)  ## lints zcu102; runs ResNet-50 on it and SqueezeNet at zcu102x2 whole: every tensor, and the clocks that are kept
+	$(BIN)/python -m pytest -q tests/hw/verilog/test_writer.py::test_zcu102_fits_and_is_lint_clean
 	$(BIN)/python tools/bench.py --check resnet50/b1
 	$(BIN)/python tools/bench.py --check squeezenet/b1/x2
 

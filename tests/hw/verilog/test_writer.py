@@ -170,8 +170,18 @@ def test_a_lost_attribute_is_noticed(tiny: str, line: str) -> None:
 
 
 @pytest.mark.cosim
+def test_four_ports_and_blocks_of_sixteen_are_lint_clean():
+    """What `zcu102` has and `tiny` has not would have faults: it is this accelerator with four times the pixels."""
+    config = replace(ZCU102, name="narrow", pix=ZCU102.pix // 4)
+    text = generated(config, default_cache(), to_stderr)
+    assert lint(text) == ""
+    check_attributes(text, config)
+
+
+@pytest.mark.slow  # two minutes of a processor; `make baseline` runs it, and so does .ci/run
+@pytest.mark.cosim
 def test_zcu102_fits_and_is_lint_clean():
-    """The product would need more DSPs than the chip has, or have faults that `tiny` is too small for."""
+    """The product would need more DSPs than the chip has, or have faults that smaller accelerators are too small for."""
     text = generated(ZCU102, default_cache(), to_stderr)
     count = count_instances(text, writer.TOP, "DSP48E2")
     assert ZCU102.macs // 2 < count <= DSP48E2_LIMIT
