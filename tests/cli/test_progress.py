@@ -119,9 +119,12 @@ def test_a_quick_step_and_a_file_get_nothing(capsys: pytest.CaptureFixture[str],
 def test_samples_that_are_done_count_on_every_device(clocks: int, seen: list[tuple[int, int, str]]) -> None:
     """Many short runs of the RTL, which says nothing in its first second, would have no time left."""
     counted: list[tuple[int, int, str]] = []
-    shown = Progress("running")
-    shown.count = lambda done, total, what="": counted.append((done, total, what))  # type: ignore[method-assign]  # a listener
-    watched = _watched({"x": rows_of(np.arange(5.0))}, shown, clocks)["x"]
+
+    class Listener(Progress):
+        def count(self, done: int, total: int, what: str = "") -> None:
+            counted.append((done, total, what))
+
+    watched = _watched({"x": rows_of(np.arange(5.0))}, Listener("running"), clocks)["x"]
     for start in (0, 2, 4):
         assert watched[start : start + 2].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0][start : start + 2]
     assert counted == seen
