@@ -1,10 +1,12 @@
 """Versions come, go and fail under load: no request is lost, and each answer is that of the version which it names.
 
-Odd versions have the digits network, even ones another network, so an answer of the wrong version is seen. The worker of the last
-version dies of it: with its first batch behind the golden answers, as of a model that hangs the accelerator for some inputs.
+Odd versions have the digits network, even ones another network, so an answer of the wrong version is seen. The workers die of the
+last version (`sick_worker.py`).
 """
 
 import shutil
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -21,29 +23,12 @@ from cnna.serve.engine.board import Limits
 from cnna.serve.models.publication import publish
 from cnna.spec.config import preset
 
+from . import sick_worker
 from .load import DEADLINE_SECONDS, Images, Load, until
+from .sick_worker import GOLDEN, SICK
 
 pytestmark = pytest.mark.soak
-GOLDEN = 4  # samples
 SETTINGS = f"deadline_ms: {DEADLINE_SECONDS * 1e3:.0f}\n"
-SICK = 1000  # the version that kills workers
-KILLS = f"""
-import os, signal
-from collections import Counter
-from cnna.serve.boards.runner import Faults
-
-run, batches = Faults.run, Counter()
-
-
-def sick(self, key, inputs, received):
-    batches[key] += 1
-    if key.startswith("digits/{SICK}/") and batches[key] > -(-{GOLDEN} // int(key.rpartition("-b")[2])):
-        os.kill(os.getpid(), signal.SIGKILL)
-    return run(self, key, inputs, received)
-
-
-Faults.run = sick
-"""
 
 
 @pytest.fixture
@@ -66,8 +51,9 @@ def test_versions_switch_under_load(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A request would be lost in the gap between two versions, or get the answer of a version that it does not name."""
-    (tmp_path / "sitecustomize.py").write_text(KILLS)
+    shutil.copy(sick_worker.__file__, tmp_path / "sitecustomize.py")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))  # of the workers: each reads it when it starts
+    assert not subprocess.run([sys.executable, "-c", ""], capture_output=True).stderr, "the workers would be healthy"
     folders, here = {1: repository / "digits" / "1", 0: other[0]}, repository / "digits"
 
     def add(number: int, more: str = "", spoil: Callable[[Path], None] = lambda folder: None) -> None:
