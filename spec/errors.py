@@ -6,7 +6,8 @@ CnnaError
 │   ├── ArtifactError    a .cnna file: truncated, altered, foreign, of another version
 │   ├── DataError        an array, a calibration set, a labels file
 │   ├── ToolError        a program or package that is missing; says what to install
-│   └── UnknownError     a model, version or board that a server does not have
+│   ├── UnknownError     a model, version or board that a server does not have
+│   └── NoTokenError     a request without the server's token
 └── RunError             exit 1: the accelerator stopped, or the simulator failed
     ├── CheckError       exit 1: two executions differ; names layer, tensor and element
     ├── TimedOutError    exit 1: the accelerator stands still; says where
@@ -51,6 +52,10 @@ class ToolError(UserError):
 
 class UnknownError(UserError):
     """A server has no model, version or board of that name."""
+
+
+class NoTokenError(UserError):
+    """A request lacks the server's token."""
 
 
 class RunError(CnnaError):

@@ -26,7 +26,7 @@ def align(value: int, step: int) -> int:
 
 
 @dataclass(frozen=True)
-class Place:
+class FeaturePlace:
     """Part of a map in feature memory, from image `image`, block `block` and row `row` on. Addresses and steps are in words.
 
     block_words: from a set to the next. base: of the set that has the first block.
@@ -79,11 +79,11 @@ class Box:
     step: tuple[int, int] = (1, 1)
 
 
-def whole_place(map_: Map, base: int = 0) -> Place:
+def whole_place(map_: Map, base: int = 0) -> FeaturePlace:
     """All of a map in feature memory."""
     block_words = map_.pitch * map_.height
     image_words = block_words * sets_of((0, map_.blocks), map_.depth)
-    return Place(base, map_.pitch, block_words, image_words, map_.images[0], depth=map_.depth)
+    return FeaturePlace(base, map_.pitch, block_words, image_words, map_.images[0], depth=map_.depth)
 
 
 def sets_of(blocks: Range, depth: int) -> int:
@@ -107,7 +107,7 @@ def map_bytes(map_: Map, config: Config) -> int:
     return (map_.images[1] - map_.images[0]) * ddr_place(map_, "", 0, config).image_bytes
 
 
-def feature_indices(place: Place, box: Box, deck_words: int) -> Indices:
+def feature_indices(place: FeaturePlace, box: Box, deck_words: int) -> Indices:
     """The number of every word of a box, in the order of `Box`. Words of deck 1 count from `deck_words` on."""
     (image, last), (block, last_block), (row, last_row), (column, last_column) = box.images, box.blocks, box.rows, box.columns
     first = place.base + (image - place.image) * place.image_words + (row - place.row) * place.pitch + column

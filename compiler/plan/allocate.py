@@ -12,7 +12,7 @@ from cnna.compiler.lower.kernels import Kernel, Lowered, Range, views_of
 from cnna.compiler.lower.layout import (
     SEGMENT_ALIGN,
     DdrPlace,
-    Place,
+    FeaturePlace,
     align,
     ddr_place,
     map_bytes,
@@ -38,7 +38,7 @@ class Allocation:
     segments: bytes of the input, output and workspace segments. lifetimes: in kernels, as `lifetimes` gives them.
     """
 
-    features: Mapping[str, Place]
+    features: Mapping[str, FeaturePlace]
     ddr: Mapping[str, DdrPlace]
     tilings: tuple[Tiling, ...]
     segments: Mapping[str, int]
@@ -88,7 +88,7 @@ def allocate(
 
 
 def _remote_gaps(
-    lowered: Lowered, features: Mapping[str, Place], lives: Mapping[str, Range], time: int, config: Config
+    lowered: Lowered, features: Mapping[str, FeaturePlace], lives: Mapping[str, Range], time: int, config: Config
 ) -> list[Range]:
     """What no map of the kernels around kernel `time` uses, region by region; those of which they use the least come first."""
     near, size = max(HELD_KERNELS), region_words(config)
@@ -169,7 +169,7 @@ def activation_bytes(lowered: Lowered, config: Config) -> dict[str, int]:
 
 def _place_on_chip(
     lowered: Lowered, lives: Mapping[str, Range], spilled: set[str], rivals: Rivals, config: Config, mixed: bool
-) -> dict[str, Place]:
+) -> dict[str, FeaturePlace]:
     """Places maps first fit, in the order that leaves the fewest words in DDR.
 
     If it costs nothing, the place of a map stays reserved for some kernels after its last use, so that engines can overlap.
@@ -242,7 +242,7 @@ def _first_fit(
 
 
 def _next_to_spill(
-    lowered: Lowered, kernel: Kernel, live: Mapping[str, Place], roles: Sequence[str], config: Config, name: str
+    lowered: Lowered, kernel: Kernel, live: Mapping[str, FeaturePlace], roles: Sequence[str], config: Config, name: str
 ) -> str:
     """The map to spill so that a kernel's tiles find room: the largest that the kernel does not use, or else its own largest."""
     own = {view.map for view in views_of(kernel).values()}
@@ -257,7 +257,7 @@ def _next_to_spill(
 
 
 def _place_in_ddr(
-    lowered: Lowered, features: Mapping[str, Place], lives: Mapping[str, Range], config: Config
+    lowered: Lowered, features: Mapping[str, FeaturePlace], lives: Mapping[str, Range], config: Config
 ) -> tuple[dict[str, DdrPlace], dict[str, int]]:
     """Places ports one after another in their segments, and spilled maps in the workspace, first fit over their lifetimes."""
     places: dict[str, DdrPlace] = {}

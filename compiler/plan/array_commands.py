@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from cnna.compiler.lower.kernels import ConvKernel, ConvPart, Phase, Range
-from cnna.compiler.lower.layout import Box, Place
+from cnna.compiler.lower.layout import Box, FeaturePlace
 from cnna.compiler.plan.command import Access, PlanContext, PlannedCommand, place_in_tensor, plane, shift, source, spread
 from cnna.compiler.plan.tile import Tile
 from cnna.spec.codebook import BOOKS, CODES, PLAIN, word_beats
@@ -20,7 +20,7 @@ def conv_commands(
     phase: Phase,
     stream: int,
     tile: Tile,
-    places: Mapping[str, Place],
+    places: Mapping[str, FeaturePlace],
     load: bool,
 ) -> Iterator[PlannedCommand]:
     """The commands for the chunks of a part in a tile. The rows of the tile are those of the phase.
@@ -81,7 +81,7 @@ def _conv(
     tile: Tile,
     chunks: Range,
     stream: int,
-    places: Mapping[str, Place],
+    places: Mapping[str, FeaturePlace],
     load: bool,
 ) -> PlannedCommand:
     config, maps = context.config, context.lowered.maps

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from cnna.compiler.graph.ir import Window
 from cnna.compiler.lower.kernels import Kernel, Lowered, Map, Phase, Range, source_columns, source_rows
-from cnna.compiler.lower.layout import Box, DdrPlace, Place
+from cnna.compiler.lower.layout import Box, DdrPlace, FeaturePlace
 from cnna.compiler.plan.allocate import Allocation
 from cnna.spec.config import Config
 from cnna.spec.decks import located
@@ -22,7 +22,7 @@ class Access:
     Every unit uses the whole box, unless `unit_blocks` is given: then each unit uses that many blocks of it.
     """
 
-    place: Place | DdrPlace
+    place: FeaturePlace | DdrPlace
     box: Box
     unit_blocks: int = 0
 
@@ -80,7 +80,7 @@ def shift(range_: Range, by: int) -> Range:
     return range_[0] + by, range_[1] + by
 
 
-def plane(prefix: str, place: Place, box: Box) -> dict[str, int]:
+def plane(prefix: str, place: FeaturePlace, box: Box) -> dict[str, int]:
     """The walk over a destination or residual operand."""
     down, right = box.step
     height, width = -(-(box.rows[1] - box.rows[0]) // down), -(-(box.columns[1] - box.columns[0]) // right)
@@ -101,7 +101,7 @@ def spread(phase: Phase, output: Box) -> Box:
     return Box(output.images, output.blocks, rows, columns, phase.step)
 
 
-def source(window: Window, pad: int, map_: Map, blocks: Range, output: Box, place: Place) -> tuple[dict[str, int], Box]:
+def source(window: Window, pad: int, map_: Map, blocks: Range, output: Box, place: FeaturePlace) -> tuple[dict[str, int], Box]:
     """The walk over the source for an output box, and the box that it reads. Taps outside `map_` read `pad`.
 
     Coordinates count from the first row and column that are read. So the walk masks taps outside the map for a band or a rectangle

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.compiler.lower.layout import Box, Indices, Place, ddr_beats, feature_indices
+from cnna.compiler.lower.layout import Box, FeaturePlace, Indices, ddr_beats, feature_indices
 from cnna.compiler.plan.command import Access, PlannedCommand
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.regmap import COUNT_BITS, COUNTED
@@ -98,6 +98,6 @@ def words_of(access: Access, unit: int, deck_words: int) -> tuple[str, Indices]:
     if access.unit_blocks:
         low = box.blocks[0] + unit * access.unit_blocks
         box = Box(box.images, (low, min(low + access.unit_blocks, box.blocks[1])), box.rows, box.columns, box.step)
-    if isinstance(access.place, Place):
+    if isinstance(access.place, FeaturePlace):
         return FEATURES, feature_indices(access.place, box, deck_words)
     return access.place.segment, ddr_beats(access.place, box)

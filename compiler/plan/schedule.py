@@ -11,7 +11,7 @@ from math import isqrt
 
 from cnna.compiler.cost.cost import moving_clocks
 from cnna.compiler.lower.kernels import ConvKernel, ConvPart, Kernel, Lowered, VectorPart, phases, views_of
-from cnna.compiler.lower.layout import Box, Place
+from cnna.compiler.lower.layout import Box, FeaturePlace
 from cnna.compiler.plan.allocate import Allocation
 from cnna.compiler.plan.array_commands import conv_commands
 from cnna.compiler.plan.command import Access, PlanContext, PlannedCommand, signed
@@ -55,10 +55,10 @@ def _kernel_commands(context: PlanContext, number: int, kernel: Kernel) -> Itera
     """The commands of one kernel, tile by tile. The copies of a staged operand are used in turn, and nothing is loaded twice."""
     tiling, maps, config = context.allocation.tilings[number], context.lowered.maps, context.config
     turns: dict[str, int] = dict.fromkeys(tiling.staging, 0)
-    held: dict[str, tuple[Box, Place]] = {}
+    held: dict[str, tuple[Box, FeaturePlace]] = {}
     load = kernel.table
     for tile in tiles(kernel, tiling, maps[kernel.dest.map].height):
-        places: dict[str, Place] = {}
+        places: dict[str, FeaturePlace] = {}
         for role, view in views_of(kernel).items():
             if role not in tiling.staging:
                 places[role] = context.allocation.features[view.map]
@@ -82,7 +82,7 @@ def _kernel_commands(context: PlanContext, number: int, kernel: Kernel) -> Itera
 
 
 def _passes(
-    context: PlanContext, number: int, kernel: Kernel, tile: Tile, places: Mapping[str, Place], load: bool
+    context: PlanContext, number: int, kernel: Kernel, tile: Tile, places: Mapping[str, FeaturePlace], load: bool
 ) -> Iterator[PlannedCommand]:
     """The engine's commands of one tile, part by part. load: the first one takes the kernel's table.
 
@@ -118,7 +118,7 @@ def whole_map(context: PlanContext, engine: str, name: str, layer: int, tensor: 
 
 
 def move(
-    context: PlanContext, engine: str, name: str, box: Box, place: Place, layer: int, tensor: str | None
+    context: PlanContext, engine: str, name: str, box: Box, place: FeaturePlace, layer: int, tensor: str | None
 ) -> Iterator[PlannedCommand]:
     """Loads or stores a box of whole rows, with one command for each image."""
     config, ddr, width = context.config, context.allocation.ddr[name], box.columns[1]

@@ -22,7 +22,7 @@ from cnna.compiler.lower.kernels import (
     source_rows,
     views_of,
 )
-from cnna.compiler.lower.layout import Box, Place, sets_of
+from cnna.compiler.lower.layout import Box, FeaturePlace, sets_of
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import PLANNED
 from cnna.spec.window import steps_in_row
@@ -104,11 +104,11 @@ def _blocks_of(kernel: Kernel, role: str, ranges: Sequence[Range], maps: Mapping
     return found
 
 
-def staged_place(base: int, box: Box, map_: Map) -> Place:
+def staged_place(base: int, box: Box, map_: Map) -> FeaturePlace:
     """The place of a box that is staged at `base`, without gaps except for the map's pitch."""
     block_words = map_.pitch * (box.rows[1] - box.rows[0])
     image_words = block_words * sets_of(box.blocks, map_.depth)
-    return Place(base, map_.pitch, block_words, image_words, box.images[0], box.blocks[0], box.rows[0], map_.depth)
+    return FeaturePlace(base, map_.pitch, block_words, image_words, box.images[0], box.blocks[0], box.rows[0], map_.depth)
 
 
 def box_words(box: Box, map_: Map) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from cnna.compiler.lower.kernels import Lowered, Phase, Range, VectorKernel, VectorPart
-from cnna.compiler.lower.layout import Box, Place
+from cnna.compiler.lower.layout import Box, FeaturePlace
 from cnna.compiler.plan.command import (
     Access,
     PlanContext,
@@ -46,7 +46,7 @@ def vector_commands(
     stream: int,
     tile: Tile,
     cut: int,
-    places: Mapping[str, Place],
+    places: Mapping[str, FeaturePlace],
     load: bool,
 ) -> Iterator[PlannedCommand]:
     """The commands for a part's rectangle within a tile. The rows of the tile are those of the phase.
@@ -99,7 +99,13 @@ def _vector_weights(
 
 
 def _vector(
-    context: PlanContext, kernel: VectorKernel, part: VectorPart, phase: Phase, tile: Tile, places: Mapping[str, Place], load: bool
+    context: PlanContext,
+    kernel: VectorKernel,
+    part: VectorPart,
+    phase: Phase,
+    tile: Tile,
+    places: Mapping[str, FeaturePlace],
+    load: bool,
 ) -> PlannedCommand:
     config, maps = context.config, context.lowered.maps
     output = Box(tile.images, shift(tile.blocks, kernel.dest.block), tile.rows, part.columns)
@@ -145,7 +151,7 @@ def _window(fields: Mapping[str, int], apart: int, config: Config) -> dict[str, 
     return found | {f"{name}_row": signed(fields[f"{name}_row"] - more * fields[f"{name}_x"]) for name in ("src", "dst")}
 
 
-def _two_operands(kernel: VectorKernel, source: int, place: Place, second: Box, config: Config) -> dict[str, int]:
+def _two_operands(kernel: VectorKernel, source: int, place: FeaturePlace, second: Box, config: Config) -> dict[str, int]:
     """Tap 0 at the first operand, tap 1 at the other. source: the address of the first word of the kernel's source."""
     start = place.address(second.images[0], second.blocks[0], second.rows[0], second.columns[0])
     first, other = (start, source) if kernel.flat else (source, start)

@@ -24,22 +24,22 @@ SLOW_CLOCKS = 39  # from a group's read to its first write
 
 
 @dataclass(frozen=True)
-class ReadGroup:
+class GroupReads:
     """A group that has been read. read: when. taken: when the engine takes it; None: it follows from the groups before."""
 
     read: float
     taken: float | None = None
 
 
-def first_reads(reads: int) -> list[ReadGroup]:
+def first_reads(reads: int) -> list[GroupReads]:
     """The groups that are read before the first one is written, if the engine begins at clock 0. reads: clocks a group.
 
     They lie before that: an engine's unit ends a fixed time after its last read, which is counted there.
     """
-    found: list[ReadGroup] = []
+    found: list[GroupReads] = []
     number = clock = 0
     while clock < SLOW_CLOCKS:
-        found.append(ReadGroup(clock - SLOW_CLOCKS))
+        found.append(GroupReads(clock - SLOW_CLOCKS))
         number += 1
         clock = max(number * reads, TAKEN_CLOCKS + (number - FETCHED_GROUPS) * GROUP_CLOCKS + 1)
     return found
@@ -123,7 +123,7 @@ class QuickReads(Requester):
         self,
         parts: GroupParts,
         first: int,
-        before: Sequence[ReadGroup],
+        before: Sequence[GroupReads],
         skip: int,
         written: SlowWrites,
         begun: Sequence[int] = (),
@@ -142,9 +142,9 @@ class QuickReads(Requester):
             self.asks, self.done = begun[0], 1
             self._offers.append((0, [*begun]))
 
-    def before(self, passed: int, clock: float) -> list[ReadGroup]:
+    def before(self, passed: int, clock: float) -> list[GroupReads]:
         """The groups behind the first `passed` ones that were read by `clock`, which becomes their clock 0."""
-        return [ReadGroup(read - clock, taken - clock) for read, taken in self._read[passed:] if read <= clock]
+        return [GroupReads(read - clock, taken - clock) for read, taken in self._read[passed:] if read <= clock]
 
     def begun(self, clock: int) -> list[int]:
         """What is left by `clock` of the group that is being read; the first part may need no banks. Empty if there is none."""

@@ -27,7 +27,7 @@ RING_CLOCKS = 16  # from the last beat of a weight to the step that uses it
 Ended = Callable[[Command, float, float, tuple[float, float]], None]  # called with the command, its begin and end, and `held`
 
 
-class Request(NamedTuple):
+class BeatRequest(NamedTuple):
     """A request of `beats` beats to each port. ends: the command that it completes, if any.
 
     words: the words that the column has when it is answered. loads: beats of loads that come first.
@@ -45,7 +45,7 @@ class Request(NamedTuple):
 class Requests:
     """The requests of one part of the ports to DDR. open: beats that have not come."""
 
-    made: list[Request] = field(default_factory=list)
+    made: list[BeatRequest] = field(default_factory=list)
     open: int = 0
     answered: int = 0
 
@@ -74,7 +74,7 @@ class WeightPorts:
             if not beats:  # books, which are no words of the ring
                 yield partial(self._when_open, part, command.f.beats)
                 self._request(
-                    part, Request(column, column.asked, command.f.beats, machine.now, machine.reads.asked(machine.now), command)
+                    part, BeatRequest(column, column.asked, command.f.beats, machine.now, machine.reads.asked(machine.now), command)
                 )
                 yield machine.after(ASK_CLOCKS * command.f.beats / BURST_BEATS)
             while left:
@@ -88,7 +88,7 @@ class WeightPorts:
                 column.asked += piece
                 left -= piece
                 clock, loads = machine.now, machine.reads.asked(machine.now)
-                self._request(part, Request(column, column.asked, piece * beats, clock, loads, None if left else command))
+                self._request(part, BeatRequest(column, column.asked, piece * beats, clock, loads, None if left else command))
                 yield machine.after(ASK_CLOCKS * piece * beats / BURST_BEATS)
         self.dealt[part] += 1
         self.queue.released = min(self.dealt)
@@ -117,7 +117,7 @@ class WeightPorts:
             return config.vector_word_beats
         return {PLAIN: config.stripe_bytes // BEAT_BYTES, BOOKS: 0, CODES: config.stripe_bytes // BEAT_BYTES // 2}[command.f.code]
 
-    def _request(self, part: int, request: Request) -> None:
+    def _request(self, part: int, request: BeatRequest) -> None:
         """Notes a request that is made now."""
         self.requests[part].open += request.beats
         self.machine.wait_for_beats(part, request.beats)

@@ -148,7 +148,7 @@ class Paced(Emulator):
         return {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
 
 
-class Runner(Protocol):
+class BatchRunner(Protocol):
     """What runs the batches of a board. tell: set before anything is loaded."""
 
     spec: BoardSpec
@@ -167,7 +167,7 @@ class Runner(Protocol):
 class FaultyRunner:
     """A runner that fails as the board's options say: every Nth batch, counted from the worker's start."""
 
-    def __init__(self, runner: Any) -> None:  # a `Runner`, or one with other arguments and the same names
+    def __init__(self, runner: Any) -> None:  # a `BatchRunner`, or one with other arguments and the same names
         self._runner, self._spec, self._batches = runner, runner.spec, 0
         self.load, self.unload = runner.load, runner.unload
 

@@ -16,7 +16,7 @@ from cnna.serve.grpc import messages
 from cnna.serve.grpc import open_inference_pb2 as pb
 from cnna.serve.protocol import described, parameters
 from cnna.serve.protocol.photographs import decoded
-from cnna.spec.errors import BusyError, CnnaError, DataError, LateError, RunError, UnknownError, UserError
+from cnna.spec.errors import BusyError, CnnaError, DataError, LateError, NoTokenError, RunError, UnknownError, UserError
 
 if TYPE_CHECKING:
     from cnna.serve.traces.tracing import RequestTrace, Tracing
@@ -25,10 +25,6 @@ SERVICE = "inference.GRPCInferenceService"
 STREAMED = 64  # requests of one stream that may be open
 Context = Any  # grpc.aio.ServicerContext, which has no types
 Call = Callable[[Any, Context], Awaitable[Any]]
-
-
-class NoTokenError(UserError):
-    """A call lacks the server's token."""
 
 
 class Service:

@@ -21,7 +21,7 @@ from cnna.serve.http.metrics import metrics
 from cnna.serve.protocol import described, parameters
 from cnna.serve.protocol.overview import overview
 from cnna.serve.protocol.photographs import decoded
-from cnna.spec.errors import BusyError, CnnaError, DataError, LateError, RunError, UnknownError, UserError
+from cnna.spec.errors import BusyError, CnnaError, DataError, LateError, NoTokenError, RunError, UnknownError, UserError
 
 if TYPE_CHECKING:  # OpenTelemetry is installed where traces are wanted
     from cnna.serve.traces.tracing import RequestTrace, Tracing
@@ -231,10 +231,6 @@ class App:
         if not isinstance(found, dict):
             raise DataError("the body must be an object, or empty")
         return found
-
-
-class NoTokenError(UserError):
-    """A request lacks the server's token."""
 
 
 class ForeignError(UserError):

@@ -1,4 +1,4 @@
-"""`Board`: the virtual board without its network: files, memory, registers and the accelerator. `services` and tests use it."""
+"""`VirtualBoard`: a board without its network: files, memory, registers and the accelerator. `services` and tests use it."""
 
 import json
 from collections.abc import Callable
@@ -82,16 +82,18 @@ def open_backend(
 PL_DDR = {"bytes_per_clock": PL.bytes_per_cycle}
 
 
-def open_board(config: Config, variant: str, backend: str, memory_bytes: int, cache: Path | None = None) -> "Board":
+def open_board(config: Config, variant: str, backend: str, memory_bytes: int, cache: Path | None = None) -> "VirtualBoard":
     """A board with one of BACKENDS and `memory_bytes` of memory for the host. ToolError, RunError: as `open_backend`."""
     made = design(config, variant)
     if variant == "pl":
-        return Board(made, open_backend(backend, made.config, PL_DDR_BYTES, cache, base=PL_DDR_BASE, ddr=PL_DDR), memory_bytes)
+        return VirtualBoard(
+            made, open_backend(backend, made.config, PL_DDR_BYTES, cache, base=PL_DDR_BASE, ddr=PL_DDR), memory_bytes
+        )
     base = DDR_BASE if HIGH in board_of(config).windows else LOW[1] + LOW[2] - memory_bytes
-    return Board(made, open_backend(backend, made.config, memory_bytes, cache, base=base))
+    return VirtualBoard(made, open_backend(backend, made.config, memory_bytes, cache, base=base))
 
 
-class Board:
+class VirtualBoard:
     """One board. Its logic can hold only one design, that of the backend.
 
     If the accelerator works on the PS's DDR, the host allocates in the backend's memory. Otherwise the host has memory of its own.

@@ -1,4 +1,4 @@
-"""`serve` serves a `Board` on PYNQ.remote's port until the process ends. `Server` does so in the background of a program."""
+"""`serve` serves a `VirtualBoard` on PYNQ.remote's port until the process ends. `Server` does so in the background of a program."""
 
 import errno
 import socket
@@ -8,7 +8,7 @@ from typing import Any
 
 import grpc
 
-from cnna.sim.board.board import Board
+from cnna.sim.board.board import VirtualBoard
 from cnna.sim.board.connections import Connections
 from cnna.sim.board.services import add_services
 from cnna.spec.errors import UserError
@@ -23,7 +23,7 @@ GRACE_SECONDS = 1.0  # for requests that are being answered when the server ends
 class Server:
     """Answers requests until `close`. port: the port in use; 0 asks for any free one. UserError: the port is not free."""
 
-    def __init__(self, board: Board, address: str = "127.0.0.1", port: int = PORT) -> None:
+    def __init__(self, board: VirtualBoard, address: str = "127.0.0.1", port: int = PORT) -> None:
         options = [("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", MESSAGE_BYTES)]
         self._server: Any = grpc.server(ThreadPoolExecutor(THREADS), options=options, maximum_concurrent_rpcs=MOST_REQUESTS)
         try:
@@ -60,7 +60,7 @@ def _why(address: str, port: int) -> str:
     return "this machine has no such address; `ip address` lists its addresses"
 
 
-def serve(board: Board, address: str, port: int) -> None:
+def serve(board: VirtualBoard, address: str, port: int) -> None:
     """Prints `ready ADDRESS:PORT` when clients may connect. Serves until an exception, which a signal raises."""
     with Server(board, address, port) as server:
         print(f"ready {address}:{server.port}", flush=True)

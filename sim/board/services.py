@@ -1,4 +1,4 @@
-"""PYNQ.remote's four gRPC services for a `Board`. Their base classes are pynq's own, so client and server cannot drift apart.
+"""PYNQ.remote's four gRPC services for a `VirtualBoard`. Their base classes are pynq's own, so client and server cannot differ.
 
 The handle of a register window names the window, so the server stores nothing for it. A buffer belongs to the connection that
 allocated it; `connections` frees the buffers of connections that have ended.
@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 import numpy as np
 
-from cnna.sim.board.board import Board
+from cnna.sim.board.board import VirtualBoard
 from cnna.sim.board.connections import Connections
 from cnna.sim.board.refused import RefusedError, invalid
 
@@ -31,10 +31,10 @@ FIRST_PIN = 338  # Linux number of the first one on a ZCU102
 Context = Any  # grpc.ServicerContext
 
 
-class Service:
+class BoardService:
     """A service of the board, which knows the board's connections."""
 
-    def __init__(self, board: Board, connections: Connections) -> None:
+    def __init__(self, board: VirtualBoard, connections: Connections) -> None:
         self.board, self.connections = board, connections
 
     @contextmanager
@@ -47,7 +47,7 @@ class Service:
             context.abort(grpc.StatusCode[error.code], str(error))
 
 
-class DeviceService(Service, device_pb2_grpc.RemoteDeviceServicer):
+class DeviceService(BoardService, device_pb2_grpc.RemoteDeviceServicer):
     """The service for files and the FPGA manager."""
 
     def existsfile(self, request: Any, context: Context) -> Any:
@@ -90,7 +90,7 @@ class DeviceService(Service, device_pb2_grpc.RemoteDeviceServicer):
         return device_pb2.ShutdownResponse(status=True)
 
 
-class Mmio(Service, mmio_pb2_grpc.MmioServicer):
+class Mmio(BoardService, mmio_pb2_grpc.MmioServicer):
     """The service for registers. A handle is `base:length` in hexadecimal."""
 
     def get_mmio(self, request: Any, context: Context) -> Any:
@@ -129,10 +129,10 @@ class Mmio(Service, mmio_pb2_grpc.MmioServicer):
         return base + int(request.offset)
 
 
-class Buffers(Service, buffer_pb2_grpc.RemoteBufferServicer):
+class Buffers(BoardService, buffer_pb2_grpc.RemoteBufferServicer):
     """The service for contiguous memory."""
 
-    def __init__(self, board: Board, connections: Connections) -> None:
+    def __init__(self, board: VirtualBoard, connections: Connections) -> None:
         super().__init__(board, connections)
         self.dram = board.dram
 
@@ -202,10 +202,10 @@ class Buffers(Service, buffer_pb2_grpc.RemoteBufferServicer):
         return buffer_pb2.CacheableResponse(cacheable=True)
 
 
-class Gpio(Service, gpio_pb2_grpc.GpioServicer):
+class Gpio(BoardService, gpio_pb2_grpc.GpioServicer):
     """The service for GPIO pins. Nothing is wired to them; an output reads back its own value. A handle is a number."""
 
-    def __init__(self, board: Board, connections: Connections) -> None:
+    def __init__(self, board: VirtualBoard, connections: Connections) -> None:
         super().__init__(board, connections)
         self._values: dict[int, int] = {}
 
@@ -253,7 +253,7 @@ class Gpio(Service, gpio_pb2_grpc.GpioServicer):
         return int(request.gpio_id)
 
 
-def add_services(server: Any, board: Board, connections: Connections) -> None:
+def add_services(server: Any, board: VirtualBoard, connections: Connections) -> None:
     """Registers all four services with a gRPC server."""
     device_pb2_grpc.add_RemoteDeviceServicer_to_server(DeviceService(board, connections), server)
     mmio_pb2_grpc.add_MmioServicer_to_server(Mmio(board, connections), server)

@@ -12,7 +12,7 @@ import pytest
 from cnna.host.board.board_device import BoardDevice
 from cnna.host.board.mover import reset_dma
 from cnna.host.board.stream_device import StreamDevice
-from cnna.sim.board.board import Board, open_board
+from cnna.sim.board.board import VirtualBoard, open_board
 from cnna.sim.board.cells import ACCELERATOR, DMA
 from cnna.sim.emulator.emulator import EmulatorDevice
 from cnna.spec.config import preset
@@ -39,9 +39,9 @@ class Buffer(np.ndarray):
 
 
 class Served:
-    """Stands for pynq in front of a driver, for the accelerator of a `sim.board.board.Board` in the same process."""
+    """Stands for pynq in front of a driver, for the accelerator of a `sim.board.board.VirtualBoard` in the same process."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: VirtualBoard) -> None:
         self.board, self.freed = board, []
         board.fabric.programmed = True
 
@@ -70,7 +70,7 @@ class Served:
 class ServedBoard(BoardDevice):
     """The accelerator of a board in the same process; what pynq does in between is left out."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: VirtualBoard) -> None:
         self.board, self.served = board, Served(board)
         super().__init__(self.served.mmio(ACCELERATOR, lock_base()), None, self.served.buffer)
 
@@ -78,7 +78,9 @@ class ServedBoard(BoardDevice):
 class StreamedBoard(StreamDevice):
     """The same for a board of variant `pl`. `base`: that of another process on the same board."""
 
-    def __init__(self, board: Board | None = None, base: int | None = None, parameters: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, board: VirtualBoard | None = None, base: int | None = None, parameters: dict[str, str] | None = None
+    ) -> None:
         self.board = board or open_board(preset("tiny"), "pl", "emulator", 16 << 20)
         self.base = lock_base() if base is None else base
         self.served = Served(self.board)

@@ -7,7 +7,17 @@ import numpy as np
 import pytest
 
 from cnna.compiler.lower.kernels import Map
-from cnna.compiler.lower.layout import Box, Place, align, ddr_beats, ddr_place, feature_indices, listed, map_words, whole_place
+from cnna.compiler.lower.layout import (
+    Box,
+    FeaturePlace,
+    align,
+    ddr_beats,
+    ddr_place,
+    feature_indices,
+    listed,
+    map_words,
+    whole_place,
+)
 from cnna.spec.config import preset
 from cnna.spec.decks import located, word_number
 from cnna.spec.regmap import DECK_BIT
@@ -51,7 +61,7 @@ def test_any_box_of_any_place_has_the_words_of_its_addresses(depth):
         images, blocks, rows, columns = ((n, n + int(rng.integers(1, 4))) for n in low)
         row_words = columns[1] + int(rng.integers(0, 2))
         block_words = row_words * (rows[1] - rows[0] + int(rng.integers(0, 2)))
-        place = Place(1000, row_words, block_words, 4 * block_words, images[0], blocks[0], rows[0], depth)
+        place = FeaturePlace(1000, row_words, block_words, 4 * block_words, images[0], blocks[0], rows[0], depth)
         box = Box(images, blocks, rows, columns, (int(rng.integers(1, 3)), int(rng.integers(1, 3))))
         steps = (range(*images), range(*blocks), range(*rows, box.step[0]), range(*columns, box.step[1]))
         wanted = [word_number(place.address(*at), 4096, depth) for at in product(*steps)]

@@ -9,7 +9,7 @@ import pytest
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.cost.cost import moving_clocks
 from cnna.compiler.graph import ir
-from cnna.compiler.lower.layout import Place, listed
+from cnna.compiler.lower.layout import FeaturePlace, listed
 from cnna.compiler.lower.lower import lower
 from cnna.compiler.lower.weights import constant_segment
 from cnna.compiler.plan.allocate import allocate
@@ -72,7 +72,7 @@ def walked(command, config):
 def declared(accesses, units, config):
     found = set()
     for access in accesses:
-        if isinstance(access.place, Place):
+        if isinstance(access.place, FeaturePlace):
             for unit in range(units if access.unit_blocks else 1):
                 found |= set(listed(words_of(access, unit, config.deck_words)[1]).tolist())
     return found

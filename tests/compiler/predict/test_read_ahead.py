@@ -8,8 +8,8 @@ from cnna.compiler.predict.read_ahead import (
     COMMAND_CLOCKS,
     SLOW_CLOCKS,
     GroupParts,
+    GroupReads,
     QuickReads,
-    ReadGroup,
     SlowWrites,
     first_reads,
 )
@@ -60,7 +60,7 @@ def test_the_first_groups_are_those_that_are_read_before_the_first_write():
 def test_what_was_written_of_a_group_is_not_written_again():
     """A stretch may begin in the middle of a group; its writes would take longer than they do."""
     writes = SlowWrites(7 * WRITES - 1)
-    QuickReads(parts(OTHER), 0, [ReadGroup(-60.0 + number) for number in range(7)], 1, writes)
+    QuickReads(parts(OTHER), 0, [GroupReads(-60.0 + number) for number in range(7)], 1, writes)
     assert writes.waiting == 7 * WRITES - 1
 
 
@@ -100,7 +100,7 @@ def test_a_command_begins_with_a_pause_that_only_quick_writes_show(writes, block
 def test_a_read_that_was_held_up_goes_on_in_the_next_stretch():
     """A command that writes to other banks lets it pass; all groups behind it would be read too late."""
     written = SlowWrites(100)
-    reads = QuickReads(parts(OWN | OTHER), 0, [ReadGroup(-30.0)], 0, written)
+    reads = QuickReads(parts(OWN | OTHER), 0, [GroupReads(-30.0)], 0, written)
     simulate([written, reads], 11)
     assert reads.begun(11) == [OWN], "the other bank has been read"
     following, late = SlowWrites(100), SlowWrites(100)

@@ -11,7 +11,7 @@ from cnna.compiler.graph import ir
 from cnna.compiler.predict.event_loop import EventLoop, Queue
 from cnna.compiler.predict.predict import predicted_spans
 from cnna.compiler.predict.transfers import ASK_CLOCKS, END_CLOCKS, Transfers
-from cnna.compiler.predict.weight_ports import Request, WeightPorts
+from cnna.compiler.predict.weight_ports import BeatRequest, WeightPorts
 from cnna.spec.commands import commands
 from cnna.spec.config import preset
 from cnna.spec.ddr import PLANNED
@@ -52,7 +52,7 @@ def test_a_load_takes_ddrs_latency_and_its_beats(transfers):
 
 def test_a_load_comes_after_the_weights_that_were_asked_for_before(transfers):
     """A port answers in the order of its requests. Otherwise small networks' later loads would be hundreds of clocks early."""
-    transfers.weights.requests[1].made.append(Request(None, 1, 16, 0.0, 0.0, None))
+    transfers.weights.requests[1].made.append(BeatRequest(None, 1, 16, 0.0, 0.0, None))
     assert played(transfers, command("load"))["load"] == []
     transfers.weights.requests[1].answered = 1
     transfers.machine.run({"loads": transfers.loads()})

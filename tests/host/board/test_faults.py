@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cnna.host.model.board_model import BoardModel
-from cnna.sim.board.board import Board, open_backend
+from cnna.sim.board.board import VirtualBoard, open_backend
 from cnna.sim.board.design import design
 from cnna.sim.board.rtl_backend import RtlBackend
 from cnna.spec.config import preset
@@ -33,7 +33,7 @@ def backend() -> Iterator[RtlBackend]:
 @pytest.fixture
 def board(backend: RtlBackend) -> Iterator[ServedBoard]:
     """A driver's view of the board, with a watchdog that a simulation can wait for."""
-    served = ServedBoard(Board(design(preset("tiny")), backend))
+    served = ServedBoard(VirtualBoard(design(preset("tiny")), backend))
     served.write(offset("WATCHDOG"), 5_000)
     yield served
     assert not served.buffers

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cnna.host.model.board_model import BoardModel
-from cnna.sim.board.board import Board, open_board
+from cnna.sim.board.board import VirtualBoard, open_board
 from cnna.sim.board.rtl_backend import RtlBackend
 from cnna.spec.config import preset
 from cnna.spec.errors import RunError, TimedOutError
@@ -19,7 +19,7 @@ X = samples(4, seed=5)
 
 
 @pytest.fixture(scope="module")
-def made() -> Iterator[Board]:
+def made() -> Iterator[VirtualBoard]:
     """The RTL of `tiny` with streams."""
     board = open_board(preset("tiny"), "pl", "rtl", 16 << 20)
     yield board
@@ -27,7 +27,7 @@ def made() -> Iterator[Board]:
 
 
 @pytest.fixture
-def board(made: Board) -> Iterator[StreamedBoard]:
+def board(made: VirtualBoard) -> Iterator[StreamedBoard]:
     """A driver's view of the board."""
     served = StreamedBoard(made)
     yield served
@@ -36,7 +36,7 @@ def board(made: Board) -> Iterator[StreamedBoard]:
 
 
 @pytest.fixture
-def rtl(made: Board) -> RtlBackend:
+def rtl(made: VirtualBoard) -> RtlBackend:
     """The board's backend, for its faults."""
     assert isinstance(made.backend, RtlBackend)
     return made.backend

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cnna.sim.board.board import Board
+from cnna.sim.board.board import VirtualBoard
 
 from ...sim.board import stock
 from ...sim.board.served import serving
@@ -33,10 +33,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def boards(request: pytest.FixtureRequest, address: str) -> Iterator[dict[str, tuple[str, Board]]]:
+def boards(request: pytest.FixtureRequest, address: str) -> Iterator[dict[str, tuple[str, VirtualBoard]]]:
     """For each variant, the address of a board of `tiny` with the backend that the test asks for, and the board."""
     with ExitStack() as stack:
-        made: dict[str, tuple[str, Board]] = {}
+        made: dict[str, tuple[str, VirtualBoard]] = {}
         for number, variant in enumerate(VARIANTS):
             where = f"{address.rpartition('.')[0]}.{20 + number}"
             made[variant] = where, stack.enter_context(serving(where, variant, request.param))
@@ -44,7 +44,7 @@ def boards(request: pytest.FixtureRequest, address: str) -> Iterator[dict[str, t
 
 
 @pytest.mark.parametrize("boards", ["emulator", pytest.param("rtl", marks=pytest.mark.cosim)], indirect=True)
-def test_both_give_the_bits_of_the_reference(boards: dict[str, tuple[str, Board]], folder: Path) -> None:
+def test_both_give_the_bits_of_the_reference(boards: dict[str, tuple[str, VirtualBoard]], folder: Path) -> None:
     """Command, artifact and input are the same; only the overlay differs."""
     answers, cycles = {}, {}
     for variant, (where, board) in boards.items():
@@ -63,7 +63,7 @@ def test_both_give_the_bits_of_the_reference(boards: dict[str, tuple[str, Board]
 
 
 @pytest.mark.parametrize("boards", ["emulator"], indirect=True)
-def test_info_and_selftest_say_the_variant(boards: dict[str, tuple[str, Board]], folder: Path) -> None:
+def test_info_and_selftest_say_the_variant(boards: dict[str, tuple[str, VirtualBoard]], folder: Path) -> None:
     """A user runs these first (test_pynq_driver.py has the test for `ps`)."""
     line = [sys.executable, "-W", "ignore", "-m", "cnna.cli.main", "board"]
     overlay = ["--overlay", str(folder / "pl" / "cnna.bit")]
@@ -78,7 +78,7 @@ def test_info_and_selftest_say_the_variant(boards: dict[str, tuple[str, Board]],
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("boards", ["emulator", "rtl"], indirect=True)
 def test_two_processes_take_turns_and_a_killed_one_is_passed_over(
-    boards: dict[str, tuple[str, Board]], variant: str, folder: Path
+    boards: dict[str, tuple[str, VirtualBoard]], variant: str, folder: Path
 ) -> None:
     """With two notebooks on one board both must get right answers (on `pl` each restores its model); a killed one must not
     hinder.
@@ -115,7 +115,7 @@ print("right")
 
 @pytest.mark.slow  # 200 s, most of them for turns over the network
 @pytest.mark.parametrize("boards", ["emulator"], indirect=True)
-def test_many_runs_in_constant_memory(boards: dict[str, tuple[str, Board]], folder: Path) -> None:
+def test_many_runs_in_constant_memory(boards: dict[str, tuple[str, VirtualBoard]], folder: Path) -> None:
     """In a demonstration that runs for a day, the board's memory or the client's would grow."""
     code = """
 import resource

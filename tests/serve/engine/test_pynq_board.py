@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from cnna.host.board.remote_turn import RemoteTurn
 from cnna.serve import Engine
 from cnna.serve.engine.board import EngineBoard, Limits
-from cnna.sim.board.board import Board, open_board
+from cnna.sim.board.board import VirtualBoard, open_board
 from cnna.sim.board.server import Server
 from cnna.spec.config import preset
 from cnna.spec.errors import LateError
@@ -56,7 +56,7 @@ def hasty(repository: Path) -> Path:
 class Turns:
     """The files of the turn on a virtual board, as another client reads and writes them."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: VirtualBoard) -> None:
         self.files, self.path = board.files, f"/tmp/cnna-{board.design.registers()[0].base:x}.lease"
         self.read_file, self.write_file = board.files.read, board.files.write
 

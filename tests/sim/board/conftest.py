@@ -10,7 +10,7 @@ collect_ignore_glob = [] if find_spec("pynq") else ["test_*.py"]
 
 @pytest.fixture(scope="module")
 def board(address: str) -> Iterator[object]:
-    """An emulated `tiny` board of 64 MiB that serves at `address`; a `sim.board.board.Board`."""
+    """An emulated `tiny` board of 64 MiB that serves at `address`; a `sim.board.board.VirtualBoard`."""
     from .served import serving
 
     with serving(address) as made:

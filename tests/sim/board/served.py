@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
-from cnna.sim.board.board import Board, open_board
+from cnna.sim.board.board import VirtualBoard, open_board
 from cnna.sim.board.server import Server
 from cnna.spec.config import preset
 
@@ -13,7 +13,7 @@ MEMORY_BYTES = 64 << 20
 
 
 @contextmanager
-def serving(address: str, variant: str = "ps", backend: str = "emulator") -> Iterator[Board]:
+def serving(address: str, variant: str = "ps", backend: str = "emulator") -> Iterator[VirtualBoard]:
     """A board of `tiny` behind `address`. AssertionError: memory is still allocated at the end."""
     with closing(open_board(preset("tiny"), variant, backend, MEMORY_BYTES)) as board, Server(board, address) as server:
         yield board

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cnna.sim.board.board import Board
+from cnna.sim.board.board import VirtualBoard
 from cnna.sim.board.dma import PARAMETERS, Dma, Loop
 from cnna.sim.board.fabric import SlaveWindow
 
@@ -23,7 +23,7 @@ out, back = allocate((3000,), np.uint8), allocate((4000,), np.uint8)
 @pytest.fixture
 def dma(board: object) -> Iterator[Dma]:
     """A DMA whose streams are tied together, on the served board."""
-    assert isinstance(board, Board)
+    assert isinstance(board, VirtualBoard)
     loop = Loop()
     made = Dma(board.dram, loop, loop)
     board.fabric.windows.append(SlaveWindow("axi_dma_0", BASE, 0x1_0000, made, False))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cnna.sim.board.board import Board
+from cnna.sim.board.board import VirtualBoard
 from cnna.spec.ddr import PL_DDR_BASE
 
 from . import stock
@@ -14,7 +14,7 @@ from . import stock
 @pytest.fixture
 def served(pl_board: object, address: str) -> str:
     """The address at which it serves."""
-    assert isinstance(pl_board, Board)
+    assert isinstance(pl_board, VirtualBoard)
     return address.rpartition(".")[0] + ".8"
 
 
@@ -46,7 +46,7 @@ print(type(dma).__module__, sorted(overlay.ip_dict))
 """
     said = stock.run(served, code, stock.images(tmp_path, variant="pl"))
     assert said == "pynq.lib.dma ['axi_dma_0', 'cnna_0', 'leds_gpio', 'zynq_ultra_ps_e_0']\n"
-    assert isinstance(pl_board, Board)
+    assert isinstance(pl_board, VirtualBoard)
     assert pl_board.backend.data[64:5064].any(), "it went through the PL's DDR4"
     assert not pl_board.dram.used_bytes
 

@@ -52,7 +52,7 @@ except Exception as error:
 """
     said = stock.run(address, code, stock.images(tmp_path), VLNV)
     assert "out of contiguous memory: 104,857,600 bytes requested; 0 buffers take 0 of 67,108,864" in said
-    assert isinstance(board, board_module.Board)
+    assert isinstance(board, board_module.VirtualBoard)
     assert board.dram.used_bytes == 0
 
 
@@ -72,7 +72,7 @@ for path in sys.argv[1:]:
     whole = right.read_bytes()
     foreign.write_bytes(whole[:-8] + bytes(8))  # its last bytes, so that it is no JSON any more
     foreign.with_suffix(".hwh").write_bytes(right.with_suffix(".hwh").read_bytes())
-    assert isinstance(board, board_module.Board)
+    assert isinstance(board, board_module.VirtualBoard)
     said = stock.run(address, code, other, foreign, right, other).splitlines()
     assert "cnna.bin is not this board's image" in said[0]
     assert "config.pix 8, not 2" in said[0]
@@ -97,7 +97,7 @@ for access in (lambda: control.read(0xff0), lambda: control.write(0x0, 1), lambd
     except Exception as error:
         print(error.details())
 """
-    assert isinstance(board, board_module.Board)
+    assert isinstance(board, board_module.VirtualBoard)
     board.fabric.programmed = False
     assert "no image is loaded; download cnna.bit first" in stock.run(address, code)
     board.fabric.programmed = True
@@ -117,7 +117,7 @@ print("allocated", flush=True)
 while True:
     buffers[0].flush()
 """
-    assert isinstance(board, board_module.Board)
+    assert isinstance(board, board_module.VirtualBoard)
     client = subprocess.Popen(stock.command(code), env=stock.environment(address), stdout=subprocess.PIPE, text=True)
     assert client.stdout is not None
     assert client.stdout.readline() == "allocated\n"
@@ -140,7 +140,7 @@ class Asked(threading.Event):
 
 def test_a_killed_clients_program_ends_before_its_memory_is_freed(board: object, address: str) -> None:
     """The server must be told what the accelerator does."""
-    assert isinstance(board, board_module.Board)
+    assert isinstance(board, board_module.VirtualBoard)
     client = subprocess.Popen(
         stock.command("kept = allocate((1 << 20,), np.uint8); print(flush=True); sys.stdin.read()"),
         env=stock.environment(address), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -178,7 +178,7 @@ for step in range(40):
     assert leds.read(0x3C + 8 * number) == step
 print("ok")
 """
-    assert isinstance(board, board_module.Board)
+    assert isinstance(board, board_module.VirtualBoard)
     board.fabric.programmed = True
     clients = [
         subprocess.Popen(stock.command(code, n), env=stock.environment(address), stdout=subprocess.PIPE, text=True) for n in (0, 1)
