@@ -16,63 +16,78 @@ from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.regmap import COUNT_BITS, COUNTED
 
 FEATURES = "features"
-Uses = NDArray[np.int32]  # by engine and word
 
 
 class _LastUses:
-    """For every engine and word: the count of finished units at which its last write (or read) of the word is done."""
+    """For each engine that has used a space: the count of its finished units at which its last use of each word is done.
+
+    A space is feature memory or a segment of DDR. A use is a write, or a read.
+    """
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        self._sizes = sizes
+        self._counts: dict[str, dict[str, NDArray[np.int32]]] = {space: {} for space in sizes}  # by space and engine
+
+    def latest(self, space: str, words: Indices) -> list[int]:
+        """For each engine, the count at which its last use of any of these words is done."""
+        if isinstance(words, slice):
+            assert 0 <= words.start <= words.stop <= self._sizes[space], f"words {words} lie beyond {space}"
+        counts = self._counts[space]
+        return [int(np.maximum.reduce(counts[engine][words])) if engine in counts else 0 for engine in COUNTED]
+
+    def note(self, space: str, words: Indices, engine: str, count: int) -> None:
+        """Notes that the engine's last use of these words is done when it has finished `count` units."""
+        counts = self._counts[space]
+        if engine not in counts:
+            counts[engine] = np.zeros(self._sizes[space], np.int32)
+        counts[engine][words] = count
+
+
+class _Progress:
+    """What the commands before have used, and how many units each engine has been given. deck_words: as for `feature_indices`."""
 
     def __init__(self, sizes: Mapping[str, int], deck_words: int) -> None:
         self.deck_words = deck_words
-        self.wrote = {space: np.zeros((len(COUNTED), size), np.int32) for space, size in sizes.items()}
-        self.read = {space: np.zeros((len(COUNTED), size), np.int32) for space, size in sizes.items()}
+        self.writes, self.reads = _LastUses(sizes), _LastUses(sizes)
         self.issued = dict.fromkeys(COUNTED, 0)
 
 
 def add_waits(commands: Sequence[PlannedCommand], segments: Mapping[str, int], config: Config) -> list[PlannedCommand]:
     """The commands with their WAIT fields. segments: bytes of each DDR segment that loads and stores use."""
     sizes = {FEATURES: config.feature_words, **{name: -(-size // BEAT_BYTES) for name, size in segments.items()}}
-    progress = _LastUses(sizes, config.deck_words)
+    progress = _Progress(sizes, config.deck_words)
     return [replace(c, fields={**c.fields, **_waits(c, progress)}) if c.units else c for c in commands]
 
 
-def _waits(command: PlannedCommand, progress: _LastUses) -> dict[str, int]:
+def _waits(command: PlannedCommand, progress: _Progress) -> dict[str, int]:
     """The WAIT fields of a command. Counts the command as issued."""
     own = COUNTED.index(command.engine)
     needs = [[0 for _ in COUNTED] for _ in range(command.units)]  # by unit and engine
-    touched: list[tuple[int, Uses, Indices]] = []
+    touched: list[tuple[int, _LastUses, str, Indices]] = []
     for access in command.reads:
         for unit in range(command.units if access.unit_blocks else 1):
             space, words = words_of(access, unit, progress.deck_words)
-            written = _latest(progress.wrote[space], words)
+            written = progress.writes.latest(space, words)
             for need in needs[unit : unit + 1] if access.unit_blocks else needs:
                 need[:] = map(max, need, written)
-            touched.append((unit if access.unit_blocks else command.units - 1, progress.read[space], words))
+            touched.append((unit if access.unit_blocks else command.units - 1, progress.reads, space, words))
     for unit, need in enumerate(needs):
         for access in command.writes:
             space, words = words_of(access, unit, progress.deck_words)
-            used = list(map(max, _latest(progress.wrote[space], words), _latest(progress.read[space], words)))
+            used = list(map(max, progress.writes.latest(space, words), progress.reads.latest(space, words)))
             # an engine's writes come after its own earlier reads and writes; only stores may overtake each other
             if space == FEATURES:
                 used[own] = 0
             need[:] = map(max, need, used)
-            touched.append((unit, progress.wrote[space], words))
+            touched.append((unit, progress.writes, space, words))
     first = progress.issued[command.engine]
-    for unit, table, words in touched:
-        table[own, words] = first + unit + 1
+    for unit, uses, space, words in touched:
+        uses.note(space, words, command.engine, first + unit + 1)
     fields: dict[str, int] = {}
     for engine, by_unit in zip(COUNTED, zip(*needs, strict=True), strict=True):
         fields |= _wait(engine, by_unit, engine == command.engine, progress.issued[engine])
     progress.issued[command.engine] = first + command.units
     return fields
-
-
-def _latest(uses: Uses, words: Indices) -> list[int]:
-    """For each engine, the count at which its last use of any of these words is done."""
-    if isinstance(words, slice):
-        assert 0 <= words.start <= words.stop <= uses.shape[1], f"words {words} lie beyond their memory"
-    found: list[int] = np.maximum.reduce(uses[:, words], axis=1).tolist()
-    return found
 
 
 def _wait(engine: str, need: Sequence[int], own: bool, issued: int) -> dict[str, int]:

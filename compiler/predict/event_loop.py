@@ -1,7 +1,7 @@
 """The event loop of `predict`'s model, and the state that its engines share: reads of DDR, weight rings and unit counts.
 
-A process is a generator. It yields a function that returns the clock at which the process can continue, as far as this is known.
-The loop resumes the process with the earliest clock.
+A process is a generator. It yields the clock at which it can continue, or a function that returns this clock, as far as it is
+known. The loop resumes the process with the earliest clock.
 """
 
 from bisect import bisect_left
@@ -18,7 +18,7 @@ from cnna.spec.machine import BURST_BEATS, LOAD_ROOM_BEATS
 from cnna.spec.regmap import COUNTED
 
 Ready = Callable[[], float]  # the clock at which a process can continue; inf: it waits for another process
-Process = Iterator[Ready]
+Process = Iterator[Ready | float]  # a float: the clock is known
 
 
 class ReadOrder:
@@ -133,29 +133,28 @@ class EventLoop:
         """Runs the processes until none can continue."""
         processes = dict(sorted({**processes, "speeds": self._rate_changes()}.items()))
         waiting = {name: next(process) for name, process in processes.items()}
-        names = list(waiting)
         while True:
             self._speeds.set(self.work, self.now)
-            clocks = [ready() for ready in waiting.values()]
-            clock = min(clocks)
-            if clock == inf:
+            clock, name = inf, ""
+            for each, ready in waiting.items():
+                at = ready if isinstance(ready, float) else ready()
+                if at < clock:  # if several can continue, the first by name
+                    clock, name = at, each
+            if not name:
                 return
-            name = names[clocks.index(clock)]  # if several can continue, the first by name
             passed = max(clock - self.now, 0.0)
             self.now += passed
             for flow in self.work.flows.values():
                 flow.left -= flow.speed * passed
             following = next(processes[name], None)
-            if following:
-                waiting[name] = following
-            else:
+            if following is None:
                 del waiting[name]
-                names.remove(name)
+            else:
+                waiting[name] = following
 
-    def after(self, clocks: float) -> Ready:
-        """Ready after `clocks` clocks."""
-        clock = self.now + clocks
-        return lambda: clock
+    def after(self, clocks: float) -> float:
+        """The clock that comes `clocks` clocks after the present one."""
+        return self.now + clocks
 
     def end_unit(self, engine: str, clocks: int) -> float:
         """Notes that other engines see the next unit of `engine` after `clocks` clocks. Returns that clock."""

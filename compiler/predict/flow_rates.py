@@ -6,7 +6,7 @@ stretch ends.
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import ceil, inf
@@ -31,6 +31,7 @@ from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import DdrSpeed
 
 Held = tuple[float, int]  # beats that a transfer had moved, and beats in its FIFOs
+Asked = tuple[str, float, float]  # a flow's name, the bytes a clock that it can take of DDR, and those that it gets besides
 STRETCH_CLOCKS = 256  # length of a simulated stretch
 NOTED_CLOCKS = 16  # interval at which the positions of loads and stores are noted
 STEADY_CLOCKS = 512  # how long the rates of a stretch are reused while no load or store runs: rows visit the banks in turn
@@ -125,6 +126,7 @@ class FlowRates:
         self._writes = beats // 2 / beats  # fraction of a busy DDR for writes; each port's read is served before its write
         self._ddr = BeatModel(memory.bytes_per_cycle / BEAT_BYTES, config.ports, memory.latency_cycles)
         self._most: dict[str, float] = {}  # the rates that feature memory allows
+        self._shares: dict[tuple[Asked, ...], dict[str, float]] = {}  # by what was asked, the speeds of the flows
         self._beside: dict[str, float] = {}  # what flows get besides DDR, from FIFOs; negative: what goes into these
         self._requesters: tuple[object, ...] = ()  # the requesters in the last simulated stretch
         self._begin, self._clocks = 0.0, 0  # start and length of that stretch
@@ -158,23 +160,35 @@ class FlowRates:
         work.changed = False
 
     def _share_ddr(self, flows: Mapping[str, Flow]) -> None:
+        """Divides DDR between the flows. Most divisions come again and again, so each is computed once."""
+        asked = [
+            (name, min(flow.most, self._most.get(name, inf)), self._beside.get(name, 0.0))
+            for name, flow in flows.items()
+            if name in self._ports
+        ]
+        key = tuple(asked)
+        if key not in self._shares:
+            self._shares[key] = self._divide_ddr(asked)
+        for name, speed in self._shares[key].items():
+            flows[name].speed = speed
+
+    def _divide_ddr(self, asked: Sequence[Asked]) -> dict[str, float]:
         """Divides DDR between reads and writes, none above its `most`.
 
         The ports take turns, and so do the readers at each port, which moves a beat a clock at most. The program and the weights
         of port 0 share that port: so the other ports get ahead of it, and a word of the ring is complete only with its part.
         """
-        most = {name: min(flows[name].most, self._most.get(name, inf)) for name in flows.keys() & self._ports.keys()}
+        found, most = dict[str, float](), {name: most for name, most, _ in asked}
         left, written = float(self._memory.bytes_per_cycle), most.pop("store", 0.0)
         wanted = min(sum(most.values()), float(BEAT_BYTES * self._config.ports))
         if written:
-            flows["store"].speed = min(written, max(left - wanted, left * self._writes))
-            left -= flows["store"].speed
+            found["store"] = min(written, max(left - wanted, left * self._writes))
+            left -= found["store"]
         shares = dict.fromkeys(most, 0.0)
         for count, own in self._port_shares(most, min(left, wanted)):
             for name, share in own.items():
                 shares[name] += count * share
-        for name, share in shares.items():
-            flows[name].speed = max(share + self._beside.get(name, 0.0), LEAST)
+        return found | {name: max(shares[name] + beside, LEAST) for name, _, beside in asked if name in shares}
 
     def _port_shares(self, most: Mapping[str, float], left: float) -> Iterator[tuple[int, dict[str, float]]]:
         """What each reader gets of `left` bytes a clock at port 0, and at each of the others; and how many ports these are."""
