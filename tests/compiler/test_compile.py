@@ -27,6 +27,7 @@ from ..graph_builder import Builder
 
 OTHER = Config("other", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=512, ring_words=328, vector_ring_words=264)
 CONFIGS = {config.name: config for config in (preset("tiny"), OTHER, LITTLE, preset("zcu102"))}
+MANY = [name for name in CONFIGS if name != "tiny"]  # for `tiny`, test_agreement.py has more cases than there are here
 
 
 def check(graph, config, batch, case):
@@ -48,7 +49,7 @@ def check(graph, config, batch, case):
     return compare(artifact, reference.run(graph, x), x, answers, device).tensors
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", MANY)
 @pytest.mark.parametrize("kind", networks.LAYERS)
 def test_layers_equal_the_reference(kind, name, seed):
     """An operator, shape, window, zero point or extreme would go wrong: `networks.layer(CASE, KIND)` makes the case again."""
@@ -56,12 +57,13 @@ def test_layers_equal_the_reference(kind, name, seed):
         assert check(networks.layer(case, kind), CONFIGS[name], 1 + case % 3, case) != 0, f"networks.layer({case}, {kind!r})"
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", MANY)
 @pytest.mark.parametrize("number", range(4))
 def test_networks_equal_the_reference(number, name, seed):
     """Branches, concatenations in place or spills would go wrong: `networks.network(CASE)` makes the case again."""
+    batches = 2 if name == "little" else 3  # which takes the most commands for an image
     for case in range(seed * 1000 + number * 6, seed * 1000 + number * 6 + 6):
-        assert check(networks.network(case), CONFIGS[name], 1 + case % 3, case) != 0, f"networks.network({case})"
+        assert check(networks.network(case), CONFIGS[name], 1 + case % batches, case) != 0, f"networks.network({case})"
 
 
 @pytest.mark.parametrize("number", range(20))

@@ -59,6 +59,7 @@ def wrapper() -> str:
 
 
 @pytest.mark.cosim
+@pytest.mark.usefixtures("quick_build")
 def test_cocotbext_axi_agrees(tmp_path, monkeypatch):
     """Only our own memory models would accept a handshake, strobe, burst or response of ours."""
     monkeypatch.setattr(top, "Conv", IdleConv)
