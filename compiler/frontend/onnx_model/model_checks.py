@@ -121,16 +121,16 @@ def array_of(tensor: TensorProto, place: str) -> np.ndarray:
 
 
 def _check_numbers(tensor: TensorProto, model: ModelProto, name: str) -> None:
-    value = array_of(tensor, f"{name}: weights of '{tensor.name}'")
+    value = array_of(tensor, f"{name}: the numbers of constant '{tensor.name}'")
     user = next((node for node in model.graph.node if tensor.name in node.input), None)
     if not value.size and user is not None and user.op_type in NUMBERS:
-        raise ModelError(f"{name}: weights '{tensor.name}', of {place_of(user)}, are empty; export the model again")
+        raise ModelError(f"{name}: constant '{tensor.name}', of {place_of(user)}, is empty; export the model again")
     if tensor.data_type not in REALS:
         return
     clip = user is not None and user.op_type == "Clip"  # its limits may be infinite
     if np.isnan(value).any() or (not clip and not np.isfinite(value).all()):
-        place = f", of {place_of(user)}" if user else ""
-        raise ModelError(f"{name}: weights '{tensor.name}'{place} hold NaN or infinity")
+        place = f", of {place_of(user)}," if user else ""
+        raise ModelError(f"{name}: constant '{tensor.name}'{place} holds NaN or infinity; export the model again")
 
 
 def _check_attribute(entry: AttributeProto, place: str) -> None:

@@ -44,7 +44,7 @@ def test_not_onnx(content):
 
 def test_nan_weights_name_tensor_and_node():
     broken = model(w=np.full((2, 3, 1, 1), np.nan, np.float32))
-    assert "weights 'w', of node 'y' (Conv) hold NaN" in refused(broken)
+    assert "constant 'w', of node 'y' (Conv), holds NaN" in refused(broken)
 
 
 def test_future_and_ancient_opsets():
