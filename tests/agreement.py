@@ -22,10 +22,8 @@ from cnna.spec.artifact import artifact_of as assembled
 from cnna.spec.config import PRESETS, Config
 
 from . import networks
+from .configurations import CODED, ODD
 
-LITTLE = Config("little", pix=2, ci=4, co=8, ports=1, regions=1, bank_words=256, ring_words=64, vector_ring_words=256)
-ODD = Config("odd", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=512, ring_words=200, vector_ring_words=264)
-CODED = replace(ODD, name="odd-codebook1", codebook=True)  # its simulator serves many tests, with and without codes
 BOOKS = (  # configurations that take weights as codes
     replace(PRESETS["tiny"], name="tiny-codebook1", codebook=True),
     Config("books", pix=2, ci=16, co=32, ports=4, regions=1, bank_words=512, ring_words=64, vector_ring_words=256, codebook=True),

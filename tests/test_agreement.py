@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from .agreement import CODED, CONFIGS, ODD, Case, agree, agree_emulated
+from .agreement import CONFIGS, Case, agree, agree_emulated
+from .configurations import CODED, ODD
 
 TINY, PRODUCT, DEEP = CONFIGS["tiny"], CONFIGS["zcu102"], CONFIGS["tinyx2"]
 SEEDS = 1000  # cases of one --seed and kind

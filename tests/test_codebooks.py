@@ -20,8 +20,9 @@ from cnna.spec.config import PRESETS
 from cnna.spec.errors import ArtifactError
 
 from . import networks
-from .agreement import BOOKS, CODED, Case, agree, agree_emulated
+from .agreement import BOOKS, Case, agree, agree_emulated
 from .compiler.quantise import test_books
+from .configurations import CODED
 
 TINY, FOUR_PORTS, _, DEEP = BOOKS
 COUNT = 30

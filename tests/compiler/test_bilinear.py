@@ -17,7 +17,7 @@ from cnna.spec.commands import commands
 from cnna.spec.config import preset
 from cnna.spec.manifest import ACCELERATOR
 
-from ..agreement import LITTLE
+from ..configurations import LITTLE
 from ..graph_builder import Builder
 from .distance import quantised_by_onnxruntime
 from .written import answers, images, written

@@ -22,7 +22,7 @@ from cnna.spec.config import Config, preset
 from cnna.spec.errors import ModelError
 
 from .. import networks, qdq_networks
-from ..agreement import LITTLE
+from ..configurations import LITTLE
 from ..graph_builder import Builder
 
 OTHER = Config("other", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=512, ring_words=328, vector_ring_words=264)

@@ -18,7 +18,7 @@ from cnna.spec.config import Config, preset
 from cnna.spec.regmap import VECTOR_OPS, offset
 
 from .. import networks
-from ..agreement import LITTLE
+from ..configurations import LITTLE
 from ..graph_builder import Builder
 from .distance import quantised_by_onnxruntime
 from .one_piece import compiled_whole

@@ -5,7 +5,8 @@ import numpy as np
 from cnna.spec.config import Config, preset
 from cnna.spec.regmap import REGISTERS, command_writes, offset
 
-ODD = Config("odd", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=512, ring_words=200, vector_ring_words=264)
+from ..configurations import ODD
+
 CONFIGS = [preset("tiny"), ODD, preset("zcu102")]
 SRC, DST, RES = 16, 6000, 9000  # feature words
 

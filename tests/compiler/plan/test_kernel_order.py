@@ -9,7 +9,7 @@ from cnna.compiler.plan.kernel_order import reordered
 from cnna.spec.config import preset
 
 from ... import networks
-from ...agreement import LITTLE
+from ...configurations import LITTLE
 from ...graph_builder import Builder
 
 PRODUCT, ONE, THREE = preset("zcu102"), ir.Window((1, 1)), ir.Window((3, 3), pads=(1, 1, 1, 1))

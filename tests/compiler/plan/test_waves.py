@@ -13,7 +13,8 @@ from cnna.compiler.predict.predict import predicted_spans
 from cnna.spec.config import preset
 
 from ... import networks
-from ...agreement import CODED, CONFIGS, LITTLE, Case, agree, agree_emulated
+from ...agreement import CONFIGS, Case, agree, agree_emulated
+from ...configurations import CODED, LITTLE
 from ...graph_builder import Builder
 
 PRODUCT = preset("zcu102")

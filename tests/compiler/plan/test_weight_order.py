@@ -16,7 +16,7 @@ from cnna.compiler.predict.predict import predicted_spans
 from cnna.spec.config import BEAT_BYTES, preset
 
 from ... import networks
-from ...agreement import LITTLE, ODD
+from ...configurations import LITTLE, ODD
 from ...graph_builder import Builder
 
 PRODUCT = preset("zcu102")

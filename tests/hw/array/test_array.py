@@ -8,6 +8,7 @@ import pytest
 from cnna.hw.array.fast_array import array_of
 from cnna.spec.config import Config, preset
 
+from ...configurations import ODD
 from ...rigs import bench
 from ...rigs.block import make_block
 
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.cosim
 
 CONFIGS = (
     preset("tiny"),
-    Config("odd", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=512, ring_words=200, vector_ring_words=264),
+    ODD,
     Config("deep", pix=2, ci=16, co=16, ports=1, regions=1, bank_words=128, ring_words=64, vector_ring_words=256),
 )
 FAST = (

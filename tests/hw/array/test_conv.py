@@ -7,10 +7,10 @@ from cnna.hw.lanes.tables import WRITES
 from cnna.spec.config import Config, preset
 from cnna.spec.regmap import COUNTED
 
+from ...configurations import ODD
 from ...rigs.engine_bench import stalls
 from ...rigs.engine_cases import Cases, compared
 
-ODD = Config("odd", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=512, ring_words=200, vector_ring_words=264)
 CONFIGS = {"tiny": preset("tiny"), "odd": ODD}
 WIDE_WORDS = Config("words", pix=2, ci=16, co=16, ports=2, regions=1, bank_words=1024, ring_words=64, vector_ring_words=256)
 PIXELS = {"out_width": 2, "out_height": 1, "images": 1, "kernel_width": 1, "kernel_height": 1}

@@ -12,10 +12,11 @@ from cnna.spec.config import Config
 from cnna.spec.decks import located
 from cnna.spec.regmap import DECK_BIT
 
+from ... import configurations
 from ...rigs.fields import Fields
 
 TINY = Config("tiny", pix=2, ci=4, co=8, ports=1, regions=4, bank_words=128, ring_words=64, vector_ring_words=256)
-ODD = Config("odd", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=128, ring_words=200, vector_ring_words=264)
+ODD = replace(configurations.ODD, bank_words=128)
 WIDE = Config("wide", pix=8, ci=16, co=32, ports=4, regions=1, bank_words=128, ring_words=64, vector_ring_words=256)
 ULTRA = replace(TINY, name="ultra", uram=True)
 DEEP = Config("deep", pix=4, ci=4, co=8, ports=1, regions=4, bank_words=128, ring_words=64, vector_ring_words=256, depth=2)

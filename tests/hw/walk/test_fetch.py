@@ -1,6 +1,7 @@
 """Fetch and `source_walk` against `sim.emulator.walk`, with a memory whose words tell their addresses."""
 
 from collections import deque
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,10 +17,11 @@ from cnna.spec.config import Config
 from cnna.spec.regmap import ADDRESS_BITS
 from cnna.spec.window import APART_MOST, row_steps
 
+from ... import configurations
 from ...rigs.fields import Fields
 
 TINY = Config("tiny", pix=2, ci=4, co=8, ports=1, regions=4, bank_words=128, ring_words=64, vector_ring_words=256)
-ODD = Config("odd", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=128, ring_words=200, vector_ring_words=264)
+ODD = replace(configurations.ODD, bank_words=128)
 
 
 def word(config: Config, address: int) -> int:

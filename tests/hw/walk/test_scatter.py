@@ -1,6 +1,7 @@
 """Scatter and `plane_walk` on a real feature memory: what is written where, and that readers see it when a unit is done."""
 
 from collections import defaultdict
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
@@ -17,8 +18,10 @@ from cnna.hw.walk.walk import plane_walk
 from cnna.sim.emulator import walk
 from cnna.spec.config import Config
 
+from ... import configurations
+
 TINY = Config("tiny", pix=2, ci=4, co=8, ports=1, regions=4, bank_words=128, ring_words=64, vector_ring_words=256)
-ODD = Config("odd", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=128, ring_words=200, vector_ring_words=264)
+ODD = replace(configurations.ODD, bank_words=128)
 
 
 def random_command(config: Config, rng: np.random.Generator) -> dict[str, int]:

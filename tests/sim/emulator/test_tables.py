@@ -15,8 +15,9 @@ from cnna.spec.config import BEAT_BYTES, Config, preset
 from cnna.spec.errors import RunError
 from cnna.spec.regmap import SEGMENTS, VECTOR_OPS, offset
 
+from ...configurations import ODD
 from ...rigs.engine_cases import Cases
-from ..programs import ODD, Program, run
+from ..programs import Program, run
 
 TINY = preset("tiny")
 SEGMENT_BYTES = dict.fromkeys(SEGMENTS, 1 << 20)

@@ -15,7 +15,8 @@ from cnna.spec.errors import RunError
 from cnna.spec.identity import read_config
 from cnna.spec.regmap import REGISTERS, offset
 
-from ...agreement import CODED, CONFIGS, WATCHDOG_CLOCKS, Case, agree
+from ...agreement import CONFIGS, WATCHDOG_CLOCKS, Case, agree
+from ...configurations import CODED
 
 TINY = CONFIGS["tiny"]
 # Networks whose stores use all ports.

@@ -13,7 +13,7 @@ from cnna.spec.commands import commands
 from cnna.spec.errors import RunError
 
 from ... import networks
-from ...agreement import ODD
+from ...configurations import ODD
 
 
 @pytest.fixture(scope="module")
