@@ -18,7 +18,7 @@ board-demo: $(READY)  ## the same on a virtual ZCU102, through the stock pynq pa
 	$(BIN)/python examples/board_demo.py
 
 test: $(READY)  ## the tests, RTL simulation included
-	$(PYTEST) -m "not slow and not soak" --durations=10
+	$(PYTEST) -m "not slow and not soak and not yosys" --durations=10
 
 soak: $(READY)  ## servers under load and faults, 30 s each; FOR=300 for five minutes each
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 -m soak --soak $(FOR) tests/serve/soak
@@ -50,7 +50,8 @@ pages: $(READY)  ## writes what in docs/ is generated, and the C header of the r
 bench: $(READY)  ## measures networks on the RTL into docs/performance.md; ROWS='resnet50/b1 vgg19/*' chooses
 	$(BIN)/python tools/bench.py --rows $(ROWS)
 
-baseline: $(READY)  ## lints zcu102; runs ResNet-50 on it and SqueezeNet at zcu102x2 whole: every tensor, and the clocks that are kept
+baseline: $(READY)  ## tests with Yosys; lints zcu102; runs ResNet-50 on it and SqueezeNet at zcu102x2 whole: every tensor and the clocks
+	$(BIN)/python -m pytest -q -m yosys tests/tools
 	$(BIN)/python -m pytest -q tests/hw/verilog/test_writer.py::test_zcu102_fits_and_is_lint_clean
 	$(BIN)/python tools/bench.py --check resnet50/b1
 	$(BIN)/python tools/bench.py --check squeezenet/b1/x2

@@ -1,7 +1,7 @@
 """Options and fixtures of the whole suite: which tests run, from which seed, and where the trained models lie.
 
-`pytest` alone runs the unmarked tests (seconds); `make test` adds `cosim`; `make soak` runs `soak`; `-m ""` runs all, as
-`make test-all` does. A test or file that is named on the command line runs whatever its marks.
+`pytest` alone runs the unmarked tests (seconds); `make test` adds `cosim`, `make soak` runs `soak`, and `make baseline` `yosys`.
+`-m ""` runs all, as `make test-all` does. A test or file that is named on the command line runs whatever its marks.
 """
 
 import gc
@@ -30,7 +30,6 @@ LONG_FILES = (  # the longest without caches first: the last file of a run must 
     "tests/cli/test_commands.py",
     "tests/hw/array/test_conv.py",
     "tests/hw/array/test_array.py",
-    "tests/tools/test_resources.py",
     "tests/test_models.py",
     "tests/host/board/test_variants.py",
     "tests/hw/vector/test_vector.py",
@@ -90,13 +89,13 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Puts long files first; leaves out `cosim`, `soak` and `slow` tests unless `-m` asks for them, or a test or file is named."""
+    """Puts long files first; leaves out marked tests unless `-m` asks for them, or a test or file is named."""
     rank = {ROOT / name: number for number, name in enumerate(LONG_FILES)}
     items.sort(key=lambda item: rank.get(item.path, len(rank)))
     named = any("::" in argument or argument.endswith(".py") for argument in config.args)
     if named or "-m" in _given(config):
         return
-    marked = [item for item in items if any(map(item.get_closest_marker, ("cosim", "soak", "slow")))]
+    marked = [item for item in items if any(map(item.get_closest_marker, ("cosim", "soak", "yosys", "slow")))]
     if marked:
         config.hook.pytest_deselected(items=marked)
         items[:] = [item for item in items if item not in marked]

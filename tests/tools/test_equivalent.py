@@ -59,6 +59,7 @@ def edited(*changes: tuple[str, str]) -> str:
     return text
 
 
+@pytest.mark.yosys
 @pytest.mark.parametrize(
     "new",
     [
@@ -72,6 +73,7 @@ def test_other_logic_is_proven(new: str) -> None:
     assert prove(OLD, edited((SUM, new)), "t") == ["t"]
 
 
+@pytest.mark.yosys
 @pytest.mark.parametrize(
     "change",
     [
@@ -86,6 +88,7 @@ def test_a_wrong_change_is_caught(change: tuple[str, str]) -> None:
         prove(OLD, edited(change), "t")
 
 
+@pytest.mark.yosys
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -111,6 +114,7 @@ def test_what_cannot_be_alike_is_refused(changes: list[tuple[str, str]], said: s
         prove(OLD, edited(*changes), "t")
 
 
+@pytest.mark.yosys
 def test_a_register_that_moves_is_refused() -> None:
     """The proof is for one clock: it cannot follow a register through logic."""
     moved = edited(("  reg [3:0] count;", "  reg [3:0] count;\n  reg late;"), ("z = count == 4'h0", "z = late"))
@@ -129,6 +133,7 @@ NAMELESS = r"""  reg \$signal ;
 """
 
 
+@pytest.mark.yosys
 def test_registers_without_names_are_found_in_any_order() -> None:
     """A new signal may change the numbers of such registers, and the order of these numbers."""
     old = edited(("  assign z = count == 4'h0;\n", NAMELESS))

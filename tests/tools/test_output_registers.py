@@ -85,6 +85,7 @@ def text() -> str:
     return "\n".join([*lines, "endmodule\n"])
 
 
+@pytest.mark.yosys
 def test_a_design_holds_what_its_block_rams_can(tmp_path: Path) -> None:
     """A register that the block RAM cannot hold would be taken off the count, or one that it can hold stay on it."""
     parts = synthesis.split(RAM + FENCE + text())

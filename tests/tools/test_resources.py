@@ -65,6 +65,7 @@ endmodule
 """
 
 
+@pytest.mark.yosys
 def test_a_design_is_counted_and_joined_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Instances might count once, a path be cut at a border, reset look like a wide net, or the cache never be hit."""
     parts = synthesis.split(CHILD + TOP)
@@ -158,6 +159,7 @@ endmodule
 """
 
 
+@pytest.mark.yosys
 def test_short_chains_become_shift_registers_where_an_attribute_asks(tmp_path: Path) -> None:
     """Yosys does not know SRL_STYLE, so it would count too many flip-flops; or a register that must stay would go."""
     parts = synthesis.split(CHAINS)
