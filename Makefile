@@ -51,7 +51,7 @@ bench: $(READY)  ## measures networks on the RTL into docs/performance.md; ROWS=
 	$(BIN)/python tools/bench.py --rows $(ROWS)
 
 baseline: $(READY)  ## tests with Yosys; lints zcu102; runs ResNet-50 on it and SqueezeNet at zcu102x2 whole: every tensor and the clocks
-	$(BIN)/python -m pytest -q -m yosys tests/tools
+	$(BIN)/python -m pytest -q -m yosys tests/tools tests/hw/verilog
 	$(BIN)/python -m pytest -q tests/hw/verilog/test_writer.py::test_zcu102_fits_and_is_lint_clean
 	$(BIN)/python tools/bench.py --check resnet50/b1
 	$(BIN)/python tools/bench.py --check squeezenet/b1/x2

@@ -62,7 +62,7 @@ def test_ports_and_other_names_have_none() -> None:
     assert text.count("dont_touch") == 2
 
 
-@pytest.mark.cosim
+@pytest.mark.yosys
 def test_yosys_merges_no_copies(tmp_path: Path) -> None:
     """Without the attributes, a flow other than Vivado's joins the tiles' control bits as soon as it flattens."""
     text = writer.generate_module(TINY, "array")
