@@ -53,7 +53,7 @@ def bind() -> Any:
     except ImportError:
         raise ToolError("pynq is not installed: on a board it is part of the image; elsewhere pip install 'cnna[board]'") from None
 
-    class Accelerator(pynq.DefaultIP):
+    class AcceleratorIP(pynq.DefaultIP):
         """The accelerator's registers; `accelerator` is what models run on."""
 
         bindto = (VLNV,)
@@ -73,7 +73,7 @@ def bind() -> Any:
             made: BoardDevice = kept[1]
             return made
 
-    return Accelerator
+    return AcceleratorIP
 
 
 def _opened(mmio: Any, device: Any, parameters: dict[str, str] | None) -> BoardDevice:
