@@ -2,9 +2,9 @@
 
 import socket
 from dataclasses import dataclass
-from typing import Any
 
 from cnna.serve.boards.board_spec import BoardSpec
+from cnna.serve.boards.messages import CallCommand, OpenCommand, Reply
 from cnna.serve.boards.runner import FaultyRunner
 from cnna.serve.boards.slot import Slot, aligned
 from cnna.serve.boards.worker import Worker
@@ -57,16 +57,16 @@ class CpuRunner:
 
 
 class CpuWorker(Worker):
-    """Reads the same commands as any worker; `load` has `runtime` and `place`, `run` has `until` and `request_id`."""
+    """Reads the same commands as any worker, but `open` for `load` and `call` for `run`."""
 
     def __init__(self, control: socket.socket, spec: BoardSpec, slots: list[Slot]) -> None:
         super().__init__(control, FaultyRunner(CpuRunner(spec)), slots)
 
-    def _load(self, command: dict[str, Any], received: float) -> dict[str, Any]:
+    def _open(self, command: OpenCommand, received: float) -> Reply:
         self._runner.load(command["key"], command["runtime"], Place.from_json(command["place"]))
         return {}
 
-    def _run(self, command: dict[str, Any], received: float) -> dict[str, Any]:
+    def _call(self, command: CallCommand, received: float) -> Reply:
         slot = self._slots[command["slot"]]
         slot.fit(command["bytes"])
         call = Call(command["until"], command["request_id"])

@@ -105,7 +105,7 @@ class WorkerProcess:
 
     def open(self, key: str, runtime: str, place: Place) -> "asyncio.Future[Answer]":
         """Opens a version of another runtime than `cnna`, on a board of the kind `cpu`."""
-        return self._send({"do": "load", "key": key, "runtime": runtime, "place": place.as_json()})
+        return self._send({"do": "open", "key": key, "runtime": runtime, "place": place.as_json()})
 
     def unload(self, key: str) -> "asyncio.Future[Answer]":
         """Closes it."""
@@ -124,8 +124,8 @@ class WorkerProcess:
         size = outputs_at + sum(map(aligned, output_bytes))
         slot.fit(size)
         entries, number = slot.write(inputs), self.slots.index(slot)
-        command = {"do": "run", "key": key, "slot": number, "bytes": size, "inputs": entries, "outputs_at": outputs_at}
-        return self._send(command if call is None else {**command, **vars(call)}, slot)
+        place = {"key": key, "slot": number, "bytes": size, "inputs": entries, "outputs_at": outputs_at}
+        return self._send({"do": "run", **place} if call is None else {"do": "call", **place, **vars(call)}, slot)
 
     def scheduled(self) -> tuple[float, float] | None:
         """Seconds that its main thread has run, and that its threads were ready to run and had no processor. None: nobody counts.

@@ -1,11 +1,8 @@
 """The worker of a PYNQ board: while one batch runs, it packs and copies the next one, whichever models they are of.
 
 A turn at the board begins with a batch. It ends when another command comes, or when no batch has come for IDLE_SECONDS, so that
-others may use the board. This worker says more than others do:
-
-{"job": 0, "config": "zcu102", ...}               which configuration the board has, in the answer to job 0
-{"waits": 20}                                     a batch waits for the turn, 20 s at most; 0: it no longer waits
-{"sensors": {"watts": 9.5, "celsius": 41.0}}      what the board's sensors show
+others may use the board. This worker says more than others do: the board's configuration in the answer to job 0, how long a batch
+may wait for its turn, and what the board's sensors show.
 """
 
 import os
@@ -16,11 +13,12 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any
+from typing import TypeGuard
 
 from cnna.host.model.alternate import BoardBatch, alternate
 from cnna.host.model.flight import NOT_YET, NotYet
 from cnna.serve.boards.board_spec import BoardSpec
+from cnna.serve.boards.messages import Command, RunCommand
 from cnna.serve.boards.pynq_runner import Pynq
 from cnna.serve.boards.runner import FaultyRunner
 from cnna.serve.boards.slot import Slot
@@ -31,18 +29,19 @@ from cnna.spec.errors import CnnaError, UserError
 IDLE_SECONDS = 0.5
 END_SECONDS = 2.0  # for an end in order, after which others need not wait for the turn
 
-Command = tuple[float, dict[str, Any]]  # when it came, of time.monotonic, and what the front has sent
-END: Command = (0.0, {"do": "end"})
+Received = tuple[float, Command]  # when it came, of time.monotonic, and what the front has sent
+ReceivedBatch = tuple[float, RunCommand]
+END: Received = (0.0, {"job": 0, "do": "end", "key": ""})
 
 
-class Commands(queue.SimpleQueue[Command]):
+class Commands(queue.SimpleQueue[Received]):
     """What the front has sent, in order. Any thread may put; one takes, and may put back."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._back: deque[Command] = deque()
+        self._back: deque[Received] = deque()
 
-    def taken(self, seconds: float | None = None) -> Command | None:
+    def taken(self, seconds: float | None = None) -> Received | None:
         """The next command; None: none has come for so long. Without `seconds` it waits."""
         if self._back:
             return self._back.popleft()
@@ -51,7 +50,7 @@ class Commands(queue.SimpleQueue[Command]):
         except queue.Empty:
             return None
 
-    def back(self, *commands: Command) -> None:
+    def back(self, *commands: Received) -> None:
         """Lets these come next."""
         self._back.extendleft(reversed(commands))
 
@@ -63,7 +62,7 @@ class PynqWorker(Worker):
         self._board = Pynq(spec)
         super().__init__(control, FaultyRunner(self._board), slots)
         self._commands: Commands = Commands()
-        self._open: list[Command] = []  # batches that have no answer
+        self._open: list[ReceivedBatch] = []  # batches that have no answer
         self._free = 0.0  # when the last answer was given
 
     def serve(self) -> None:
@@ -72,7 +71,7 @@ class PynqWorker(Worker):
         try:
             self._board.open()
         except Exception as error:
-            self._say(self._failed({"job": 0}, error))
+            self._say(self._failed(0, error))
             return
         self._say({"job": 0, "seconds": 0.0, "config": self._board.config})
         threading.Thread(target=self._board.sense, daemon=True).start()
@@ -89,9 +88,9 @@ class PynqWorker(Worker):
         time.sleep(END_SECONDS)
         os._exit(0)
 
-    def _is_batch(self, command: Command) -> bool:
+    def _is_batch(self, command: Received) -> TypeGuard[ReceivedBatch]:
         """Whether this is a batch for the accelerator."""
-        model = self._board.models.get(command[1].get("key", "")) if command[1]["do"] == "run" else None
+        model = self._board.models.get(command[1]["key"]) if command[1]["do"] == "run" else None
         return model is not None and bool(model.accelerators)
 
     def _alternate(self) -> None:
@@ -109,9 +108,9 @@ class PynqWorker(Worker):
         except Exception as error:
             self._commands.back(*self._given_up())  # without a turn, none was taken
             if (oldest := self._commands.taken(0.0)) is not None:
-                self._say(self._failed(oldest[1], error))
+                self._say(self._failed(oldest[1]["job"], error))
 
-    def _given_up(self) -> list[Command]:
+    def _given_up(self) -> list[ReceivedBatch]:
         taken, self._open = self._open, []
         return taken
 
@@ -131,14 +130,14 @@ class PynqWorker(Worker):
             try:
                 batch = BoardBatch.of(models, keys.index(command[1]["key"]), self._inputs(command[1]), command)
             except CnnaError as error:
-                self._say(self._failed(command[1], error))
+                self._say(self._failed(command[1]["job"], error))
                 continue
             self._open.append(command)
             yield batch
 
-    def _answered(self, command: Command, outputs: Arrays, samples: int) -> None:
+    def _answered(self, command: ReceivedBatch, outputs: Arrays, samples: int) -> None:
         """Seconds are those in which the board had nothing before this batch to do."""
         began = max(command[0], self._free)
         rows = self._runner.after(self._board.rows(command[1]["key"], outputs, samples), time.monotonic() - began)
         self._free = time.monotonic()
-        self._say({"job": command[1]["job"], "seconds": self._free - began, **self._outputs(command[1], rows)})
+        self._say({**self._outputs(command[1], rows), "job": command[1]["job"], "seconds": self._free - began})

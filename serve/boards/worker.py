@@ -1,13 +1,6 @@
-"""The worker process of one board: reads commands from a socket, one JSON object a line, and answers each with one line.
+"""The worker process of one board: reads commands from a socket and answers each. `messages.py` says what they look like.
 
-{"job": 1, "do": "load", "key": "digits/3/tiny-b4", "path": ..., "golden": ...}     {"job": 1, "seconds": 0.2}
-{"job": 2, "do": "run", "key": ..., "slot": 0, "bytes": 8192, "inputs": [...], "outputs_at": 4096}
-                                                             {"job": 2, "seconds": 0.003, "outputs": [...]}
-{"job": 3, "do": "unload", "key": ...}                        {"job": 3, "seconds": 0}
-
-An error is {"job": 2, "error": "...", "kind": "DataError"}. It ends when the socket does, so no worker outlives its front.
-Job 0 is the worker's own start. Lines without a job may come at any time: {"said": "..."} is for the log, {"alive": true} says that
-a long command goes on. `pynq_worker` has more of them.
+It ends when the socket does, so no worker outlives its front.
 """
 
 import json
@@ -18,11 +11,13 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from cnna.serve.boards.board_spec import CPU, BoardSpec
+from cnna.serve.boards.messages import Command, LoadCommand, Reply, RunCommand
 from cnna.serve.boards.runner import FaultyRunner, runner_for
 from cnna.serve.boards.slot import Slot
 from cnna.serve.models import golden
@@ -39,7 +34,7 @@ class Worker:
         self._control, self._runner, self._slots = control, runner, slots
         self._saying = threading.Lock()
         runner.tell_to(self._tell)
-        self._commands: queue.SimpleQueue[tuple[float, dict[str, Any]]] = queue.SimpleQueue()
+        self._commands: queue.SimpleQueue[tuple[float, Command]] = queue.SimpleQueue()
 
     def serve(self) -> None:
         """Answers until the socket ends, and the process with it."""
@@ -58,29 +53,29 @@ class Worker:
         """The front has gone. The other thread may be in a batch, or hang."""
         os._exit(0)
 
-    def _say(self, answer: dict[str, Any]) -> None:
+    def _say(self, answer: Mapping[str, object]) -> None:
         with self._saying:
             self._control.sendall(json.dumps(answer).encode() + b"\n")
 
     def _tell(self, **message: Any) -> None:
-        """Says something beside the answers, from any thread."""
+        """Says something beside the answers, a `Notice`, from any thread."""
         self._say(message)
 
-    def _answer(self, received: float, command: dict[str, Any]) -> dict[str, Any]:
+    def _answer(self, received: float, command: Command) -> Reply:
         """Any error is an answer: the front decides what becomes of the batch, and of this process."""
         try:
             started = time.monotonic()
-            more = getattr(self, f"_{command['do']}")(command, received)
-            return {"job": command["job"], "seconds": time.monotonic() - started, **more}
+            more: Reply = getattr(self, f"_{command['do']}")(command, received)
+            return {**more, "job": command["job"], "seconds": time.monotonic() - started}
         except Exception as error:
-            return self._failed(command, error)
+            return self._failed(command["job"], error)
 
-    def _failed(self, command: dict[str, Any], error: Exception) -> dict[str, Any]:
+    def _failed(self, job: int, error: Exception) -> Reply:
         if isinstance(error, CnnaError):
-            return {"job": command["job"], "error": str(error), "kind": name_of(error)}
-        return {"job": command["job"], "error": f"internal error: {type(error).__name__}: {error}", "kind": "RunError"}
+            return {"job": job, "error": str(error), "kind": name_of(error)}
+        return {"job": job, "error": f"internal error: {type(error).__name__}: {error}", "kind": "RunError"}
 
-    def _load(self, command: dict[str, Any], received: float) -> dict[str, Any]:
+    def _load(self, command: LoadCommand, received: float) -> Reply:
         known = {}
         if command["golden"] is not None:
             signature = signature_of(command["path"], load(command["path"]).manifest)
@@ -88,19 +83,19 @@ class Worker:
         self._runner.load(command["key"], command["path"], known)
         return {}
 
-    def _unload(self, command: dict[str, Any], received: float) -> dict[str, Any]:
+    def _unload(self, command: Command, received: float) -> Reply:
         self._runner.unload(command["key"])
         return {}
 
-    def _run(self, command: dict[str, Any], received: float) -> dict[str, Any]:
+    def _run(self, command: RunCommand, received: float) -> Reply:
         return self._outputs(command, self._runner.run(command["key"], self._inputs(command), received))
 
-    def _inputs(self, command: dict[str, Any]) -> Arrays:
+    def _inputs(self, command: RunCommand) -> Arrays:
         slot = self._slots[command["slot"]]
         slot.fit(command["bytes"])
         return slot.read(command["inputs"])
 
-    def _outputs(self, command: dict[str, Any], outputs: Arrays) -> dict[str, Any]:
+    def _outputs(self, command: RunCommand, outputs: Arrays) -> Reply:
         slot = self._slots[command["slot"]]
         return {"outputs": slot.write({name: [y] for name, y in outputs.items()}, command["outputs_at"])}
 
