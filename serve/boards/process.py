@@ -119,10 +119,18 @@ class WorkerProcess:
         output_bytes: Sequence[int],
         call: Call | None = None,
     ) -> "asyncio.Future[Answer]":
-        """Copies a batch into a slot, each input in parts along axis 0, and runs it. call: for boards of the kind `cpu`."""
+        """Copies a batch into a slot, each input in parts along axis 0, and runs it. call: for boards of the kind `cpu`.
+
+        It never raises: the future ends in a LostError if the process is gone, in a RunError if there is no memory for the batch.
+        """
         outputs_at = sum(aligned(sum(part.nbytes for part in parts)) for parts in inputs.values())
         size = outputs_at + sum(map(aligned, output_bytes))
-        slot.fit(size)
+        if self.gone.is_set():  # its slots are closed
+            return self._send({})
+        try:
+            slot.fit(size)
+        except OSError as error:
+            return _failed(RunError(f"board {self.spec.name}: no memory for a batch of {size:,} bytes: {error.strerror}"))
         entries, number = slot.write(inputs), self.slots.index(slot)
         place = {"key": key, "slot": number, "bytes": size, "inputs": entries, "outputs_at": outputs_at}
         return self._send({"do": "run", **place} if call is None else {"do": "call", **place, **vars(call)}, slot)
@@ -167,10 +175,9 @@ class WorkerProcess:
             await asyncio.wait([self._reading])
 
     def _send(self, command: dict[str, Any], slot: Slot | None = None) -> "asyncio.Future[Answer]":
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         if self.gone.is_set() or self._writer is None:
-            future.set_exception(LostError(f"board {self.spec.name}: {self.cause}"))
-            return future
+            return _failed(LostError(f"board {self.spec.name}: {self.cause}"))
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._number += 1
         self._jobs[self._number] = future, slot
         self._writer.write(json.dumps({"job": self._number, **command}).encode() + b"\n")
@@ -191,15 +198,20 @@ class WorkerProcess:
         if "job" not in answer:
             self._told(answer)
             return
-        future, slot = self._jobs.pop(answer["job"])
+        future, slot = self._jobs[answer["job"]]
+        if slot is not None and "bytes" in answer:
+            try:
+                slot.fit(answer["bytes"])
+            except OSError as error:
+                self.kill(f"no memory for an answer of {answer['bytes']:,} bytes: {error.strerror}", busy=True)
+                return
+        del self._jobs[answer["job"]]
         if future.done():
             return
         self.config = answer.get("config", self.config)
         if "error" in answer:
             future.set_exception(error_of(answer["kind"], answer["error"]))
         else:
-            if slot is not None and "bytes" in answer:
-                slot.fit(answer["bytes"])
             outputs = slot.read(answer["outputs"]) if slot is not None else {}
             future.set_result(Answer(answer["seconds"], outputs))
 
@@ -224,3 +236,10 @@ class WorkerProcess:
                 future.exception()  # whoever waits sees it; nobody is told off for not waiting
         for slot in self.slots:
             slot.close()
+
+
+def _failed(error: RunError) -> "asyncio.Future[Answer]":
+    """The future of a command that was not sent."""
+    future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    future.set_exception(error)
+    return future

@@ -75,8 +75,8 @@ class EngineBoard:
 
     @property
     def free(self) -> bool:
-        """Whether it can take a batch."""
-        return self.state == "ready" and bool(self._free)
+        """Whether it can take a batch. A worker that has just ended takes none, though `_live` has not heard of it yet."""
+        return self.state == "ready" and self.lives and bool(self._free)
 
     @property
     def idle(self) -> bool:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.boards.process import LostError, WorkerProcess
 from cnna.serve.boards.slot import Slot
-from cnna.spec.errors import DataError
+from cnna.spec.errors import DataError, RunError
 
 from ...waiting import PATIENCE_SECONDS, until
 
@@ -73,6 +73,8 @@ def test_a_worker_answers_fails_and_dies(
         assert worker.cause == "its worker died (signal 9)"
         with pytest.raises(LostError, match="board a: its worker died"):
             await worker.unload("k")
+        with pytest.raises(LostError, match="board a: its worker died"):  # its slots are closed
+            await worker.run("k", worker.slots[0], {"image": [images[:1]]}, BYTES)
         await worker.close()
 
     within(life())
@@ -100,23 +102,52 @@ def test_a_worker_ends_in_order(published: Path, within: Within, monkeypatch: py
     within(life())
 
 
-HASTY = """#!{python} -S
+ODD_WORKER = """#!{python} -S
 import json, socket, sys
 control = socket.socket(fileno=json.loads(sys.argv[3])["control"])
-answers = ({{"job": 0, "seconds": 0, "outputs": {{}}}}, {{"hot": True}}, {{"job": 1, "seconds": 0, "outputs": {{}}}})
-first, *others = [json.dumps(answer).encode() + b"\\n" for answer in answers]
+first, *others = [json.dumps(answer).encode() + b"\\n" for answer in {answers}]
 control.sendall(first)
 control.recv(1 << 16)
 control.sendall(b"".join(others))
 control.recv(1)
 """
+DONE = {"seconds": 0, "outputs": {}}
+WHOLE_MEMORY = 1 << 60
 
 
-def test_what_comes_behind_the_end_is_not_heard(within: Within, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.fixture
+def odd_worker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Coroutine[Any, Any, None]]:
+    """Starts a process that says the first of its answers at once, and the others after the first command."""
+
+    async def start(worker: WorkerProcess, *answers: dict[str, Any]) -> None:
+        program = tmp_path / "worker"
+        program.write_text(ODD_WORKER.format(python=sys.executable, answers=answers))
+        program.chmod(0o700)
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "executable", str(program))
+            await worker.start()
+
+    return start
+
+
+def test_a_batch_for_which_there_is_no_memory(within: Within, odd_worker: Callable[..., Coroutine[Any, Any, None]]) -> None:
+    """It would be lost: neither answered nor sent to another board."""
+
+    async def life() -> None:
+        worker, image = WorkerProcess(BoardSpec("a")), {"image": [np.zeros((1, 4), np.float32)]}
+        await odd_worker(worker, {"job": 0, **DONE}, {"job": 1, **DONE, "bytes": WHOLE_MEMORY})
+        with pytest.raises(RunError, match=r"board a: no memory for a batch of [\d,]+ bytes: Cannot allocate memory"):
+            await worker.run("k", worker.slots[0], image, [WHOLE_MEMORY])
+        assert not worker.gone.is_set()
+        with pytest.raises(LostError, match=r"board a: no memory for an answer of [\d,]+ bytes: Cannot allocate memory"):
+            await worker.run("k", worker.slots[0], image, BYTES)
+        await worker.close()
+
+    within(life())
+
+
+def test_what_comes_behind_the_end_is_not_heard(within: Within, odd_worker: Callable[..., Coroutine[Any, Any, None]]) -> None:
     """An answer that had come before its worker was killed, and was read after that, would end in a traceback."""
-    hasty = tmp_path / "hasty"
-    hasty.write_text(HASTY.format(python=sys.executable))
-    hasty.chmod(0o700)
     heard: list[dict[str, Any]] = []
     failed: list[dict[str, Any]] = []
 
@@ -127,9 +158,7 @@ def test_what_comes_behind_the_end_is_not_heard(within: Within, monkeypatch: pyt
 
         worker = WorkerProcess(BoardSpec("a"), told)
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: failed.append(context))
-        with monkeypatch.context() as patch:
-            patch.setattr(sys, "executable", str(hasty))
-            await worker.start()
+        await odd_worker(worker, {"job": 0, **DONE}, {"hot": True}, {"job": 1, **DONE})
         with pytest.raises(LostError, match="board a: too hot"):
             await worker.load("k", "m.cnna", None)
         await worker.close()

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import itertools
 import os
+import signal
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,27 @@ def test_only_a_batch_that_hangs_is_at_fault(within: Within, hangs: bool) -> Non
         lost = await asyncio.gather(*running, return_exceptions=True)
         assert [error.first for error in lost if isinstance(error, LostError)] == [hangs, False]
         await worker.close()
+
+    within(life())
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_worker_that_has_just_ended_takes_no_batch(within: Within, dies: bool) -> None:
+    """Between its end and what the board hears of it, a batch would go to a worker whose memory is closed, and be lost."""
+
+    async def life() -> None:
+        board = EngineBoard(BoardSpec("a"), Limits(), list, nothing, nothing)
+        await board.settled.wait()
+        assert board.free
+        assert board.pid is not None
+        if dies:
+            os.kill(board.pid, signal.SIGKILL)
+            while board.lives:
+                await asyncio.sleep(0)
+        else:
+            board.fail("the accelerator stopped")
+        assert not board.free
+        await board.close()
 
     within(life())
 

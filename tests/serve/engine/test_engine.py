@@ -1,5 +1,6 @@
 """The engine with real workers: answers equal the reference, and killed, hung and wrong boards lose nothing."""
 
+import asyncio
 import os
 import shutil
 import signal
@@ -16,10 +17,12 @@ from numpy.typing import NDArray
 from cnna.compiler.compile import compile_model
 from cnna.host.selftest.selftest_network import ANSWERS, path_of, pictures
 from cnna.serve import Engine
+from cnna.serve.boards.process import Answer, WorkerProcess
+from cnna.serve.boards.slot import Slot
 from cnna.serve.engine.board import Limits
 from cnna.spec.artifact import save
 from cnna.spec.config import preset
-from cnna.spec.errors import BusyError, UnknownError
+from cnna.spec.errors import BusyError, RunError, UnknownError
 
 from ...waiting import until
 
@@ -63,6 +66,26 @@ def test_killed_and_slow_boards_lose_no_request(published: Path, images: Images,
         assert board.spec.kill == 9
     assert "board failed" in said
     assert "batch again" in said
+
+
+def test_the_only_board_answers_after_it_has_stopped(
+    published: Path, images: Images, answers: Images, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch would go back to the board in the moment in which its worker was ended, and be lost."""
+    run, ill = WorkerProcess.run, iter([True])
+
+    def stopped(self: WorkerProcess, key: str, slot: Slot, *given: Any) -> "asyncio.Future[Answer]":
+        future = run(self, key, slot, *given)
+        if slot is not self.slots[-1] and next(ill, False):  # the last one is for golden answers
+            future = asyncio.get_running_loop().create_future()
+            future.set_exception(RunError("the accelerator stopped: AXI_READ"))
+        return future
+
+    monkeypatch.setattr(WorkerProcess, "run", stopped)
+    said: list[str] = []
+    with Engine(published, ["a=emulator"], PATIENT, log=lambda level, event, **more: said.append(str(more.get("cause")))) as engine:
+        check(asked(engine, images, 8), answers)
+    assert "the accelerator stopped: AXI_READ" in said
 
 
 def test_a_board_that_hangs_is_noticed_and_comes_back(published: Path, images: Images, answers: Images) -> None:
