@@ -90,6 +90,9 @@ class WorkerProcess:
             line = [sys.executable, "-m", "cnna.serve.boards.worker", json.dumps(given)]
             self._process = subprocess.Popen(line, pass_fds=[theirs.fileno(), *files], stdin=subprocess.DEVNULL)
         reader, self._writer = await asyncio.open_connection(sock=ours, limit=1 << 20)
+        if self.gone.is_set():  # it was killed meanwhile
+            self._writer.close()
+            raise LostError(f"board {self.spec.name}: {self.cause}")
         ready: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._jobs[0] = ready, None
         self._reading = asyncio.create_task(self._read(reader))
@@ -189,8 +192,8 @@ class WorkerProcess:
                 self._received(json.loads(line))
         except OSError:  # it died while it had something to read
             pass
-        except ValueError as error:
-            self.kill(f"its worker's answers cannot be read: {error}")
+        except Exception as error:  # whatever is wrong with an answer: its command must end
+            self.kill(f"its worker's answers cannot be read: {type(error).__name__}: {error}", busy=True)
         if not self.gone.is_set():
             self._end("its worker died", busy=True)
 
@@ -205,15 +208,14 @@ class WorkerProcess:
             except OSError as error:
                 self.kill(f"no memory for an answer of {answer['bytes']:,} bytes: {error.strerror}", busy=True)
                 return
-        del self._jobs[answer["job"]]
-        if future.done():
-            return
-        self.config = answer.get("config", self.config)
-        if "error" in answer:
-            future.set_exception(error_of(answer["kind"], answer["error"]))
-        else:
-            outputs = slot.read(answer["outputs"]) if slot is not None else {}
-            future.set_result(Answer(answer["seconds"], outputs))
+        if not future.done():
+            self.config = answer.get("config", self.config)
+            if "error" in answer:
+                future.set_exception(error_of(answer["kind"], answer["error"]))
+            else:
+                outputs = slot.read(answer["outputs"]) if slot is not None else {}
+                future.set_result(Answer(answer["seconds"], outputs))
+        del self._jobs[answer["job"]]  # only now: a command whose answer cannot be read ends with its worker
 
     def _end(self, cause: str, at_once: bool = True, busy: bool = False) -> None:
         """Says to all who wait that the process is gone, after it was made sure; not at once: it ends with its socket."""

@@ -100,8 +100,8 @@ class PynqWorker(Worker):
         try:
             with closing(alternate([self._board.models[key] for key in keys], self._batches(keys))) as answers:
                 for batch, outputs in answers:
-                    self._open.remove(batch.tag)
                     self._answered(batch.tag, outputs, batch.flight.samples)
+                    self._open.remove(batch.tag)
         except UserError:  # the data of one of them are at fault: each by itself
             for command in self._given_up():
                 self._say(self._answer(*command))
@@ -127,12 +127,13 @@ class PynqWorker(Worker):
                 self._commands.back(command)
                 return
             self._runner.before()
+            self._open.append(command)
             try:
                 batch = BoardBatch.of(models, keys.index(command[1]["key"]), self._inputs(command[1]), command)
             except CnnaError as error:
+                self._open.remove(command)
                 self._say(self._failed(command[1]["job"], error))
                 continue
-            self._open.append(command)
             yield batch
 
     def _answered(self, command: ReceivedBatch, outputs: Arrays, samples: int) -> None:

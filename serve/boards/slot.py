@@ -24,9 +24,9 @@ class Slot:
 
     def fit(self, wanted: int) -> None:
         """Maps at least so many bytes; makes the file longer if it is shorter."""
-        if wanted <= self.bytes:
+        if self._map is not None and wanted <= self.bytes:
             return
-        size = -(-wanted // mmap.PAGESIZE) * mmap.PAGESIZE
+        size = max(1, -(-wanted // mmap.PAGESIZE)) * mmap.PAGESIZE  # a batch may have no bytes
         if os.fstat(self.file).st_size < size:
             os.ftruncate(self.file, size)
         self._map = mmap.mmap(self.file, size)  # views of the old map keep it until they are gone

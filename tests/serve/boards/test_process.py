@@ -130,6 +130,50 @@ def odd_worker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[...,
     return start
 
 
+def test_a_slot_may_hold_nothing() -> None:
+    """A batch without a byte, such as a request for no columns, would take the board's slot with it."""
+    slot = Slot(os.memfd_create("test"))
+    slot.fit(0)
+    assert slot.read(slot.write({"a": [np.zeros((2, 0), np.float32)]}))["a"].shape == (2, 0)
+    slot.close()
+
+
+@pytest.mark.parametrize("answer", [{"outputs": [["y", "<f4", [4096, 4096], 64]], "seconds": 0}, {"outputs": []}, {"error": "?"}])
+def test_an_answer_that_cannot_be_read(
+    within: Within, odd_worker: Callable[..., Coroutine[Any, Any, None]], answer: dict[str, Any]
+) -> None:
+    """Its batch would never end, and each later worker of the board be killed since it has no answer."""
+
+    async def life() -> None:
+        worker = WorkerProcess(BoardSpec("a"))
+        await odd_worker(worker, {"job": 0, **DONE}, {"job": 1, **answer})
+        with pytest.raises(LostError, match="board a: its worker's answers cannot be read") as lost:
+            await worker.run("k", worker.slots[0], {"image": [np.zeros((1, 4), np.float32)]}, BYTES)
+        assert lost.value.first, "a batch that has this end each time must not go round for ever"
+        await worker.close()
+
+    within(life())
+
+
+def test_a_worker_that_is_killed_while_it_starts(within: Within, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An operator's reset in this moment would have to wait for two minutes."""
+
+    async def life() -> None:
+        worker, connect = WorkerProcess(BoardSpec("a")), asyncio.open_connection
+
+        async def connected(**given: Any) -> Any:
+            found = await connect(**given)
+            worker.kill("an operator reset the board")
+            return found
+
+        monkeypatch.setattr(asyncio, "open_connection", connected)
+        with pytest.raises(LostError, match="board a: an operator reset the board"):
+            await worker.start()
+        await worker.close()
+
+    within(life())
+
+
 def test_a_batch_for_which_there_is_no_memory(within: Within, odd_worker: Callable[..., Coroutine[Any, Any, None]]) -> None:
     """It would be lost: neither answered nor sent to another board."""
 

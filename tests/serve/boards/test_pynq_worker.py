@@ -4,7 +4,7 @@ import json
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from cnna.host.device.accelerator import Accelerator
 from cnna.host.model import board_model
+from cnna.host.model.alternate import BoardBatch
 from cnna.host.model.flight import Route
 from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.boards.pynq_runner import Pynq
@@ -126,7 +127,7 @@ def test_an_error_is_of_one_batch(published: Path, images: Images, answers: Imag
     with working(published, images, monkeypatch) as (front, board):
         front.send(front.load(1, 1), front.load(2, 4))
         assert [front.answer()["job"] for _ in range(2)] == [1, 2]
-        monkeypatch.setattr(Accelerator, "finish", broken_once())
+        monkeypatch.setattr(Accelerator, "finish", broken_once(Accelerator.finish))
         front.send(front.run(3, 1, 0), front.run(4, 4, 1, 2, slot=1))
         answer = front.answer()
         assert (answer["job"], answer["kind"]) == (3, "RunError")
@@ -139,6 +140,24 @@ def test_an_error_is_of_one_batch(published: Path, images: Images, answers: Imag
         assert "2 samples at once, its batch is 1" in found[5]["error"]
         assert np.array_equal(front.logits(found[6], 1), answers[7:8])
         until(lambda: board.turns.free, "the turn stays taken without a batch")
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_a_fault_of_the_worker_is_of_one_batch(
+    published: Path, images: Images, answers: Images, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """The batch would never be answered, and its neighbour would fail in its place."""
+    with working(published, images, monkeypatch) as (front, _):
+        front.send(front.load(1, 1), front.load(2, 4))
+        assert [front.answer()["job"] for _ in range(2)] == [1, 2]
+        if place == "before":
+            monkeypatch.setattr(BoardBatch, "of", broken_once(BoardBatch.of))
+        else:
+            monkeypatch.setattr(Pynq, "rows", broken_once(Pynq.rows))
+        front.send(front.run(3, 1, 0), front.run(4, 4, 1, 2, slot=1))
+        answer = front.answer()
+        assert (answer["job"], answer["error"]) == (3, "internal error: ValueError: once")
+        assert np.array_equal(front.logits(front.answer(), 1), answers[1:3])
 
 
 def test_data_at_fault_are_found_one_by_one(
@@ -162,14 +181,14 @@ def test_data_at_fault_are_found_one_by_one(
         assert np.array_equal(front.logits(found[2]), answers[:1]), "by itself it takes another way, which refuses nothing here"
 
 
-def broken_once() -> Any:
-    """The driver's wait for the end of a run, which fails the first time."""
-    finish, left = Accelerator.finish, [1]
+def broken_once(method: Callable[..., Any]) -> Any:
+    """A method that fails the first time."""
+    left = [1]
 
-    def broken(self: Any, *given: Any, **more: Any) -> None:
+    def broken(self: Any, *given: Any, **more: Any) -> Any:
         if left[0]:
             left[0] = 0
             raise ValueError("once")
-        finish(self, *given, **more)
+        return method(self, *given, **more)
 
     return broken

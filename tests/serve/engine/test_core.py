@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from cnna.serve.boards.process import LostError
+from cnna.serve.boards.process import Answer, LostError
 from cnna.serve.engine.board import EngineBoard
 from cnna.serve.engine.served import READY, UNAVAILABLE, UNLOADING, Served, ServedModel
 from cnna.serve.models.settings import Canary, Settings
@@ -313,6 +313,22 @@ def test_an_error_of_the_accelerator_is_its_boards(tmp_path: Path, within: Withi
         other = b if board is a else a
         await other.answer()
         assert request.future.done()
+
+    within(run())
+
+
+def test_an_answer_that_does_not_fit_goes_elsewhere(tmp_path: Path, within: Within) -> None:
+    """A remote model that has other outputs now would leave all requests of the batch without an answer."""
+
+    async def run() -> None:
+        core, (a, b) = core_of(tmp_path, "a", "b")
+        request = ask(core, 4)
+        board, other = (a, b) if a.running else (b, a)
+        board.running[0][3].set_result(Answer(0.5, {"scores": np.zeros((4, 2), np.float32)}))
+        board.running.clear()
+        await asyncio.sleep(0)
+        await other.answer()
+        assert np.array_equal(request.future.result().outputs["y"], wanted(4, 0, 1))
 
     within(run())
 
