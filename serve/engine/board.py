@@ -6,7 +6,7 @@ operator resets it. The pause grows from 1 to 60 s. Failures are forgotten once 
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -14,15 +14,13 @@ from typing import Any
 from cnna.serve.boards.board_spec import CPU, BoardSpec
 from cnna.serve.boards.process import OWN, Answer, LostError, WorkerProcess
 from cnna.serve.boards.slot import Slot
+from cnna.serve.engine.loaded import LoadedVersions, key_of
 from cnna.serve.engine.request import Batch
 from cnna.serve.engine.watch import Watch
-from cnna.serve.models import golden
 from cnna.serve.models.version import Compiled, Version
-from cnna.serve.runtimes.interface import Call
-from cnna.spec.errors import BusyError, CheckError, CnnaError, RunError, UserError
+from cnna.spec.errors import BusyError, CheckError, CnnaError, LateError, RunError, UserError
 
 FORGIVEN = 20
-MOST_TIMES = 64  # on a CPU, a part batch is quicker: a whole one may take so many times a sample's seconds
 Log = Callable[..., None]  # level, event, and what else is known: model, version, board, cause
 
 
@@ -60,15 +58,16 @@ class EngineBoard:
         self.seconds = 0.0  # predicted, of the batches that it has
         self.watts: float | None = None
         self.celsius: float | None = None
-        self.warm: dict[str, float] = {}  # what is loaded and tested: seconds of a batch, by key
         self.settled = asyncio.Event()  # it has become ready, or failed, for the first time
         self._wanted, self._changed, self._lost = wanted, changed, lost
         self._process: WorkerProcess | None = None
+        self._loaded: LoadedVersions | None = None  # by this process
+        self._had: list[Version] = []  # what was wanted of this process, and loaded if it could be
         self._free: list[Slot] = []
-        self._loading = asyncio.Lock()
         self.watch = Watch(lambda: self._process, lambda cause: self.fail(cause, True))
         self.without: set[Version] = set()  # what it came back without, the last time that it was started
         self._operator = asyncio.Event()
+        self._closed = False
         self._life = asyncio.create_task(self._live())
 
     # --- what the dispatcher asks ---
@@ -113,22 +112,23 @@ class EngineBoard:
 
     def runs(self, version: Version) -> tuple[Compiled, ...]:
         """The artifacts of a version that are loaded here."""
-        try:
-            return tuple(one for one in self.fits(version) if key_of(version, one) in self.warm)
-        except RunError:
-            return ()
+        loaded = self._loaded
+        return () if loaded is None else tuple(one for one in self._fitting(version) if loaded.seconds(version, one) is not None)
 
     def run(self, batch: Batch, version: Version, compiled: Compiled) -> "asyncio.Future[Answer]":
         """Sends a batch; the caller gives the slot back with `done`."""
         assert self._process is not None
-        slot, key = self._free.pop(), key_of(version, compiled)
-        limit = max(self.limits.hang_seconds, self.limits.hang_times * self.warm[key])
+        assert self._loaded is not None
+        slot, key, seconds = self._free[-1], key_of(version, compiled), self._loaded.seconds(version, compiled)
+        assert seconds is not None
+        limit = max(self.limits.hang_seconds, self.limits.hang_times * seconds)
         call = None if compiled.place is None else batch.call()
         if call is not None and compiled.bounded:
             limit += max(0.0, call.until - asyncio.get_running_loop().time())
-        self.seconds += compiled.seconds
         process, sizes = self._process, [tensor.sample_bytes * batch.samples for tensor in version.signature.outputs]
         future = self.watch.timed(process.run(key, slot, batch.inputs(), sizes, call), limit, renewed=False)
+        self._free.pop()
+        self.seconds += compiled.seconds
         future.add_done_callback(lambda _: self._back(process, slot, compiled.seconds))
         return future
 
@@ -147,32 +147,53 @@ class EngineBoard:
 
     # --- versions ---
 
-    async def load(self, version: Version) -> None:
-        """Loads the artifacts of a version and compares their golden answers. CheckError: they differ. RunError: a board's."""
-        async with self._loading:
-            for compiled in self.fits(version):
-                await self._load(version, compiled)
+    async def load(self, version: Version, runtimes: Sequence[str] = ()) -> None:
+        """Loads the artifacts of a version, all or those of some runtimes, and compares their golden answers.
+
+        CheckError: they differ. BusyError, LateError: some cannot answer now; the others are loaded. RunError: a board's.
+        """
+        many = [one for one in self.fits(version) if not runtimes or one.runtime in runtimes]
+        loaded = self._loaded
+        if loaded is None:
+            raise LostError(f"board {self.spec.name} is {self.state}: {self.cause}")
+        ratio = await loaded.load(version, many)
+        self.ratio = self.ratio if ratio is None else ratio
 
     async def unload(self, version: Version) -> None:
         """Frees what a version keeps here."""
-        async with self._loading:
-            for one in self.runs(version):
-                del self.warm[key_of(version, one)]
-                if self._process is not None:
-                    await asyncio.wait([self.watch.timed(self._process.unload(key_of(version, one)), self.limits.load_seconds)])
+        if self._loaded is not None:
+            await self._loaded.unload(version, self._fitting(version))
 
-    async def _load_all(self) -> None:
-        """After a start. CheckError: golden answers differ, and none agree, so that the board itself may be at fault."""
-        self.without, wanted = set(), [version for version in self._wanted() if self.can(version)]
+    async def catch_up(self) -> None:
+        """Loads what has become wanted since the board was started."""
+        try:
+            while self.state == "ready" and await self._load_more():
+                pass
+        except CheckError as error:
+            self.fail(str(error))
+        except RunError:  # its worker is gone: the next one loads all
+            pass
+
+    async def _load_more(self) -> bool:
+        """Loads the versions that are wanted, and frees those that are not. Whether there were any: meanwhile there may be others.
+
+        CheckError: golden answers differ, and none agree, so that the board itself may be at fault.
+        """
+        wanted = [version for version in self._wanted() if self.can(version)]
+        new, old = ([one for one in some if one not in others] for some, others in ((wanted, self._had), (self._had, wanted)))
+        self._had = wanted
         wrong: dict[Version, CheckError] = {}
-        for version in wanted:
+        for version in new:
             if (error := await self._load_again(version)) is not None:
                 wrong[version] = error
+        for version in old:
+            await self.unload(version)
         agree = any(version.golden is not None and self.runs(version) for version in wanted if version not in wrong)
         for version, error in wrong.items():
             if not agree and self.spec.takes(version.runtime):
                 raise error
             await self._drop(version, error)
+        return bool(new or old)
 
     async def _load_again(self, version: Version) -> CheckError | None:
         """Returns how a version answers wrongly. One that is not for this board, or is damaged, keeps no other one from it.
@@ -181,11 +202,11 @@ class EngineBoard:
         """
         try:
             await self.load(version)
-        except BusyError as error:
+        except (BusyError, LateError) as error:
             more = {"board": self.spec.name, "model": version.model, "version": version.name}
             self.log("warning", "version not tested", cause=str(error), **more)
-            for compiled in self.fits(version):
-                self.warm.setdefault(key_of(version, compiled), self.limits.hang_seconds)
+            if self._loaded is not None:
+                self._loaded.trust(version, self.fits(version), self.limits.hang_seconds)
         except UserError as error:
             await self._drop(version, error)
         except CheckError as error:
@@ -200,51 +221,25 @@ class EngineBoard:
         await self.unload(version)
         self._lost(self, version, str(error))
 
-    async def _load(self, version: Version, compiled: Compiled) -> None:
-        process, key = self._process, key_of(version, compiled)
-        if process is None:
-            raise LostError(f"board {self.spec.name} is {self.state}: {self.cause}")
-        if key in self.warm:
-            return
-        tested = version.golden
-        if compiled.place is None:
-            path = None if tested is None else str(compiled.path.parent / golden.FILE)
-            loading = process.load(key, str(compiled.path), path)
-        else:
-            loading = process.open(key, compiled.runtime, compiled.place)
-        await self.watch.timed(loading, self.limits.load_seconds)
-        inputs = version.signature.blank() if tested is None else tested.inputs
-        samples, seconds = len(next(iter(inputs.values()))), 0.0
-        for start in range(0, samples, compiled.batch):
-            part = slice(start, min(samples, start + compiled.batch))
-            sizes = [tensor.sample_bytes * compiled.batch for tensor in version.signature.outputs]
-            parts = {name: [array[part]] for name, array in inputs.items()}
-            call = None if compiled.place is None else Call(asyncio.get_running_loop().time() + self.limits.load_seconds / 2)
-            answer = await self.watch.timed(process.run(key, process.slots[-1], parts, sizes, call), self.limits.load_seconds)
-            whole = 1.0 if compiled.place is None else min(compiled.batch, MOST_TIMES) / (part.stop - part.start)
-            seconds = max(seconds, answer.seconds * whole)
-            if tested is not None and (wrong := _wrong(version, compiled, answer.outputs, part)):
-                raise CheckError(f"{key} on board {self.spec.name}: golden answers differ: {wrong}")
-        if process is self._process:
-            self.warm[key] = seconds
-            if compiled.seconds > 0:
-                self.ratio = seconds / compiled.seconds
-
     # --- its life ---
 
     async def _live(self) -> None:
-        while True:
+        while not self._closed:
             self.state = "starting"
             process = None
             try:
                 process = self._process = WorkerProcess(self.spec, self.told)
                 await asyncio.wait_for(process.start(), self.limits.load_seconds)
-                await self._load_all()
+                if self._closed:  # before Python 3.12, `wait_for` forgets a cancellation that comes as its task ends
+                    raise asyncio.CancelledError
+                self._loaded = LoadedVersions(process, self.watch, self.limits.load_seconds)
+                self.without, self._had = set(), []
+                while await self._load_more():
+                    pass
                 self._free = process.slots[: len(process.slots) - OWN]
                 self.state, self.cause = "ready", ""
                 self.log("info", "board ready", board=self.spec.name)
-                self.settled.set()
-                self._changed()
+                self._say_changed()
                 await process.gone.wait()
                 self.cause = process.cause
             except (CnnaError, OSError, asyncio.TimeoutError) as error:
@@ -260,9 +255,13 @@ class EngineBoard:
 
     def _ended(self) -> None:
         """Nothing is loaded, and nothing can be taken."""
-        self._process, self._free, self.state = None, [], "resting"
+        self._process, self._loaded, self._free, self.state = None, None, [], "resting"
         self.watts = self.celsius = None
-        self.warm.clear()
+
+    def _say_changed(self) -> None:
+        """Lets others act on its state. They have a turn of their own: whatever goes wrong there is not this board's."""
+        self.settled.set()
+        asyncio.get_running_loop().call_soon(self._changed)
 
     async def _rest(self) -> None:
         """Waits for the end of the pause, or for an operator."""
@@ -275,8 +274,7 @@ class EngineBoard:
         else:
             more = {} if out else {"pause_seconds": pause}
             self.log("error", "board out" if out else "board failed", board=self.spec.name, cause=self.cause, **more)
-        self.settled.set()
-        self._changed()
+        self._say_changed()
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._operator.wait(), None if out else pause)
         self._operator.clear()
@@ -290,16 +288,20 @@ class EngineBoard:
 
     async def close(self) -> None:
         """Ends the worker."""
+        self._closed = True
         self._life.cancel()
         await asyncio.wait([self._life])
         self.state = "closed"
 
     def can(self, version: Version) -> bool:
         """Whether it has artifacts of a version to run."""
+        return bool(self._fitting(version))
+
+    def _fitting(self, version: Version) -> tuple[Compiled, ...]:
         try:
-            return bool(self.fits(version))
+            return self.fits(version)
         except RunError:
-            return False
+            return ()
 
     def _back(self, process: WorkerProcess, slot: Slot, seconds: float) -> None:
         self.seconds = max(0.0, self.seconds - seconds)
@@ -328,20 +330,5 @@ class EngineBoard:
             "outstanding_seconds": round(self.seconds * self.ratio, 6),
             "watts": self.watts,
             "celsius": self.celsius,
-            "loaded": sorted(self.warm),
+            "loaded": [] if self._loaded is None else self._loaded.names,
         }
-
-
-def key_of(version: Version, compiled: Compiled) -> str:
-    """What a worker calls an artifact."""
-    return f"{version.model}/{version.name}/{compiled.config}-b{compiled.batch}"
-
-
-def _wrong(version: Version, compiled: Compiled, outputs: Mapping[str, Any], part: slice) -> str | None:
-    """How answers to a part of the golden samples differ."""
-    assert version.golden is not None
-    wanted = {
-        tensor.name: version.golden.outputs[tensor.name][part.start * tensor.rows : part.stop * tensor.rows]
-        for tensor in version.signature.outputs
-    }
-    return golden.difference(version.signature.outputs, outputs, wanted, compiled.tolerance)

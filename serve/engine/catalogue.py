@@ -13,7 +13,7 @@ from cnna.serve.engine.served import NONE, READY, UNAVAILABLE, UNLOADING, Served
 from cnna.serve.models.repository import Repository
 from cnna.serve.models.settings import Settings
 from cnna.serve.models.version import Version
-from cnna.spec.errors import BusyError, CheckError, CnnaError, RunError, UnknownError, UserError
+from cnna.spec.errors import BusyError, CheckError, CnnaError, LateError, RunError, UnknownError, UserError
 
 PAUSES = 1.0, 60.0  # seconds before a version is loaded again whose runtime cannot answer now: the first and the longest
 FAULTS, FAULTY_BOARDS = 3, 2  # in a row, on so many boards: then a version is taken back
@@ -84,6 +84,7 @@ class Catalogue:
             self._switch(model, wanted)
             for other in [one for one in self.models.values() if name in one.needs and not one.unloaded]:
                 await self._assemble(other, other.settings)
+            await self._catch_up()
             return [model.versions[one] for one in wanted if model.versions[one].state == UNAVAILABLE]
 
     async def unload(self, name: str) -> None:
@@ -107,7 +108,12 @@ class Catalogue:
         else:
             self.log("info", "version ready", model=model.name, version="1")
         self._changed()
+        await self._catch_up()
         return refused
+
+    async def _catch_up(self) -> None:
+        """Brings what was loaded to boards that have become ready while it was tested on others."""
+        await asyncio.gather(*(board.catch_up() for board in self.boards))
 
     async def _tested(self, version: Version) -> None:
         """Loads a version on boards that can run it, and tests it there."""
@@ -160,7 +166,8 @@ class Catalogue:
             boards = [f"board {board.spec.name} is {board.state}: {board.cause}" for board in takers if board not in found]
             errors = [error for error in found.values() if error]
             text = "; ".join(dict.fromkeys([*map(str, errors), *boards])) or f"there is no board for the runtime {version.runtime}"
-            raise BusyError(text) if errors and all(isinstance(error, BusyError) for error in errors) else RunError(text)
+            busy = errors and all(isinstance(error, (BusyError, LateError)) for error in errors)
+            raise BusyError(text) if busy else RunError(text)
         if good:
             await self._spare(version)
 
@@ -181,7 +188,7 @@ class Catalogue:
         found: dict[EngineBoard, CnnaError | None] = {}
         takers = [board for board in self.boards if any(map(board.spec.takes, runtimes))]
         while new := [board for board in takers if board.state == "ready" and board not in found]:
-            done = await asyncio.gather(*(board.load(version) for board in new), return_exceptions=True)
+            done = await asyncio.gather(*(board.load(version, runtimes) for board in new), return_exceptions=True)
             for board, error in zip(new, done, strict=True):
                 if error is not None and not isinstance(error, CnnaError):
                     error = RunError(f"board {board.spec.name}: internal error: {type(error).__name__}: {error}")

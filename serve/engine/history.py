@@ -3,6 +3,7 @@
 import time
 from collections import Counter, deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,7 +42,8 @@ class History:
             self._troubles[key] = {"ts": round(self._clock(), 3), "level": level, "event": event, **more, "count": count}
             while len(self._troubles) > KEPT_TROUBLES:
                 self._troubles.pop(next(iter(self._troubles)))
-        self._log(level, event, **more)
+        with suppress(OSError, ValueError):  # a full disk, or a closed pipe, keeps nobody from an answer
+            self._log(level, event, **more)
 
     @property
     def troubles(self) -> list[dict[str, Any]]:

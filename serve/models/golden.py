@@ -72,7 +72,10 @@ def difference(
     tolerance: a fallback's, by output, beside that of floats.
     """
     for output in outputs:
-        have, want = found[output.name], wanted[output.name]
+        have, want = found.get(output.name), wanted[output.name]
+        if have is None or (have.shape, have.dtype) != (want.shape, want.dtype):
+            what = "missing" if have is None else f"{have.dtype} {list(have.shape)}"
+            return f"output {output.name} is {what}, not {want.dtype} {list(want.shape)}"
         exact = (output.exact and tolerance is None) or want.dtype.kind != "f"
         more = {**TOLERANCE, "atol": TOLERANCE["atol"] + (tolerance or {}).get(output.name, 0.0)}
         same = (have == want) | ((have != have) & (want != want)) if exact else np.isclose(have, want, equal_nan=True, **more)

@@ -10,8 +10,9 @@ import numpy as np
 
 from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.boards.process import Answer, LostError
-from cnna.serve.engine.board import EngineBoard, key_of
+from cnna.serve.engine.board import EngineBoard
 from cnna.serve.engine.core import Core
+from cnna.serve.engine.loaded import key_of
 from cnna.serve.engine.request import Batch, Request
 from cnna.serve.engine.served import READY, Served, ServedModel
 from cnna.serve.models.repository import Repository, open_repository
@@ -77,6 +78,9 @@ class FakeBoard:
         return False
 
     async def unload(self, version: Version) -> None:
+        pass
+
+    async def catch_up(self) -> None:
         pass
 
     async def answer(self, error: BaseException | None = None) -> None:

@@ -66,7 +66,7 @@ def test_a_version_that_a_board_refuses_keeps_no_other_back(
             BoardSpec("a"), Limits(), lambda: [version], nothing, lambda level, event, **more: said.append((event, more))
         )
         await board.settled.wait()
-        assert (board.state, dict(board.warm)) == ("ready", {})
+        assert (board.state, board.described()["loaded"]) == ("ready", [])
         assert ("version not on board", "it was compiled for another accelerator") in [(e, more.get("cause")) for e, more in said]
         await board.close()
 
@@ -106,6 +106,26 @@ def test_a_worker_that_has_just_ended_takes_no_batch(within: Within, dies: bool)
             board.fail("the accelerator stopped")
         assert not board.free
         await board.close()
+
+    within(life())
+
+
+def test_a_board_can_be_closed_when_its_worker_has_just_started(within: Within, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server's end would wait for ever: before Python 3.12, `wait_for` forgets a cancellation in this moment."""
+    start = WorkerProcess.start
+
+    async def life() -> None:
+        async def started(self: WorkerProcess) -> None:
+            await start(self)
+            asyncio.get_running_loop().call_soon(lambda: closing.append(asyncio.create_task(board.close())))
+
+        closing: list[asyncio.Task[None]] = []
+        monkeypatch.setattr(WorkerProcess, "start", started)
+        board = EngineBoard(BoardSpec("a"), Limits(), list, nothing, nothing)
+        while not closing:
+            await asyncio.sleep(0)
+        await closing[0]
+        assert board.state == "closed"
 
     within(life())
 

@@ -1,0 +1,265 @@
+"""Which versions a board has: those that come and go while it starts, those published anew, those that cannot answer now."""
+
+import asyncio
+import errno
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from cnna.serve.boards.board_spec import CPU, BoardSpec
+from cnna.serve.engine.board import EngineBoard, Limits
+from cnna.serve.engine.core import Core
+from cnna.serve.engine.served import READY
+from cnna.serve.models.golden import Golden
+from cnna.serve.models.repository import Repository
+from cnna.serve.models.version import Compiled, Version
+from cnna.serve.runtimes.interface import CNNA, Place
+from cnna.spec.errors import BusyError, LateError
+
+from .fakes import ask, version_of
+from .stub_worker import Shelf, stub_workers
+
+Within = Callable[[Coroutine[Any, Any, None]], None]
+HASTY = Limits(pause_seconds=(0.0, 0.0), failures=3)
+
+
+def version(model: str, name: str, tag: int, *runtimes: str) -> Version:
+    """A version that answers x * 10 + tag, by the first of these runtimes, or by another one whose answers are 100 more."""
+    compiled = {}
+    for number, runtime in enumerate(runtimes or (CNNA,)):
+        config, path = "tiny" if runtime == CNNA else runtime, Path(f"/v-{tag + 100 * number}")
+        place = None if runtime == CNNA else Place(model, name, path)
+        compiled[config] = (Compiled(path, config, 8, 0, 1.0, runtime, place),)
+    return replace(version_of(name), model=model, compiled=compiled, runtime=(runtimes or (CNNA,))[0])
+
+
+def core_with(shelf: Shelf, *boards: BoardSpec, limits: Limits = HASTY, log: Callable[..., None] | None = None) -> Core:
+    return Core(cast(Repository, shelf), boards, limits, log or (lambda level, event, **more: None))
+
+
+async def until(wanted: Callable[[], bool]) -> None:
+    while not wanted():
+        await asyncio.sleep(0)
+
+
+async def restarted(board: EngineBoard) -> None:
+    """Ends its worker, and waits for the next one."""
+    resets = board.resets
+    board.fail("it died")
+    await until(lambda: board.state == "out" or (board.resets > resets and board.state == "ready"))
+
+
+def loaded(board: EngineBoard) -> Sequence[str]:
+    return cast("Sequence[str]", board.described()["loaded"])
+
+
+def test_a_board_that_starts_gets_what_is_loaded_meanwhile(within: Within, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be ready without the new version, and stay so: requests would wait in vain when the other board is out."""
+
+    async def run() -> None:
+        shelf, may, waits = Shelf(m=version("m", "1", 1)), asyncio.Event(), asyncio.Event()
+
+        async def before(board: str, what: str, key: str) -> None:
+            if (board, what) == ("b", "load"):
+                waits.set()
+                await may.wait()
+
+        stub_workers(monkeypatch, before)
+        core = core_with(shelf, BoardSpec("a"), BoardSpec("b"))
+        may.set()
+        await core.start()
+        a, b = core.boards
+        may.clear()
+        waits.clear()
+        b.fail("it died")
+        await waits.wait()
+        shelf.there["m"]["2"] = version("m", "2", 2)
+        await core.catalogue.load("m")
+        may.set()
+        await until(lambda: b.state == "ready")
+        assert loaded(a) == loaded(b) == ["m/1/tiny-b8", "m/2/tiny-b8"]
+        await core.close()
+
+    within(run())
+
+
+def test_a_board_that_becomes_ready_late_gets_the_version_too(within: Within, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may become ready when the version was tested on the others and is not yet named to anybody."""
+
+    async def run() -> None:
+        async def before(board: str, what: str, key: str) -> None:
+            if key == "m/2/onnxruntime-b8" and b.state == "out":  # the boards of the version's own runtime have been asked
+                b.reset()
+                await until(lambda: b.state == "ready")
+
+        stub_workers(monkeypatch, before)
+        shelf = Shelf(m=version("m", "1", 1))
+        core = core_with(shelf, BoardSpec("a"), BoardSpec("b"))
+        await core.start()
+        _, b = core.boards
+        for _ in range(HASTY.failures):
+            await restarted(b)
+        assert b.state == "out"
+        shelf.there["m"]["2"] = version("m", "2", 2, CNNA, "onnxruntime")
+        await core.catalogue.load("m")
+        assert "m/2/tiny-b8" in loaded(b)
+        await core.close()
+
+    within(run())
+
+
+def test_a_version_published_anew_under_its_name_is_another_one(within: Within, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers would come from the files that were there before, on a board that was starting when it was unloaded."""
+
+    async def run() -> None:
+        may, freed, waits = asyncio.Event(), list[str](), asyncio.Event()
+
+        async def before(board: str, what: str, key: str) -> None:
+            if (board, what, key) == ("b", "load", "a/1/tiny-b8"):
+                waits.set()
+                await may.wait()
+            if what == "unload":
+                freed.append(board)
+
+        stub_workers(monkeypatch, before)
+        shelf = Shelf(a=version("a", "1", 1), m=version("m", "1", 1))
+        core = core_with(shelf, BoardSpec("a"), BoardSpec("b"))
+        may.set()
+        await core.start()
+        a, b = core.boards
+        may.clear()
+        waits.clear()
+        b.fail("it died")
+        await waits.wait()
+        await core.catalogue.unload("m")
+        await until(lambda: freed == ["a"])  # for b it waits now
+        may.set()
+        await until(lambda: b.state == "ready")
+        shelf.there["m"]["1"] = version("m", "1", 2)
+        await core.catalogue.load("m")
+        a.limits = Limits(failures=1)
+        a.fail("it died")
+        result = await ask(core, 1, 5.0).future
+        assert np.array_equal(result.outputs["y"], [[52.0, 52.0]])
+        await core.close()
+
+    within(run())
+
+
+def test_what_was_refused_is_freed(within: Within, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A board's memory would fill up with versions whose golden answers differ."""
+
+    async def run() -> None:
+        freed: list[str] = []
+
+        async def before(board: str, what: str, key: str) -> None:
+            if what == "unload":
+                freed.append(key)
+
+        stub_workers(monkeypatch, before)
+        x = np.ones((1, 2), np.float32)
+        good, bad = version("m", "1", 1), version("m", "2", 2)
+        shelf = Shelf(m=good)
+        core = core_with(shelf, BoardSpec("a"))
+        await core.start()
+        shelf.there["m"]["2"] = replace(bad, golden=Golden({"x": x}, {"y": x * 7}))
+        (refused,) = await core.catalogue.load("m")
+        assert "golden answers differ" in refused.reason
+        assert freed == ["m/2/tiny-b8"]
+        await core.close()
+
+    within(run())
+
+
+@pytest.mark.parametrize("trouble", ["hangs", "other outputs"])
+def test_a_remote_model_keeps_no_other_one_from_its_board(within: Within, monkeypatch: pytest.MonkeyPatch, trouble: str) -> None:
+    """A server far away that hangs, or has changed, would take the board of all local models out when its worker restarts."""
+
+    async def run() -> None:
+        troubled = False
+
+        async def before(board: str, what: str, key: str) -> None:
+            if troubled and trouble == "hangs" and what == "run" and key.startswith("far"):
+                raise LateError("grpc://far, model far: Deadline Exceeded")
+
+        stub_workers(monkeypatch, before)
+        x = np.ones((1, 2), np.float32)
+        near = replace(version("m", "1", 1, "onnxruntime"), golden=Golden({"x": x}, {"y": x * 10 + 1}))
+        far = replace(version("far", "1", 2, "remote"), golden=Golden({"x": x}, {"y": x * 10 + 2}))
+        core = core_with(Shelf(m=near, far=far), BoardSpec("cpu", CPU))
+        await core.start()
+        (cpu,) = core.boards
+        troubled = True
+        if trouble == "other outputs":
+            assert far.golden is not None
+            far.golden.outputs["y"] = np.zeros((1, 3), np.float32)
+        await restarted(cpu)
+        assert cpu.state == "ready"
+        assert "m/1/onnxruntime-b8" in loaded(cpu)
+        assert np.array_equal((await ask(core, 1, 5.0).future).outputs["y"], [[51.0, 51.0]])
+        await core.close()
+
+    within(run())
+
+
+@pytest.mark.parametrize("boards", [[BoardSpec("cpu", CPU)], []], ids=["one of all runtimes", "its own boards"])
+@pytest.mark.parametrize("away", ["at the start", "at a restart"])
+def test_a_fallback_stands_in_for_a_runtime_that_is_away(
+    within: Within, monkeypatch: pytest.MonkeyPatch, boards: list[BoardSpec], away: str
+) -> None:
+    """The fallback would not be opened since its neighbour is busy, and each batch for it would kill the board."""
+
+    async def run() -> None:
+        gone = away == "at the start"
+
+        async def before(board: str, what: str, key: str) -> None:
+            if gone and what == "run" and key == "m/1/remote-b8":
+                raise BusyError("grpc://far: connection refused")
+
+        monkeypatch.setattr("cnna.serve.engine.dispatcher.BUSY_SECONDS", 0.0)
+        stub_workers(monkeypatch, before)
+        core = core_with(Shelf(m=version("m", "1", 1, "remote", "onnxruntime")), *boards)
+        await core.start()
+        gone = True
+        for board in core.boards:
+            await restarted(board)
+        assert core.catalogue.models["m"].versions["1"].state == READY
+        for _ in range(2):
+            result = await ask(core, 1, 5.0).future
+            assert result.runtime == "onnxruntime"
+            assert np.array_equal(result.outputs["y"], [[151.0, 151.0]])
+        assert {board.failures for board in core.boards} == {1}, "by the test alone"
+        gone = False
+        assert np.array_equal((await ask(core, 1, 5.0).future).outputs["y"], [[51.0, 51.0]])
+        await core.close()
+
+    within(run())
+
+
+def test_a_log_that_cannot_be_written_keeps_no_board_away(within: Within, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk would end a board's life, and a request would never end."""
+
+    def full(level: str, event: str, **more: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def run() -> None:
+        may = asyncio.Event()
+        may.set()
+
+        async def before(board: str, what: str, key: str) -> None:
+            await may.wait()
+
+        stub_workers(monkeypatch, before)
+        core = core_with(Shelf(m=version("m", "1", 1)), BoardSpec("a"), log=full)
+        await core.start()
+        await restarted(core.boards[0])
+        may.clear()
+        with pytest.raises(LateError, match="no answer within its deadline"):
+            await ask(core, 1, timeout_us=1).future
+        await core.close()
+
+    within(run())
