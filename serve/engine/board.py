@@ -64,6 +64,7 @@ class EngineBoard:
         self._loaded: LoadedVersions | None = None  # by this process
         self._had: list[Version] = []  # what was wanted of this process, and loaded if it could be
         self._free: list[Slot] = []
+        self._config: str | None = None  # of the accelerator, once a board that has one of its own was open
         self.watch = Watch(lambda: self._process, lambda cause: self.fail(cause, True))
         self.without: set[Version] = set()  # what it came back without, the last time that it was started
         self._operator = asyncio.Event()
@@ -102,8 +103,7 @@ class EngineBoard:
         config = self.spec.config
         if config is None and len(there) == 1:
             return next(iter(there.values()))  # whether it fits, the board says itself
-        if config is None and self._process is not None:
-            config = self._process.config
+        config = config or self._config
         if config is None:
             raise RunError(f"board {self.spec.name}: there are {', '.join(there)}: say --board {self.spec.name}=...,config=")
         if config not in there:
@@ -232,6 +232,7 @@ class EngineBoard:
                 await asyncio.wait_for(process.start(), self.limits.load_seconds)
                 if self._closed:  # before Python 3.12, `wait_for` forgets a cancellation that comes as its task ends
                     raise asyncio.CancelledError
+                self._config = process.config or self._config
                 self._loaded = LoadedVersions(process, self.watch, self.limits.load_seconds)
                 self.without, self._had = set(), []
                 while await self._load_more():

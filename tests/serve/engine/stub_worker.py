@@ -20,9 +20,9 @@ Before = Callable[[str, str, str], Awaitable[None]]  # is awaited before a board
 class StubWorker:
     """Stands for a `WorkerProcess`. It answers x * 10 + the number at the end of the name of the artifact's file or folder."""
 
-    def __init__(self, spec: BoardSpec, before: Before) -> None:
+    def __init__(self, spec: BoardSpec, before: Before, config: str | None) -> None:
         self.spec, self._before = spec, before
-        self.gone, self.cause, self.config, self.pid = asyncio.Event(), "", None, 1
+        self.gone, self.cause, self.config, self.pid = asyncio.Event(), "", config, 1
         self.slots = [SimpleNamespace(), SimpleNamespace(), SimpleNamespace()]
         self.has: dict[str, int] = {}
         self._open: list[asyncio.Future[Answer]] = []
@@ -117,6 +117,6 @@ class Shelf:
         return self.there[model][name]
 
 
-def stub_workers(monkeypatch: pytest.MonkeyPatch, before: Before) -> None:
-    """Gives such workers to boards."""
-    monkeypatch.setattr("cnna.serve.engine.board.WorkerProcess", lambda spec, told: StubWorker(spec, before))
+def stub_workers(monkeypatch: pytest.MonkeyPatch, before: Before, config: str | None = None) -> None:
+    """Gives such workers to boards. config: that of the boards' accelerators."""
+    monkeypatch.setattr("cnna.serve.engine.board.WorkerProcess", lambda spec, told: StubWorker(spec, before, config))

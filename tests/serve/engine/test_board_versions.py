@@ -263,3 +263,25 @@ def test_a_log_that_cannot_be_written_keeps_no_board_away(within: Within, monkey
         await core.close()
 
     within(run())
+
+
+def test_a_board_that_rests_keeps_its_configuration(within: Within, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A version would be given up as lost since nobody knew that the board that rests can run it."""
+
+    async def run() -> None:
+        async def before(board: str, what: str, key: str) -> None:
+            pass
+
+        stub_workers(monkeypatch, before, "tiny")
+        one = version("m", "1", 1)
+        (compiled,) = one.compiled["tiny"]
+        one = replace(one, compiled={**one.compiled, "zcu102": (replace(compiled, config="zcu102"),)})
+        core = core_with(Shelf(m=one), BoardSpec("a", "pynq", overlay="cnna.bit"), limits=Limits())
+        await core.start()
+        (board,) = core.boards
+        board.fail("it died")
+        await until(lambda: board.state == "resting")
+        assert board.can(one)
+        await core.close()
+
+    within(run())
