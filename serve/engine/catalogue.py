@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from cnna.serve.engine.assembly import Assembly, Steps
 from cnna.serve.engine.board import EngineBoard, Log
-from cnna.serve.engine.served import NONE, READY, UNAVAILABLE, UNLOADING, Served, ServedModel
+from cnna.serve.engine.served import LOADING, NONE, READY, UNAVAILABLE, UNLOADING, Served, ServedModel, refusal_of
 from cnna.serve.models.repository import Repository
 from cnna.serve.models.settings import Settings
 from cnna.serve.models.version import Version
@@ -57,17 +57,18 @@ class Catalogue:
 
         again: of those that are unavailable, only the busy ones. Others, such as one that was taken back, wait for an operator.
         One bad version changes nothing for the others: its `reason` says what is wrong. UnknownError: there is no such model.
-        UserError: model.yaml is wrong; what was served before is served on.
+        UserError: model.yaml is wrong, or cannot be read; what was served before is served on.
         """
         async with self._loading:
             try:
                 there, settings = self.repository.versions(name), self.repository.settings(name)
             except UnknownError:
                 raise
-            except UserError as error:
-                self.models.setdefault(name, ServedModel(name)).reason = str(error)
-                self.log("error", "model refused", model=name, cause=str(error))
-                raise
+            except Exception as error:
+                refusal = refusal_of(error)
+                self.models.setdefault(name, ServedModel(name)).reason = str(refusal)
+                self.log("error", "model refused", model=name, cause=str(refusal))
+                raise refusal from None
             model = self.models.setdefault(name, ServedModel(name))
             if self.repository.has_pipeline(name):
                 return await self._assemble(model, settings)
@@ -143,11 +144,15 @@ class Catalogue:
             await self._tested(version)
             served.version, served.state = version, READY
             self.log("info", "version ready", model=model.name, version=name)
-        except CnnaError as error:
-            served.state, served.reason, served.busy = UNAVAILABLE, str(error), isinstance(error, BusyError)
+        except Exception as error:
+            refusal = refusal_of(error)
+            served.state, served.reason, served.busy = UNAVAILABLE, str(refusal), isinstance(refusal, BusyError)
             if served.busy:
                 self._retry(model.name)
-            self.log("error", "version refused", model=model.name, version=name, cause=str(error))
+            self.log("error", "version refused", model=model.name, version=name, cause=served.reason)
+        finally:
+            if served.state == LOADING:  # whoever asked for it has gone; a version that loads for ever would never be loaded again
+                served.state, served.reason = UNAVAILABLE, "its load was broken off; load the model again"
 
     async def _test(self, version: Version) -> None:
         """Loads a version on all boards that are ready. RunError: none could; says why.

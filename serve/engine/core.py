@@ -63,7 +63,7 @@ class Core:
         for name in sorted(self.repository.models(), key=self.repository.has_pipeline):  # pipelines need others: they come last
             try:
                 await self.catalogue.load(name)
-            except UserError:
+            except CnnaError:
                 continue  # the model's reason says it
         self.starting = False
 

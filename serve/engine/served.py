@@ -11,7 +11,7 @@ from cnna.serve.engine.pending import PendingRequests
 from cnna.serve.engine.stats import Stats
 from cnna.serve.models.settings import Settings
 from cnna.serve.models.version import Version
-from cnna.spec.errors import BusyError, UnknownError
+from cnna.spec.errors import BusyError, CnnaError, RunError, UnknownError, UserError, reason_of
 
 NONE = "it has no versions; cnna publish makes one"
 READY, LOADING, UNLOADING, UNAVAILABLE = "READY", "LOADING", "UNLOADING", "UNAVAILABLE"
@@ -89,3 +89,13 @@ class ServedModel:
 
 
 Models = dict[str, ServedModel]
+
+
+def refusal_of(error: Exception) -> CnnaError:
+    """Why a load was refused, in one line, whatever has ended it."""
+    if isinstance(error, CnnaError):
+        return error
+    if isinstance(error, OSError):
+        where = error.filename or "the model's files"
+        return UserError(f"{where}: {error.strerror or reason_of(error)}; mend it and load the model again")
+    return RunError(f"internal error: {type(error).__name__}: {reason_of(error)}")

@@ -2,9 +2,9 @@
 
 import asyncio
 import hmac
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
 import grpc.aio
@@ -25,6 +25,7 @@ SERVICE = "inference.GRPCInferenceService"
 STREAMED = 64  # requests of one stream that may be open
 Context = Any  # grpc.aio.ServicerContext, which has no types
 Call = Callable[[Any, Context], Awaitable[Any]]
+T = TypeVar("T")
 
 
 class Service:
@@ -32,6 +33,7 @@ class Service:
 
     def __init__(self, core: Core, version: str, token: str | None = None, tracing: "Tracing | None" = None) -> None:
         self.core, self.version, self.token, self.tracing = core, version, token, tracing
+        self._changes: set[asyncio.Future[Any]] = set()  # asyncio itself keeps no task that nobody waits for
 
     def handler(self) -> Any:
         """What a grpc.aio server takes."""
@@ -114,7 +116,7 @@ class Service:
 
     async def _load(self, request: pb.RepositoryModelRequest, context: Context) -> Any:
         parameters.of_repository(messages.plain(request.parameters))
-        if refused := await self.core.catalogue.load(request.model_name):
+        if refused := await self._to_its_end(self.core.catalogue.load(request.model_name)):
             raise DataError("; ".join(f"model {one.model}, version {one.name}: {one.reason}" for one in refused))
         return pb.Empty()
 
@@ -122,6 +124,13 @@ class Service:
         parameters.of_repository(messages.plain(request.parameters))
         await self.core.catalogue.unload(request.model_name)
         return pb.Empty()
+
+    async def _to_its_end(self, change: "Coroutine[Any, Any, T]") -> T:
+        """Makes a change, even if its client goes or its deadline passes: gRPC cancels the call then, but not what it has begun."""
+        done = asyncio.ensure_future(change)
+        self._changes.add(done)
+        done.add_done_callback(self._changes.discard)
+        return await asyncio.shield(done)
 
     # --- inference ---
 

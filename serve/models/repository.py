@@ -10,6 +10,7 @@ Where model.yaml names another runtime, a version holds what that one reads (`mo
 A single `M.cnna` is a repository of one model with one version. Nothing outside the folder is ever read; links must not lead out.
 """
 
+import os
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -52,7 +53,7 @@ class Repository:
 
     def has_pipeline(self, model: str) -> bool:
         """Whether it is made of others."""
-        return self.single is None and NAME.fullmatch(model) is not None and (self.root / model / PIPELINE).is_file()
+        return self.single is None and NAME.fullmatch(model) is not None and os.path.isfile(self.root / model / PIPELINE)
 
     def pipeline(self, model: str) -> Pipeline:
         """How it is made of others. UserError: pipeline.yaml is wrong."""

@@ -238,6 +238,39 @@ def test_packed_messages_are_refused_unopened(tmp_path: Path, within: Within) ->
     within(run())
 
 
+def test_a_load_goes_on_when_its_client_has_gone(tmp_path: Path, within: Within, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client whose deadline is shorter than a load would break it off each time, and the version would never be served."""
+    ended: list[str] = []
+
+    async def run() -> None:
+        async with served(tmp_path) as client:
+            begun, gate = asyncio.Event(), asyncio.Event()
+
+            async def load(name: str) -> list[Any]:
+                begun.set()
+                try:
+                    await gate.wait()
+                except asyncio.CancelledError:
+                    ended.append("broken off")
+                    raise
+                ended.append(name)
+                return []
+
+            monkeypatch.setattr(client.board.core.catalogue, "load", load)
+            asked = asyncio.ensure_future(client.call("RepositoryModelLoad", pb.RepositoryModelRequest(model_name="m"), pb.Empty))
+            await begun.wait()
+            asked.cancel()
+            await client.call("ServerLive", pb.Empty(), pb.ServerLiveResponse)  # the server has heard of it by then
+            while client.board.core.budget.used:
+                await asyncio.sleep(0.001)
+            gate.set()
+            while not ended:
+                await asyncio.sleep(0.001)
+
+    within(run())
+    assert ended == ["m"]
+
+
 def test_a_token_is_needed_for_all_but_health(tmp_path: Path, within: Within) -> None:
     """As over HTTP."""
 

@@ -122,6 +122,44 @@ def test_a_long_answer_is_no_slow_request(
     within(run())
 
 
+def test_a_load_goes_on_when_its_client_has_gone(
+    tmp_path: Path, within: Callable[[Coroutine[Any, Any, None]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that does not wait for a load would break it off each time, and the version would never be served."""
+    ended: list[str] = []
+
+    async def run() -> None:
+        core, _ = core_of(tmp_path, "a")
+        begun, gate = asyncio.Event(), asyncio.Event()
+
+        async def load(name: str) -> list[Any]:
+            begun.set()
+            try:
+                await gate.wait()
+            except asyncio.CancelledError:
+                ended.append("broken off")
+                raise
+            ended.append(name)
+            return []
+
+        monkeypatch.setattr(core.catalogue, "load", load)
+        front = HttpFront(core, Listening("127.0.0.1", 0), "9.9")
+        port = int((await front.start()).rpartition(":")[2])
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"POST /v2/repository/models/m/load HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n")
+        await begun.wait()
+        writer.close()
+        while front.connections:
+            await asyncio.sleep(0.001)
+        gate.set()
+        while not ended:
+            await asyncio.sleep(0.001)
+        await front.stop()
+
+    within(run())
+    assert ended == ["m"]
+
+
 def test_connections_have_a_limit(
     tmp_path: Path, within: Callable[[Coroutine[Any, Any, None]], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,153 @@
+"""Loads and unloads, on boards that load a version when the test says so: whatever ends a load, another one can follow."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cnna.serve.engine.core import Core
+from cnna.serve.engine.served import READY, UNAVAILABLE, ServedModel
+from cnna.serve.models.repository import Repository
+from cnna.serve.models.version import Version
+from cnna.spec.errors import RunError, UserError
+
+from .fakes import core_of, version_of
+
+Within = Callable[[Coroutine[Any, Any, None]], None]
+
+
+@dataclass
+class Models:
+    """A repository `m` with version 1, which is served, and others that the test adds; and the board that loads them.
+
+    wrong: what reading a version raises. gate: a board loads nothing while it is closed. begun: a load has come to the board.
+    """
+
+    core: Core
+    folder: Path
+    wrong: dict[str, Exception] = field(default_factory=dict)
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def model(self) -> ServedModel:
+        return self.core.catalogue.models["m"]
+
+    def add(self, name: str) -> None:
+        (self.folder / "m" / name).mkdir(parents=True)
+
+    def read(self, model: str, name: str, *_: Any) -> Version:
+        if name in self.wrong:
+            raise self.wrong[name]
+        return replace(version_of(name), model=model)
+
+    async def loaded(self, version: Version, runtimes: Sequence[str] = ()) -> None:
+        self.begun.set()
+        await self.gate.wait()
+
+
+@pytest.fixture
+def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Models]:
+    """Makes them, inside a loop."""
+
+    def made() -> Models:
+        core, (board,) = core_of(tmp_path, "a")
+        found = Models(core, tmp_path)
+        found.add("1")
+        found.gate.set()
+        monkeypatch.setattr(Repository, "version", lambda self, *given: found.read(*given))
+        monkeypatch.setattr(board, "load", found.loaded, raising=False)
+        monkeypatch.setattr(board, "settled", found.gate, raising=False)
+        return found
+
+    return made
+
+
+def test_a_load_that_is_broken_off_can_be_made_again(models: Callable[[], Models], within: Within) -> None:
+    """The version would be loading for ever, and each later load would do nothing and report success."""
+
+    async def run() -> None:
+        made = models()
+        made.add("2")
+        made.gate.clear()
+        loading = asyncio.create_task(made.core.catalogue.load("m"))
+        await made.begun.wait()
+        loading.cancel()
+        await asyncio.wait([loading])
+        assert loading.cancelled()
+        two = made.model.versions["2"]
+        assert (two.state, two.reason) == (UNAVAILABLE, "its load was broken off; load the model again")
+        assert made.model.default is made.model.versions["1"]
+        made.gate.set()
+        assert await made.core.catalogue.load("m") == []
+        assert made.model.default is made.model.versions["2"]
+        assert made.model.default.state == READY
+
+    within(run())
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (PermissionError(13, "Permission denied", "m/2/a.cnna"), "m/2/a.cnna: Permission denied; mend it and load the model again"),
+        (OSError("no more files"), "the model's files: no more files; mend it and load the model again"),
+        (ZeroDivisionError("division by zero"), "internal error: ZeroDivisionError: division by zero"),
+    ],
+)
+def test_an_error_that_nobody_expects_is_a_refusal(
+    models: Callable[[], Models], within: Within, error: Exception, said: str
+) -> None:
+    """The version would be loading for ever; an operator would get a traceback, or no reason."""
+
+    async def run() -> None:
+        made = models()
+        made.add("2")
+        made.wrong["2"] = error
+        (refused,) = await made.core.catalogue.load("m")
+        assert (refused.name, refused.state, refused.reason) == ("2", UNAVAILABLE, said)
+        made.wrong.clear()
+        assert await made.core.catalogue.load("m") == []
+        assert made.model.versions["2"].state == READY
+
+    within(run())
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "said"),
+    [
+        (PermissionError(13, "Permission denied", "m/model.yaml"), UserError, "m/model.yaml: Permission denied; mend it"),
+        (ZeroDivisionError("division by zero"), RunError, "internal error: ZeroDivisionError"),
+    ],
+)
+def test_settings_that_cannot_be_read_keep_no_other_model_back(
+    models: Callable[[], Models],
+    within: Within,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    kind: type[Exception],
+    said: str,
+) -> None:
+    """One model's file would end the start of the server, and all models with it."""
+
+    async def run() -> None:
+        made = models()
+        (made.folder / "n" / "1").mkdir(parents=True)
+        settings = Repository.settings
+
+        def read(self: Repository, model: str) -> Any:
+            if model == "m":
+                raise error
+            return settings(self, model)
+
+        monkeypatch.setattr(Repository, "settings", read)
+        with pytest.raises(kind, match=said):
+            await made.core.catalogue.load("m")
+        assert made.model.reason.startswith(said)
+        assert made.model.versions["1"].state == READY
+        await made.core.start()
+        assert made.core.catalogue.models["n"].versions["1"].state == READY
+
+    within(run())
