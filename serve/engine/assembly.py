@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from cnna.serve.engine.composed import RUNTIME, Composition, Part, first_refusal
-from cnna.serve.engine.served import READY, UNAVAILABLE, Models, Served, ServedModel
+from cnna.serve.engine.served import BROKEN_OFF, READY, UNAVAILABLE, Models, Served, ServedModel, refusal_of
 from cnna.serve.models.pipeline import Pipeline, Step, check_step, input_of, signature_of_pipeline
 from cnna.serve.models.repository import Repository
 from cnna.serve.models.settings import Settings
@@ -22,10 +22,14 @@ PIECE = Settings(max_delay_us=0, queue=1_000_000, deadline_ms=3_600_000, max_req
 
 @dataclass(frozen=True)
 class Steps:
-    """What the assembly asks of the catalogue. test: loads a version on boards. retire: frees one in the end."""
+    """What the assembly asks of the catalogue. test: loads a version on boards. unload: frees it there at once.
+
+    retire: frees a piece that was served, for a reason, once the pipeline that it belonged to has answered its open requests.
+    """
 
     test: Callable[[Version], Awaitable[None]]
-    retire: Callable[[Served, str], None]
+    unload: Callable[[Version], Awaitable[None]]
+    retire: Callable[[Served, str, Served | None], None]
 
 
 class Assembly:
@@ -44,14 +48,12 @@ class Assembly:
             pipeline = await asyncio.get_running_loop().run_in_executor(None, self._repository.pipeline, model.name)
             model.needs = frozenset(pipeline.models())
             composition, pieces = await self._checked(model.name, pipeline)
-            for piece in pieces:
-                assert piece.version is not None
-                await self._steps.test(piece.version)
-        except CnnaError as error:
-            refused = Served(model.name, ONLY, state=UNAVAILABLE, reason=str(error))
-            if old is None or old.state != READY:
-                model.versions[ONLY] = refused
-            return [refused]
+            await self._test([piece.version for piece in pieces if piece.version is not None])
+        except Exception as error:
+            return [self._refused(model, str(refusal_of(error)))]
+        except asyncio.CancelledError:
+            self._refused(model, BROKEN_OFF)
+            raise
         self._take(model, pieces)
         version = Version(model.name, ONLY, composition.signature, {}, None, RUNTIME)
         new = Served(model.name, ONLY, version, READY, composition=composition)
@@ -65,20 +67,38 @@ class Assembly:
         """The models that are its functions and ONNX pieces."""
         return [model for name, model in self._models.items() if name.startswith(f"{pipeline}:")]
 
+    def _refused(self, model: ServedModel, reason: str) -> Served:
+        """A pipeline that is not served. It takes no place of one that is."""
+        old, refused = model.versions.get(ONLY), Served(model.name, ONLY, state=UNAVAILABLE, reason=reason)
+        if old is None or old.state != READY:
+            model.versions[ONLY] = refused
+        return refused
+
+    async def _test(self, pieces: list[Version]) -> None:
+        """Loads all pieces on boards, or none."""
+        try:
+            for piece in pieces:
+                await self._steps.test(piece)
+        except (Exception, asyncio.CancelledError):
+            for piece in pieces:
+                await self._steps.unload(piece)
+            raise
+
     def _take(self, model: ServedModel, pieces: list[Served]) -> None:
-        """Serves these pieces, and no others."""
+        """Serves these pieces, and no others. Requests that are open keep those with which they have begun."""
+        whole = model.versions.get(ONLY)
         before = {piece.name: piece for piece in self.pieces(model.name)}
         for served in pieces:
             own = before.pop(served.model, None) or self._models.setdefault(served.model, ServedModel(served.model, PIECE))
             for old in list(own.versions.values()):
-                self._steps.retire(old, "the pipeline was loaded again")
+                self._steps.retire(old, "the pipeline was loaded again", whole)
             served.state = READY
             own.versions[served.name] = own.default = served
             own.unloaded = False
         for left in before.values():
             left.default, left.unloaded = None, True
             for old in left.versions.values():
-                self._steps.retire(old, "the pipeline has no such step any more")
+                self._steps.retire(old, "the pipeline has no such step any more", whole)
 
     async def _checked(self, name: str, pipeline: Pipeline) -> tuple[Composition, list[Served]]:
         """UserError, BusyError: a step does not fit, or its model is not there; the line names file and step."""
@@ -91,7 +111,7 @@ class Assembly:
                 piece = await self._piece(name, pipeline, step, tensors)
                 pieces.append(piece)
                 assert piece.version is not None
-                part = Part(step, piece.model, None, piece.version.signature)
+                part = Part(step, piece.model, piece.name, piece.version.signature)
             check_step(pipeline, step, part.signature, tensors)
             tensors |= {f"{step.name}.{tensor.name}": tensor for tensor in part.signature.outputs}
             parts.append(part)

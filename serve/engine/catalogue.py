@@ -7,9 +7,9 @@ that it replaces stays loaded until the next switch, so that a rollback is one a
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
-from cnna.serve.engine.assembly import Assembly, Steps
+from cnna.serve.engine.assembly import ONLY, Assembly, Steps
 from cnna.serve.engine.board import EngineBoard, Log
-from cnna.serve.engine.served import LOADING, NONE, READY, UNAVAILABLE, UNLOADING, Served, ServedModel, refusal_of
+from cnna.serve.engine.served import BROKEN_OFF, LOADING, NONE, READY, UNAVAILABLE, UNLOADING, Served, ServedModel, refusal_of
 from cnna.serve.models.repository import Repository
 from cnna.serve.models.settings import Settings
 from cnna.serve.models.version import Version
@@ -32,7 +32,7 @@ class Catalogue:
     ) -> None:
         self.repository, self.boards, self.log, self._need = repository, boards, log, need
         self.models: dict[str, ServedModel] = {}
-        self._assembly = Assembly(repository, self.models, Steps(self._tested, self._retire))
+        self._assembly = Assembly(repository, self.models, Steps(self._tested, self._unload, self._retire))
         self._retries: dict[str, asyncio.Task[None]] = {}  # by model
         self._changed = changed
         self._loading = asyncio.Lock()
@@ -91,10 +91,11 @@ class Catalogue:
     async def unload(self, name: str) -> None:
         """Takes no more requests for a model; frees it once those that it has are answered."""
         model = self.model(name)
-        for each in (model, *self._assembly.pieces(name)):
+        pieces = self._assembly.pieces(name)
+        for each in (model, *pieces):
             each.default, each.before, each.unloaded = None, None, True
             for one in each.versions.values():
-                self._retire(one, "unloaded by an operator")
+                self._retire(one, "unloaded by an operator", model.versions[ONLY] if each in pieces else None)
 
     async def _assemble(self, model: ServedModel, settings: Settings) -> list[Served]:
         """Loads a pipeline."""
@@ -152,7 +153,7 @@ class Catalogue:
             self.log("error", "version refused", model=model.name, version=name, cause=served.reason)
         finally:
             if served.state == LOADING:  # whoever asked for it has gone; a version that loads for ever would never be loaded again
-                served.state, served.reason = UNAVAILABLE, "its load was broken off; load the model again"
+                served.state, served.reason = UNAVAILABLE, BROKEN_OFF
 
     async def _test(self, version: Version) -> None:
         """Loads a version on all boards that are ready. RunError: none could; says why.
@@ -222,20 +223,27 @@ class Catalogue:
         for task in self._retries.values():
             task.cancel()
 
-    def _retire(self, served: Served, reason: str) -> None:
-        """Takes no more requests for a version, and frees it once it has answered those that it has."""
+    def _retire(self, served: Served, reason: str, until: Served | None = None) -> None:
+        """Takes no more requests for a version, and frees it once it has answered those that it has.
+
+        until: it is a piece of this pipeline, whose open requests may still ask it.
+        """
         if served.state != READY:
             return
-        served.state, served.reason = UNLOADING, reason
+        served.state, served.reason, served.until = UNLOADING, reason, until
         served.freeing = asyncio.create_task(self._free(served))
 
     async def _free(self, served: Served) -> None:
-        while served.open:  # each ends by its deadline
+        while served.in_use:  # each request ends by its deadline
             await asyncio.sleep(0.01)
         served.state = UNAVAILABLE
         if served.version is not None:
-            await asyncio.gather(*(board.unload(served.version) for board in self.boards), return_exceptions=True)
+            await self._unload(served.version)
         self.log("info", "version unloaded", model=served.model, version=served.name, cause=served.reason)
+
+    async def _unload(self, version: Version) -> None:
+        """Frees what a version keeps on the boards."""
+        await asyncio.gather(*(board.unload(version) for board in self.boards), return_exceptions=True)
 
     # --- faults ---
 

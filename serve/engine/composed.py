@@ -23,7 +23,10 @@ Ask = Callable[[str, Arrays, str | None, Request, bool], Awaitable[Sequence[Resu
 
 @dataclass(frozen=True)
 class Part:
-    """A step that was checked: the model that it asks, by that name, and what this one takes and gives."""
+    """A step that was checked: the model that it asks, by that name, and what this one takes and gives.
+
+    version: of a piece, the one that was loaded for this composition; of a model, pipeline.yaml's.
+    """
 
     step: Step
     model: str

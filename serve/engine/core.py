@@ -149,7 +149,7 @@ class Core:
         settings = one.settings
         if self.draining and not within:
             raise BusyError("the server is ending")
-        served = one.chosen(version, sequence_id or request_id)
+        served = one.chosen(version, sequence_id or request_id, within)
         assert served.version is not None
         there = [tensor.name for tensor in served.version.signature.outputs]
         if unknown := [name for name in outputs if name not in there]:

@@ -15,6 +15,7 @@ from cnna.spec.errors import BusyError, CnnaError, RunError, UnknownError, UserE
 
 NONE = "it has no versions; cnna publish makes one"
 READY, LOADING, UNLOADING, UNAVAILABLE = "READY", "LOADING", "UNLOADING", "UNAVAILABLE"
+BROKEN_OFF = "its load was broken off; load the model again"
 
 
 @dataclass(eq=False)
@@ -33,6 +34,12 @@ class Served:
     stats: Stats = field(default_factory=Stats)
     freeing: "asyncio.Task[None] | None" = None
     composition: Composition | None = None  # of a pipeline
+    until: "Served | None" = None  # of a pipeline's piece that is unloading: the pipeline whose open requests may still ask it
+
+    @property
+    def in_use(self) -> bool:
+        """Whether a request that it has, or may yet get from a pipeline's open requests, keeps it from being freed."""
+        return self.open > 0 or (self.until is not None and self.until.open > 0)
 
     @property
     def loaded(self) -> bool:
@@ -61,12 +68,15 @@ class ServedModel:
             raise UnknownError(f"model {self.name} has no version {version!r}; there are {', '.join(self.versions) or 'none'}")
         return self.versions[version]
 
-    def chosen(self, version: str | None, identity: str) -> Served:
-        """The version that a request gets. UnknownError: there is none of that name. BusyError: it is not ready."""
+    def chosen(self, version: str | None, identity: str, within: bool = False) -> Served:
+        """The version that a request gets. UnknownError: there is none of that name. BusyError: it is not ready.
+
+        within: the request is a step of one that was admitted, whose pipeline may keep the version until it has been answered.
+        """
         found = self._canary(identity) or self.default if version is None else self.named(version)
         if found is None:
             raise BusyError(f"model {self.name} has no version that is ready: {self.why()}")
-        if found.state != READY:
+        if found.state != READY and not (within and found.state == UNLOADING and found.until is not None):
             raise BusyError(f"model {self.name}, version {found.name} is {found.state.lower()}: {found.reason or 'try again'}")
         if self.refusal is not None and (why := self.refusal()) is not None:
             raise BusyError(f"model {self.name}: {why}")

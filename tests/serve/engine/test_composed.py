@@ -1,8 +1,9 @@
 """Pipelines with real workers: steps in order, one deadline and id for all, and parts that come and go."""
 
+import asyncio
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,21 @@ import pytest
 from onnx import TensorProto, helper
 
 from cnna.serve import Engine
-from cnna.serve.engine.board import Limits
-from cnna.serve.engine.request import BatchRun
+from cnna.serve.boards.board_spec import BoardSpec
+from cnna.serve.engine import composed
+from cnna.serve.engine.board import EngineBoard, Limits
+from cnna.serve.engine.composed import Ask, Composition
+from cnna.serve.engine.core import Core
+from cnna.serve.engine.request import BatchRun, Request
+from cnna.serve.engine.served import BROKEN_OFF, Served
+from cnna.serve.models.repository import open_repository
+from cnna.serve.models.version import Version
 from cnna.serve.protocol import described
 from cnna.spec.errors import BusyError, DataError, LateError
 
 from ...waiting import until
 
+Within = Callable[[Coroutine[Any, Any, None]], None]
 PATIENT = Limits(hang_seconds=60.0, pause_seconds=(0.0, 0.0), failures=1000)
 STEPS = '''
 import time
@@ -242,3 +251,168 @@ def test_a_file_that_was_changed_is_taken_by_load_if_it_is_good(made: Path, tmp_
         engine.unload("a_pipe")
         assert engine.core.ready
         assert engine.infer("scaled", {"x": x(1)}).version == "2"
+
+
+SHORT = """
+inputs: {{x: {{type: float32, shape: [-1, 3]}}}}
+steps:
+  a: {{function: "steps:{0}", inputs: {{x: x}}, outputs: {{y: {{type: float32, shape: [-1, 3]}}}}}}
+  b: {{function: "steps:{1}", inputs: {{x: a.y}}, outputs: {{y: {{type: float32, shape: [-1, 3]}}}}}}
+outputs: {{y: b.y}}
+"""
+SHORT_STEPS = """
+def more(x): return x + 1
+def same(x): return x
+def tenfold(x): return x * 10
+def broken(x): return 1 / 0
+"""
+
+
+class Short:
+    """A pipeline of two functions, whose requests stop between its steps while `gate` is closed. reached: one has come there."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = root / "p"
+        self.folder.mkdir(parents=True)
+        (self.folder / "steps.py").write_text(SHORT_STEPS)
+        self.core = Core(open_repository(root), [BoardSpec("a", "cpu")], PATIENT)
+        self.gate, self.reached = asyncio.Event(), asyncio.Event()
+        self.gate.set()
+        answer = composed.answer
+
+        async def answered(composition: Composition, request: Request, ask: Ask) -> None:
+            async def asked(model: str, *given: Any) -> Any:
+                found = await ask(model, *given)
+                if model == "p:a":
+                    self.reached.set()
+                    await self.gate.wait()
+                return found
+
+            await answer(composition, request, asked)
+
+        monkeypatch.setattr(composed, "answer", answered)
+
+    def write(self, *functions: str) -> None:
+        (self.folder / "pipeline.yaml").write_text(SHORT.format(*functions))
+
+    async def load(self, *functions: str) -> list[Served]:
+        self.write(*functions)
+        return await self.core.catalogue.load("p")
+
+    async def stopped(self) -> Request:
+        """A request behind its first step."""
+        self.gate.clear()
+        request = self.core.admit("p", {"x": x(1)})
+        await self.reached.wait()
+        return request
+
+    async def answer(self) -> float:
+        """To 1."""
+        return float((await self.core.admit("p", {"x": x(1)}).future).outputs["y"][0, 0])
+
+    @property
+    def loaded(self) -> list[str]:
+        """What the board has."""
+        return list(self.core.boards[0].described()["loaded"])
+
+    async def freed(self) -> None:
+        """Waits until nothing is unloading."""
+        while freeing := [one.freeing for one in self.core.catalogue.served() if one.freeing and not one.freeing.done()]:
+            await asyncio.wait(freeing)
+
+
+def test_an_open_request_keeps_the_pieces_with_which_it_has_begun(
+    tmp_path: Path, within: Within, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would get the answer of neither pipeline: the first step of the old one and the second step of the new one."""
+
+    async def run() -> None:
+        short = Short(tmp_path, monkeypatch)
+        short.write("more", "same")
+        await short.core.start()
+        request = await short.stopped()
+        assert await short.load("same", "tenfold") == []
+        assert [one.state for one in short.core.catalogue.models["p:b"].versions.values()] == ["UNLOADING", "READY"]
+        with pytest.raises(BusyError, match="model p:b, version 1 is unloading: the pipeline was loaded again"):
+            short.core.admit("p:b", {"x": x(1)}, "1")
+        short.gate.set()
+        assert (await request.future).outputs["y"][0, 0] == 2
+        assert await short.answer() == 10
+        await short.freed()
+        assert short.loaded == ["p:a/2/function-b1048576", "p:b/2/function-b1048576"]
+        await short.core.close()
+
+    within(run())
+
+
+def test_a_pipeline_that_is_unloaded_answers_what_it_has(tmp_path: Path, within: Within, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An operator who unloads it would fail the requests that it has admitted."""
+
+    async def run() -> None:
+        short = Short(tmp_path, monkeypatch)
+        short.write("more", "same")
+        await short.core.start()
+        request = await short.stopped()
+        await short.core.catalogue.unload("p")
+        with pytest.raises(BusyError, match="model p has no version that is ready: version 1: unloaded by an operator"):
+            short.core.admit("p", {"x": x(1)})
+        short.gate.set()
+        assert (await request.future).outputs["y"][0, 0] == 2
+        await short.freed()
+        assert short.loaded == []
+        assert await short.load("more", "tenfold") == []
+        assert await short.answer() == 20
+        await short.core.close()
+
+    within(run())
+
+
+def test_a_pipeline_that_is_refused_leaves_no_piece_on_a_board(
+    tmp_path: Path, within: Within, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its good pieces would take memory, and be taken for those of the next load, which have the same names."""
+
+    async def run() -> None:
+        short = Short(tmp_path, monkeypatch)
+        short.write("more", "broken")
+        await short.core.start()
+        assert "ZeroDivisionError: division by zero" in short.core.catalogue.models["p"].reason
+        assert short.loaded == []
+        assert await short.load("same", "tenfold") == []
+        assert await short.answer() == 10
+        await short.core.close()
+
+    within(run())
+
+
+def test_a_pipeline_whose_load_is_broken_off_is_unavailable(
+    tmp_path: Path, within: Within, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody would know why it is not there, and its first piece would stay on the boards."""
+
+    async def run() -> None:
+        short, begun = Short(tmp_path, monkeypatch), asyncio.Event()
+        await short.core.start()
+        load = EngineBoard.load
+
+        async def loaded(self: EngineBoard, version: Version, runtimes: Sequence[str] = ()) -> None:
+            if version.model == "p:b":
+                begun.set()
+                await asyncio.Event().wait()
+            await load(self, version, runtimes)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(EngineBoard, "load", loaded)
+            loading = asyncio.create_task(short.load("more", "same"))
+            await begun.wait()
+            assert short.loaded == ["p:a/1/function-b1048576"]
+            loading.cancel()
+            await asyncio.wait([loading])
+        served = short.core.catalogue.models["p"].versions["1"]
+        assert (loading.cancelled(), served.state, served.reason) == (True, "UNAVAILABLE", BROKEN_OFF)
+        assert short.loaded == []
+        assert await short.load("more", "same") == []
+        assert await short.answer() == 2
+        await short.core.close()
+
+    within(run())
