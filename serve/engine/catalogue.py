@@ -55,11 +55,15 @@ class Catalogue:
     async def load(self, name: str, again: bool = False) -> list[Served]:
         """Reads a model's settings, loads the versions that they want, switches, and unloads the others; returns the refused ones.
 
-        again: of those that are unavailable, only the busy ones. Others, such as one that was taken back, wait for an operator.
+        again: of those that are unavailable, only the busy ones. Others, such as one that was taken back, wait for an operator; so
+        does a model that was unloaded. An operator who unloads the model meanwhile has the last word.
         One bad version changes nothing for the others: its `reason` says what is wrong. UnknownError: there is no such model.
         UserError: model.yaml is wrong, or cannot be read; what was served before is served on.
         """
+        unloads = self._unloads(name)
         async with self._loading:
+            if self._unloads(name) != unloads or (again and self.model(name).unloaded):
+                return []
             try:
                 there, settings = self.repository.versions(name), self.repository.settings(name)
             except UnknownError:
@@ -71,7 +75,7 @@ class Catalogue:
                 raise refusal from None
             model = self.models.setdefault(name, ServedModel(name))
             if self.repository.has_pipeline(name):
-                return await self._assemble(model, settings)
+                return await self._assemble(model, settings, unloads)
             wanted = settings.chosen(there)
             for version in wanted:
                 old = model.versions.get(version)
@@ -79,31 +83,46 @@ class Catalogue:
                     await asyncio.wait([old.freeing])
                 if old is None or (old.state == UNAVAILABLE and (old.busy or not again)):
                     await self._load(model, version, settings)
+                if model.unloads != unloads:
+                    self._put_away(model)
+                    return []
             missing = f"model.yaml asks for versions that are not there; there are {', '.join(there)}" if there else NONE
             model.reason = "" if wanted else missing
             model.settings, model.unloaded = settings, False
             self._switch(model, wanted)
-            for other in [one for one in self.models.values() if name in one.needs and not one.unloaded]:
-                await self._assemble(other, other.settings)
+            for other in list(self.models.values()):
+                if name in other.needs and not other.unloaded:
+                    await self._assemble(other, other.settings, other.unloads)
             await self._catch_up()
             return [model.versions[one] for one in wanted if model.versions[one].state == UNAVAILABLE]
 
     async def unload(self, name: str) -> None:
         """Takes no more requests for a model; frees it once those that it has are answered."""
         model = self.model(name)
-        pieces = self._assembly.pieces(name)
+        model.unloads += 1
+        self._put_away(model)
+
+    def _unloads(self, name: str) -> int:
+        return self.models[name].unloads if name in self.models else 0
+
+    def _put_away(self, model: ServedModel) -> None:
+        """Unloads all that there is of a model."""
+        pieces = self._assembly.pieces(model.name)
         for each in (model, *pieces):
             each.default, each.before, each.unloaded = None, None, True
             for one in each.versions.values():
                 self._retire(one, "unloaded by an operator", model.versions[ONLY] if each in pieces else None)
 
-    async def _assemble(self, model: ServedModel, settings: Settings) -> list[Served]:
-        """Loads a pipeline."""
+    async def _assemble(self, model: ServedModel, settings: Settings, unloads: int) -> list[Served]:
+        """Loads a pipeline. unloads: how often it had been unloaded when that was asked for."""
         old = model.versions.get("1")
         if old is not None and old.freeing is not None:
             await asyncio.wait([old.freeing])
-        model.settings, model.unloaded = settings, False
         refused = await self._assembly.load(model)
+        if model.unloads != unloads:
+            self._put_away(model)
+            return []
+        model.settings, model.unloaded = settings, False
         model.reason = refused[0].reason if refused else ""
         if refused:
             self.log("error", "version refused", model=model.name, version="1", cause=model.reason)
@@ -202,7 +221,7 @@ class Catalogue:
         return takers, found
 
     def _retry(self, model: str) -> None:
-        """Loads a model again, after growing pauses, until what it needs can answer."""
+        """Loads a model again, after growing pauses, until what it needs can answer, or an operator unloads it."""
         if model not in self._retries or self._retries[model].done():
             self._retries[model] = asyncio.create_task(self._again(model))
 
@@ -213,8 +232,8 @@ class Catalogue:
             pause = min(2 * pause, PAUSES[1])
             try:
                 refused = await self.load(model, again=True)
-            except CnnaError:
-                return
+            except CnnaError:  # model.yaml is wrong, perhaps for a moment
+                refused = list(self.models[model].versions.values())
             if self.models[model].unloaded or not any(one.busy for one in refused):
                 return
 

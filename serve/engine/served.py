@@ -58,6 +58,7 @@ class ServedModel:
     default: Served | None = None
     before: Served | None = None  # the default before the last switch
     unloaded: bool = False  # by an operator
+    unloads: int = 0  # how often that was: a load that began before the last one brings nothing back
     drawn: random.Random = field(default_factory=random.Random)
     needs: frozenset[str] = frozenset()  # of a pipeline that is refused: the models that may cure it
     refusal: Callable[[], str | None] | None = None  # of a pipeline: why a part takes no requests now

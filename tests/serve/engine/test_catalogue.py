@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from cnna.serve.engine import catalogue
 from cnna.serve.engine.core import Core
 from cnna.serve.engine.served import READY, UNAVAILABLE, ServedModel
 from cnna.serve.models.repository import Repository
 from cnna.serve.models.version import Version
-from cnna.spec.errors import RunError, UserError
+from cnna.spec.errors import BusyError, RunError, UserError
 
-from .fakes import core_of, version_of
+from .fakes import ask, core_of, version_of
 
 Within = Callable[[Coroutine[Any, Any, None]], None]
 
@@ -149,5 +150,82 @@ def test_settings_that_cannot_be_read_keep_no_other_model_back(
         assert made.model.versions["1"].state == READY
         await made.core.start()
         assert made.core.catalogue.models["n"].versions["1"].state == READY
+
+    within(run())
+
+
+def test_an_unload_has_the_last_word_over_loads_that_began_before(models: Callable[[], Models], within: Within) -> None:
+    """A model that an operator has taken away, perhaps because it does harm, would be back when a long load ends."""
+
+    async def run() -> None:
+        made = models()
+        made.add("2")
+        made.gate.clear()
+        loads = [asyncio.create_task(made.core.catalogue.load("m")) for _ in range(2)]  # the second one waits for the first one
+        await made.begun.wait()
+        await made.core.catalogue.unload("m")
+        with pytest.raises(BusyError, match="version 1: unloaded by an operator"):
+            ask(made.core, 1)
+        made.gate.set()
+        assert await asyncio.gather(*loads) == [[], []]
+        assert (made.model.unloaded, made.model.default) == (True, None)
+        for name in "12":
+            with pytest.raises(BusyError, match=f"version {name} is un(loading|available): unloaded by an operator"):
+                ask(made.core, 1, version=name)
+        assert await made.core.catalogue.load("m") == []
+        assert made.model.default is made.model.versions["2"]
+
+    within(run())
+
+
+def retries() -> list["asyncio.Task[Any]"]:
+    """What loads models again by itself."""
+    return [task for task in asyncio.all_tasks() if "Catalogue._again" in repr(task.get_coro())]
+
+
+def test_a_busy_model_that_was_unloaded_is_not_tried_again(
+    models: Callable[[], Models], within: Within, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model would be served again a moment after an operator has unloaded it."""
+    monkeypatch.setattr(catalogue, "PAUSES", (0.0, 0.0))
+
+    async def run() -> None:
+        made = models()
+        made.add("2")
+        made.wrong["2"] = BusyError("the other server does not answer")
+        (refused,) = await made.core.catalogue.load("m")
+        assert refused.busy
+        await made.core.catalogue.unload("m")
+        made.wrong.clear()
+        await asyncio.wait(retries())
+        assert (made.model.unloaded, made.model.default) == (True, None)
+        assert made.model.versions["2"].state == UNAVAILABLE
+
+    within(run())
+
+
+def test_a_busy_model_is_tried_again_though_its_settings_were_wrong_for_a_moment(
+    models: Callable[[], Models], within: Within, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever saves half a model.yaml would keep the model away until an operator loads it."""
+    monkeypatch.setattr(catalogue, "PAUSES", (0.0, 0.0))
+
+    async def run() -> None:
+        made, settings = models(), Repository.settings
+        made.add("2")
+        made.wrong["2"] = BusyError("the other server does not answer")
+        await made.core.catalogue.load("m")
+
+        def read(self: Repository, model: str) -> Any:
+            if made.wrong:
+                made.wrong.clear()
+                raise UserError("m/model.yaml: not YAML")
+            return settings(self, model)
+
+        monkeypatch.setattr(Repository, "settings", read)
+        await asyncio.wait(retries())
+        assert not made.wrong
+        assert made.model.default is made.model.versions["2"]
+        assert made.model.reason == ""
 
     within(run())

@@ -4,6 +4,7 @@ import asyncio
 import shutil
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -385,34 +386,67 @@ def test_a_pipeline_that_is_refused_leaves_no_piece_on_a_board(
     within(run())
 
 
+@contextmanager
+def loading(monkeypatch: pytest.MonkeyPatch, gate: asyncio.Event) -> Iterator[Callable[[], Coroutine[Any, Any, bool]]]:
+    """Boards do not load a second step while the gate is closed. Yields what waits until one is asked to."""
+    begun, load = asyncio.Event(), EngineBoard.load
+
+    async def loaded(self: EngineBoard, version: Version, runtimes: Sequence[str] = ()) -> None:
+        if version.model == "p:b":
+            begun.set()
+            await gate.wait()
+        await load(self, version, runtimes)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(EngineBoard, "load", loaded)
+        yield begun.wait
+
+
 def test_a_pipeline_whose_load_is_broken_off_is_unavailable(
     tmp_path: Path, within: Within, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody would know why it is not there, and its first piece would stay on the boards."""
 
     async def run() -> None:
-        short, begun = Short(tmp_path, monkeypatch), asyncio.Event()
+        short = Short(tmp_path, monkeypatch)
         await short.core.start()
-        load = EngineBoard.load
-
-        async def loaded(self: EngineBoard, version: Version, runtimes: Sequence[str] = ()) -> None:
-            if version.model == "p:b":
-                begun.set()
-                await asyncio.Event().wait()
-            await load(self, version, runtimes)
-
-        with monkeypatch.context() as patched:
-            patched.setattr(EngineBoard, "load", loaded)
-            loading = asyncio.create_task(short.load("more", "same"))
-            await begun.wait()
+        with loading(monkeypatch, asyncio.Event()) as begun:
+            load = asyncio.create_task(short.load("more", "same"))
+            await begun()
             assert short.loaded == ["p:a/1/function-b1048576"]
-            loading.cancel()
-            await asyncio.wait([loading])
+            load.cancel()
+            await asyncio.wait([load])
         served = short.core.catalogue.models["p"].versions["1"]
-        assert (loading.cancelled(), served.state, served.reason) == (True, "UNAVAILABLE", BROKEN_OFF)
+        assert (load.cancelled(), served.state, served.reason) == (True, "UNAVAILABLE", BROKEN_OFF)
         assert short.loaded == []
         assert await short.load("more", "same") == []
         assert await short.answer() == 2
+        await short.core.close()
+
+    within(run())
+
+
+def test_a_pipeline_that_is_unloaded_while_it_is_loaded_stays_away(
+    tmp_path: Path, within: Within, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be back though an operator has taken it away after the load began."""
+
+    async def run() -> None:
+        short, gate = Short(tmp_path, monkeypatch), asyncio.Event()
+        short.write("more", "same")
+        await short.core.start()
+        with loading(monkeypatch, gate) as begun:
+            load = asyncio.create_task(short.load("more", "tenfold"))
+            await begun()
+            await short.core.catalogue.unload("p")
+            gate.set()
+            assert await load == []
+        with pytest.raises(BusyError, match="model p has no version that is ready: version 1: unloaded by an operator"):
+            short.core.admit("p", {"x": x(1)})
+        await short.freed()
+        assert (short.core.ready, short.loaded) == (True, [])
+        assert await short.load("more", "tenfold") == []
+        assert await short.answer() == 20
         await short.core.close()
 
     within(run())
