@@ -243,12 +243,15 @@ class Core:
         return any(board.spec.takes(runtime) for runtime in version_of(served).runtimes())
 
     def _wait_seconds(self, served: Served) -> float:
-        """In how many seconds the queue will be shorter, as predicted."""
-        boards = [board for board in self.boards if served.version is not None and board.runs(served.version)]
-        if not boards or served.version is None:
+        """In how many seconds the queue will be shorter, as predicted. A fallback counts where nothing else is there."""
+        version = version_of(served)
+        there = [(board, one) for board in self.boards for one in board.runs(version)]
+        usual = [(board, one) for board, one in there if one.runtime == version.runtime] or there
+        boards = list(dict.fromkeys(board for board, _ in usual))
+        if not boards:
             return 1.0
-        seconds = seconds_of(served.pending.samples, boards[0].runs(served.version)) * boards[0].ratio / len(boards)
-        return max(1.0, math.ceil(seconds))
+        compiled = [one for board, one in usual if board is boards[0]]
+        return max(1.0, math.ceil(seconds_of(served.pending.samples, compiled) * boards[0].ratio / len(boards)))
 
     def pump(self) -> None:
         """Sends what can be sent. Called whenever something has changed."""

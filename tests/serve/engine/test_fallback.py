@@ -108,6 +108,36 @@ def test_a_board_of_all_runtimes_has_two_of_one_version(tmp_path: Path, within: 
     within(run())
 
 
+@pytest.mark.parametrize(
+    ("have", "seconds"),
+    [
+        (["remote", "onnxruntime"], 27),
+        (["remote"], 27),
+        (["onnxruntime"], 3),
+    ],
+)
+def test_a_full_queue_says_when_it_will_be_shorter(
+    tmp_path: Path, within: Within, monkeypatch: pytest.MonkeyPatch, have: list[str], seconds: float
+) -> None:
+    """A client would get an internal error, or come back when a fallback that is not used would have answered."""
+
+    async def run() -> None:
+        core, _ = core_of(tmp_path, versions=SPARE, queue=20)
+        board = FakeBoard("all", core, kind="cpu")
+        core.boards[:] = [cast("EngineBoard", board)]
+        both = {name: Compiled(Path("1"), name, 8, 0, each, name) for name, each in (("remote", 9.0), ("onnxruntime", 1.0))}
+        served = core.catalogue.models["m"].versions["1"]
+        served.version = replace(SPARE["1"], compiled={name: (one,) for name, one in both.items()}, runtime="remote")
+        monkeypatch.setattr(board, "runs", lambda version: tuple(both[name] for name in have))
+        board.state = "resting"
+        ask(core, 20)
+        with pytest.raises(BusyError, match="its queue of 20 samples is full") as caught:
+            ask(core, 1)
+        assert (caught.value.seconds, caught.value.full) == (seconds, True)
+
+    within(run())
+
+
 def test_a_batch_whose_retries_are_used_up(tmp_path: Path, within: Within) -> None:
     """A batch that kills boards would fail, though something else can answer it. That does not go round for ever either."""
 
