@@ -24,6 +24,7 @@ from cnna.serve.engine.history import History
 from cnna.serve.engine.request import BatchRun, Request, Result
 from cnna.serve.engine.served import Served
 from cnna.serve.models.repository import Repository
+from cnna.serve.models.settings import Settings
 from cnna.serve.models.version import Version
 from cnna.serve.runtimes.interface import CNNA
 from cnna.spec.errors import BusyError, CnnaError, DataError, LateError, RunError, UserError
@@ -155,9 +156,7 @@ class Core:
         if unknown := [name for name in outputs if name not in there]:
             raise DataError(f"model {model} has no output {unknown[0]!r}; there are {', '.join(there)}")
         samples, arrays = served.version.signature.request(inputs)
-        if samples > settings.max_request_samples:
-            most = f"a request has at most {settings.max_request_samples} samples (max_request_samples in model.yaml)"
-            raise DataError(f"model {model}: {samples} samples: {most}")
+        self._check_size(served.version, settings, samples)
         if not self._alive(served):
             boards = [board for board in self.boards if self._takes(board, served)]
             raise BusyError("all boards are out: " + "; ".join(f"{board.spec.name}: {board.cause}" for board in boards))
@@ -186,6 +185,14 @@ class Core:
             task = loop.create_task(self._compose(served, served.composition, request))
             future.add_done_callback(lambda _: task.cancel())
         return request
+
+    def _check_size(self, version: Version, settings: Settings, samples: int) -> None:
+        """DataError: a request has too many samples."""
+        most, why = settings.max_request_samples, "samples (max_request_samples in model.yaml)"
+        if version.signature.alone and version.whole_samples() < most:
+            most, why = version.whole_samples(), "samples in one batch, which cannot be cut; send several requests"
+        if samples > most:
+            raise DataError(f"model {version.model}: {samples} samples: a request has at most {most} {why}")
 
     async def _compose(self, served: Served, composition: Composition, request: Request) -> None:
         """Answers a request to a pipeline."""

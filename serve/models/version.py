@@ -46,3 +46,7 @@ class Version:
     def runtimes(self) -> list[str]:
         """Those that can answer for it, its own first."""
         return list(dict.fromkeys([self.runtime, *(many[0].runtime for many in self.compiled.values())]))
+
+    def whole_samples(self) -> int:
+        """The most samples that all of them take in one batch."""
+        return min(max(one.batch for one in many) for many in self.compiled.values())

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,9 +13,11 @@ from cnna.serve.boards.process import Answer, LostError
 from cnna.serve.engine.board import EngineBoard
 from cnna.serve.engine.served import READY, UNAVAILABLE, UNLOADING, Served, ServedModel
 from cnna.serve.models.settings import Canary, Settings
+from cnna.serve.models.signature import Tensor, described_signature
+from cnna.serve.runtimes.interface import ANY, Description
 from cnna.spec.errors import BusyError, DataError, LateError, RunError, UnknownError
 
-from .fakes import ask, core_of, version_of, wanted
+from .fakes import SIGNATURE, ask, core_of, version_of, wanted
 
 Within = Callable[[Coroutine[Any, Any, None]], None]
 
@@ -168,6 +171,23 @@ def test_a_full_queue_refuses(tmp_path: Path, within: Within) -> None:
         assert all(request.future.done() for request in (*kept, large))
         with pytest.raises(DataError, match="21 samples: a request has at most 20"):
             ask(core, 21)
+
+    within(run())
+
+
+def test_a_request_that_cannot_be_cut_is_no_larger_than_a_batch(tmp_path: Path, within: Within) -> None:
+    """Answers with any number of rows cannot be joined: the client would get those of the last batch alone."""
+
+    async def run() -> None:
+        described = Description(SIGNATURE.inputs, (Tensor("y", "float32", (2,), ANY),))
+        version = replace(version_of("1", fallback="onnxruntime"), signature=described_signature("m", described))
+        core, (board, _) = core_of(tmp_path, "a", versions={"1": version})
+        said = "model m: 6 samples: a request has at most 4 samples in one batch, which cannot be cut; send several requests"
+        with pytest.raises(DataError, match=said):
+            ask(core, 6)
+        request = ask(core, 4, 10)
+        await board.answer()
+        assert np.array_equal(request.future.result().outputs["y"], wanted(4, 10, 1))
 
     within(run())
 
