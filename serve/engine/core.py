@@ -267,22 +267,27 @@ class Core:
     # --- how requests end ---
 
     def succeed(self, served: Served, request: Request) -> None:
-        """Counts a request whose answers are all there, and gives them."""
+        """Gives a request its answers, which are all there, and counts it, unless it has ended already.
+
+        A pipeline's last step and its deadline may come in one round of the loop. The log comes last: its disk may be full.
+        """
+        if request.future.done():
+            return
         now, stats = asyncio.get_running_loop().time(), served.stats
         waited = (request.begun or now) - request.admitted
+        seconds = request.run_seconds
+        request.future.set_result(Result(request.model, request.version, request.outputs, waited, seconds, request.runtime))
         stats.succeeded += 1
+        stats.samples += request.samples
+        stats.wait_seconds += waited
+        stats.run_seconds += seconds
+        stats.total_seconds += now - request.admitted
+        stats.last = time.time()
+        self.history.answered(request.model, request.samples, request.within)
         if request.spare:
             stats.fallbacks[request.runtime] += 1
             known = {"request_id": request.request_id, "model": request.model, "version": request.version}
             self.log("warning", "answered by the fallback", runtime=request.runtime, cause=request.spare, **known)
-        stats.samples += request.samples
-        stats.wait_seconds += waited
-        stats.run_seconds += request.run_seconds
-        stats.total_seconds += now - request.admitted
-        stats.last = time.time()
-        self.history.answered(request.model, request.samples, request.within)
-        seconds = request.run_seconds
-        request.future.set_result(Result(request.model, request.version, request.outputs, waited, seconds, request.runtime))
 
     def _late(self, request: Request) -> None:
         seconds = request.deadline - request.admitted
@@ -292,9 +297,11 @@ class Core:
         self.pump()
 
     def end(self, request: Request, error: CnnaError, cause: str) -> None:
-        """Fails a request as a whole; what other batches answer of it is dropped."""
+        """Fails a request as a whole; what other batches answer of it is dropped. The log comes last, as in `succeed`."""
         if request.future.done():
             return
+        request.future.set_exception(error)
+        request.future.exception()  # a client that has gone is not told
         stats = self.catalogue.models[request.model].versions[request.version].stats
         stats.failed[cause] += 1
         if not request.within:
@@ -302,8 +309,6 @@ class Core:
         stats.failed_seconds += asyncio.get_running_loop().time() - request.admitted
         more = {"request_id": request.request_id, "model": request.model, "version": request.version}
         self.log("error", "request failed", cause=str(error), **more)
-        request.future.set_exception(error)
-        request.future.exception()  # a client that has gone is not told
 
     def _ended(self, served: Served, request: Request, timer: asyncio.TimerHandle) -> None:
         timer.cancel()

@@ -2,15 +2,20 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from cnna.serve.boards.process import Answer, LostError
+from cnna.serve.engine import composed
 from cnna.serve.engine.board import EngineBoard
+from cnna.serve.engine.composed import Ask, Composition
+from cnna.serve.engine.request import Request
 from cnna.serve.engine.served import READY, UNAVAILABLE, UNLOADING, Served, ServedModel
 from cnna.serve.models.settings import Canary, Settings
 from cnna.serve.models.signature import Tensor, described_signature
@@ -224,6 +229,53 @@ def test_a_deadline_ends_a_request_wherever_it_is(tmp_path: Path, within: Within
         assert other.future.done()
         assert len(board.had) == 2
         assert core.catalogue.models["m"].versions["1"].stats.failed == {"deadline": 2}
+
+    within(run())
+
+
+def test_an_answer_and_a_deadline_in_one_round_of_the_loop(tmp_path: Path, within: Within, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipeline's request would count as failed and as answered."""
+
+    async def run() -> None:
+        core, _ = core_of(tmp_path, "a")
+        last: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        async def answer(composition: Composition, request: Request, ask: Ask) -> None:
+            await last
+
+        monkeypatch.setattr(composed, "answer", answer)
+        served = core.catalogue.models["m"].versions["1"]
+        served.composition = cast("Composition", SimpleNamespace(parts=()))
+        request = ask(core, 1)
+        await asyncio.sleep(0)  # it waits for its last step
+        last.set_result(None)
+        core.end(request, LateError("no answer within its deadline"), "deadline")
+        with pytest.raises(LateError):
+            await request.future
+        await asyncio.sleep(0)
+        assert (served.stats.succeeded, served.stats.failed) == (0, {"deadline": 1})
+
+    within(run())
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_requests_end_though_nothing_can_be_logged(tmp_path: Path, within: Within, fails: bool) -> None:
+    """A full disk would let clients wait for ever, and a server that ends wait for them."""
+
+    def log(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    async def run() -> None:
+        core, _ = core_of(tmp_path, "a")
+        core.log, request = log, ask(core, 1)
+        request.spare = "no board is there"
+        served = core.catalogue.models["m"].versions["1"]
+        with suppress(OSError):
+            core.end(request, BusyError("it is over"), "board") if fails else core.succeed(served, request)
+        assert request.future.done()
+        assert (request.future.exception() is not None) == fails
+        assert (served.stats.succeeded, served.stats.failed) == ((0, {"board": 1}) if fails else (1, {}))
+        assert await core.drain(60)
 
     within(run())
 
