@@ -21,8 +21,10 @@ from cnna.serve.engine.board import Limits, Log
 from cnna.serve.engine.core import Core, silent
 from cnna.serve.engine.request import Result
 from cnna.serve.models.repository import open_repository
+from cnna.spec.errors import BusyError
 
 BOARDS = ("emulator=emulator",)
+CLOSED = "the server is closed"
 T = TypeVar("T")
 
 
@@ -38,6 +40,7 @@ class Engine:
     ) -> None:
         repository, specs = open_repository(Path(path)), board_specs(list(boards))
         self._loop = asyncio.new_event_loop()
+        self._posting, self._closed = threading.Lock(), False  # nothing is given to the loop behind what ends it
         self._thread = threading.Thread(target=self._loop.run_forever, name="cnna-engine", daemon=True)
         self._thread.start()
         try:
@@ -48,7 +51,7 @@ class Engine:
 
     def submit(self, model: str, inputs: Mapping[str, NDArray[Any]], version: str | None = None, **more: Any) -> "Future[Result]":
         """Begins a request; `more` is as of `Core.admit`. The future's errors are those of `admit`, BusyError and LateError."""
-        return asyncio.run_coroutine_threadsafe(self._answer(model, inputs, version, more), self._loop)
+        return self._posted(self._answer(model, inputs, version, more))
 
     def infer(self, model: str, inputs: Mapping[str, NDArray[Any]], version: str | None = None, **more: Any) -> Result:
         """The answer to a request."""
@@ -72,10 +75,16 @@ class Engine:
         return self._done(made())
 
     def close(self) -> None:
-        """Ends what is open, and the workers."""
-        if self._loop.is_running():
-            self._done(self.core.close())
-            self._stop()
+        """Ends what is open, and the workers. What is called from now on ends in BusyError."""
+        with self._posting:
+            first, self._closed = not self._closed, True
+        if first:
+            try:
+                asyncio.run_coroutine_threadsafe(self._ended(), self._loop).result()
+            finally:
+                self._stop()
+        else:
+            self._thread.join()
 
     def __enter__(self) -> "Engine":
         return self
@@ -91,8 +100,35 @@ class Engine:
     async def _answer(self, model: str, inputs: Mapping[str, Any], version: str | None, more: Mapping[str, Any]) -> Result:
         return await self.core.admit(model, inputs, version, **more).future
 
+    async def _ended(self) -> None:
+        """Everything that was begun before ends too: nothing could end it when the loop has stopped."""
+        await self.core.close()
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
     def _done(self, work: "Coroutine[Any, Any, T]") -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        return self._posted(work).result()
+
+    def _posted(self, work: "Coroutine[Any, Any, T]") -> "Future[T]":
+        """Gives work to the loop."""
+        with self._posting:
+            if not self._closed:
+                return asyncio.run_coroutine_threadsafe(self._kept(work), self._loop)
+        work.close()
+        refused: Future[T] = Future()
+        refused.set_exception(BusyError(CLOSED))
+        return refused
+
+    async def _kept(self, work: "Coroutine[Any, Any, T]") -> T:
+        """The work, whose caller waits for it in another thread."""
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if self._closed:
+                raise BusyError(CLOSED) from None
+            raise
 
     def _stop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)

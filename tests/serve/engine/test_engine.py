@@ -4,8 +4,9 @@ import asyncio
 import os
 import shutil
 import signal
+import threading
 from collections.abc import Callable
-from concurrent.futures import wait
+from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from cnna.serve import Engine
 from cnna.serve.boards.process import Answer, WorkerProcess
 from cnna.serve.boards.slot import Slot
 from cnna.serve.engine.board import Limits
+from cnna.serve.engine.request import Result
 from cnna.spec.artifact import save
 from cnna.spec.config import preset
 from cnna.spec.errors import BusyError, RunError, UnknownError
@@ -209,3 +211,48 @@ def test_a_version_whose_answers_have_changed_takes_no_board_away(
         result = engine.infer("digits", {"image": images[:3]})
         assert (result.version, np.array_equal(result.outputs["logits"], answers[:3])) == ("1", True)
         until(lambda: all(board.state == "ready" for board in engine.core.boards), "a board does not come back")
+
+
+PATIENCE_SECONDS = 60.0  # no expectation: it ends a test that would otherwise hang
+
+
+def test_what_comes_behind_the_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that asks while another one closes the engine would wait for ever: the loop has stopped before it begins."""
+    asked: list[Future[Result]] = []
+    engine = Engine(tmp_path, [])
+    loop = engine.of_loop(asyncio.get_running_loop)
+    stop = loop.stop
+
+    def stopped() -> None:
+        stop()
+        asked.append(engine.submit("digits", {}))
+
+    monkeypatch.setattr(loop, "stop", stopped)
+    engine.close()
+    with pytest.raises(BusyError, match="the server is closed"):
+        asked[0].result(PATIENCE_SECONDS)
+    with pytest.raises(BusyError, match="the server is closed"):
+        engine.infer("digits", {})
+    engine.close()
+
+
+def test_what_goes_on_when_it_is_closed_ends(tmp_path: Path) -> None:
+    """A thread that waits for a long load would wait for ever, and the program with it."""
+    ended: Future[None] = Future()
+    engine, begun = Engine(tmp_path, []), threading.Event()
+
+    async def work() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    def wait_for_it() -> None:
+        try:
+            engine.of_loop(work)
+        except BusyError as error:
+            ended.set_exception(error)
+
+    threading.Thread(target=wait_for_it, daemon=True).start()
+    assert begun.wait(PATIENCE_SECONDS)
+    engine.close()
+    with pytest.raises(BusyError, match="the server is closed"):
+        ended.result(PATIENCE_SECONDS)
