@@ -30,7 +30,9 @@ def round_shift(product: ArrayLike, shift: ArrayLike) -> NDArray[np.int64]:
     return (product + half_below + odd) >> shift
 
 
-def requantise(acc: ArrayLike, mult: ArrayLike, shift: ArrayLike, zero: ArrayLike, low: int = -128, high: int = 127) -> Int8:
+def requantise(
+    acc: ArrayLike, mult: ArrayLike, shift: ArrayLike, zero: ArrayLike, low: ArrayLike = -128, high: ArrayLike = 127
+) -> Int8:
     """clamp(round_half_even(acc * mult / 2**shift) + zero, low, high), the rounding of ONNX QLinearConv.
 
     acc int32[..., C], bias included; mult [C], 0 or within 2**23..2**24 - 1; shift [C]; zero int8. Returns int8[..., C].
@@ -47,8 +49,8 @@ def combine(
     offset: ArrayLike,
     shift: ArrayLike,
     zero: ArrayLike,
-    low: int = -128,
-    high: int = 127,
+    low: ArrayLike = -128,
+    high: ArrayLike = 127,
 ) -> Int8:
     """clamp(round_half_even((a * factor_a + b * factor_b + offset) / 2**shift) + zero, low, high).
 
