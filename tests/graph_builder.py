@@ -34,6 +34,11 @@ class Builder:
         """(C, H, W) of a tensor."""
         return self.tensors[tensor].shape
 
+    def size(self, tensor: str) -> tuple[int, int]:
+        """(H, W) of a tensor."""
+        _, height, width = self.shape(tensor)
+        return height, width
+
     def zero(self, tensor: str) -> int:
         """Zero point of a tensor."""
         quant = self.tensors[tensor].quant
@@ -113,8 +118,8 @@ class Builder:
         ratios = self.rng.uniform(-2, 2, channels)
         made = [arith.factors(float(r), self.zero(x), constant=float(self.rng.uniform(-50, 50))) for r in ratios]
         factor, _, offset, shift = np.array(made, np.int64).T
-        names = {"factor": self._constant(factor), "offset": self._constant(offset), "shift": self._constant(shift)}
-        return self.node(ir.Affine(**names, out=out), (x,), self.shape(x), out.zero)
+        op = ir.Affine(self._constant(factor), self._constant(offset), self._constant(shift), out)
+        return self.node(op, (x,), self.shape(x), out.zero)
 
     def concat(self, *parts: str) -> str:
         """Concatenates channels. Inputs with another zero point are requantised first, as the importer does."""
@@ -154,7 +159,7 @@ class Builder:
 
     def excited(self, x: str) -> str:
         """Scales each channel by what a convolution and a table make of the means of all channels (squeeze-and-excite)."""
-        means = self.average_pool(x, ir.Window(self.shape(x)[1:]))
+        means = self.average_pool(x, ir.Window(self.size(x)))
         return self.product(x, self.looked_up(self.conv(means, self.shape(x)[0], ir.Window())))
 
     def looked_up(self, x: str) -> str:

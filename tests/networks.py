@@ -151,7 +151,7 @@ def _paired(b: Builder) -> str:
     y = b.input(*b.shape(x)) if b.pairs.random() < 0.5 else b.input(b.shape(x)[0], 1, 1)
     a, other = (b.copy(t) if b.pairs.random() < 0.4 else t for t in (x, y))
     if b.shape(y)[1:] == (1, 1) and b.pairs.random() < 0.4:
-        other = b.conv(b.average_pool(x, ir.Window(b.shape(x)[1:])), b.shape(x)[0], ir.Window())
+        other = b.conv(b.average_pool(x, ir.Window(b.size(x))), b.shape(x)[0], ir.Window())
     made = b.paired(a, other)
     if b.pairs.random() < 0.3:
         made = b.looked_up(made)
@@ -258,12 +258,13 @@ def coded(seed: int) -> ir.Graph:
     b = Builder(np.random.default_rng([seed, 2000]), f"coded_{seed}")
     x = b.input(int(b.rng.integers(1, 80)), b.pick(1, 1, 3, 7), b.pick(1, 1, 4, 7))
     for number in range(b.pick(1, 2, 3)):
-        cout, window = int(b.rng.integers(1, 100)), ir.Window(b.shape(x)[1:])
+        cout, window = int(b.rng.integers(1, 100)), ir.Window(b.size(x))
         x = b.conv(x, cout, window, residual=b.input(cout, 1, 1) if number and b.rng.random() < 0.3 else None)
     graph, rng = b.graph(), np.random.default_rng([seed, 2001])
     constants = dict(graph.constants)
     for node in graph.nodes:
         if rng.random() < 0.9:
+            assert isinstance(node.op, ir.Conv)
             weights = constants[node.op.weights]
             rows = weights.reshape(len(weights), -1)
             values = np.maximum(rows[:, rng.integers(0, rows.shape[1], int(rng.integers(1, 17)))], -127)
