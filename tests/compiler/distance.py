@@ -110,18 +110,20 @@ def distances(model: ModelProto, feeds: Mapping[str, np.ndarray]) -> list[Distan
 def _on_tie(graph: ir.Graph, node: ir.Node, values: Mapping[str, np.ndarray]) -> np.ndarray | bool:
     """Whether the exact value lies half way between two int8 values, to float32's precision; for sums only."""
     op, x = node.op, values[node.inputs[0]]
-    out = graph.tensors[node.output].shape[1:]
-    quants = [graph.tensors[name].quant for name in (node.inputs[0], node.output)]
+    _, rows, columns = graph.tensors[node.output].shape
+    out = (rows, columns)
+    quant = graph.tensors[node.inputs[0]].quant
     if isinstance(op, ir.Conv | ir.Depthwise):
+        assert quant is not None
         groups = op.groups if isinstance(op, ir.Conv) else x.shape[1]
-        acc = reference.accumulate(x, graph.constants[op.weights], op.window, groups, out, quants[0].zero)
+        acc = reference.accumulate(x, graph.constants[op.weights], op.window, groups, out, quant.zero)
         ratio = graph.constants[op.mult] * 2.0 ** -graph.constants[op.shift].astype(float)
         exact = (acc + graph.constants[op.bias][:, None, None]) * ratio[:, None, None]
     elif isinstance(op, ir.AveragePool):
         ones = np.ones((x.shape[1], 1, *op.window.kernel), np.int8)
         acc = reference.accumulate(x, ones, op.window, x.shape[1], out, op.zero_in)
         taps = np.prod(op.window.kernel)
-        exact = (acc - op.zero_in * taps) * op.ratio / ir.taps_inside(op.window, x.shape[2:], out, op.include_pad)
+        exact = (acc - op.zero_in * taps) * op.ratio / ir.taps_inside(op.window, (x.shape[2], x.shape[3]), out, op.include_pad)
     else:
         return False
     return np.abs(exact - np.floor(exact) - 0.5) < 1e-4

@@ -29,25 +29,28 @@ class Unit:
     command: Command
     number: int
     f: SimpleNamespace
-    ring: tuple[str, object]
+    ring: tuple[str, np.ndarray]
     reach: int
     need: int
     tables: dict  # of the engines when the command begins
     writes: list | None = None  # (cells, addresses, values) once it has read
 
 
-class _View:
+class _View(EmulatorState):
     """The machine as one unit sees it: reads go through, writes are kept, and the ring holds only the unit's words."""
 
-    def __init__(self, machine: EmulatorState, ring: tuple[str, object], tables: dict) -> None:
-        self.machine, self.config, self.tables = machine, machine.config, tables
-        self.read, self.features = machine.read, machine.features
-        self.kept: list = []
+    def __init__(self, machine: EmulatorState, ring: tuple[str, np.ndarray], tables: dict) -> None:
+        self.machine, self.config, self.tables = machine, machine.config, tables  # and no memory of its own
+        self.features = machine.features
+        self.kept: list[tuple[np.ndarray, np.ndarray]] = []
         words = RingWords(ring[0], 0)
         words.append(ring[1])
         self.weights = self.vector_ring = words
 
-    def write(self, command: Command, addresses: np.ndarray, words: np.ndarray, first: int = 0) -> None:
+    def read(self, addresses: np.ndarray, outside: np.ndarray | None = None, pad: int = 0) -> np.ndarray:
+        return self.machine.read(addresses, outside, pad)
+
+    def write(self, command: Command, addresses: np.ndarray, words: np.ndarray, pixels: np.ndarray | None = None) -> None:
         self.kept.append((addresses % (1 << ADDRESS_BITS), np.array(words).view(np.uint8)))
 
 
@@ -159,8 +162,8 @@ class OutOfOrder:
         size = self.config.ring_words if name == "weight" else self.config.vector_ring_words
         engine = "conv" if name == "weight" else "vector"
         unit = self._next(engine)
-        eats = unit is not None and self._waits_met(unit)  # words that are taken as they come
-        return max(self.taken[name] + size, unit.reach if eats and unit.need > size else 0)
+        eats = unit if unit is not None and self._waits_met(unit) else None  # words that are taken as they come
+        return max(self.taken[name] + size, eats.reach if eats and eats.need > size else 0)
 
     def _next(self, engine: str) -> Unit | None:
         """The unit that would begin next."""
@@ -199,6 +202,7 @@ class OutOfOrder:
         unit = self.flying[engine].pop(0)
         if unit.writes is None:
             self._read(unit)
+        assert unit.writes is not None
         for cells, where, values in unit.writes:
             cells[where] = values
         self.done[engine] += 1
@@ -224,7 +228,7 @@ class OutOfOrder:
         engines.ENGINE_RUNS[unit.command.engine](view, replace(unit.command, f=f))
         unit.writes = [(machine.features, addresses, values) for addresses, values in view.kept]
 
-    def _words(self, unit: Unit) -> object:
+    def _words(self, unit: Unit) -> np.ndarray:
         """A unit's ring words. The later units of a uniform command share the parameters of the first."""
         if unit.command.engine == "vector" and unit.f.uniform and unit.number:
             params = self.units[unit.command.number][0].ring[1][: self.config.vector_param_words]

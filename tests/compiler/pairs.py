@@ -18,12 +18,12 @@ def with_pairs(model: ModelProto, rounded: Mapping[str, Rounding], weights: Mapp
         tensor = next(tensor for tensor in graph.initializer if tensor.name == name)
         whole = np.clip(np.rint(numpy_helper.to_array(tensor) / scale), -127, 127).astype(np.int8)
         tensor.CopyFrom(numpy_helper.from_array(whole, f"{name}:int8"))
-        graph.initializer.append(numpy_helper.from_array(np.float32(scale), f"{name}:scale"))
+        graph.initializer.append(numpy_helper.from_array(np.array(scale, np.float32), f"{name}:scale"))
         nodes.append(helper.make_node("DequantizeLinear", [f"{name}:int8", f"{name}:scale"], [f"{name}:dq"]))
     shown = {value.name for value in graph.output}
     for name, (scale, zero) in rounded.items():
-        graph.initializer.append(numpy_helper.from_array(np.float32(scale), f"{name}:scale"))
-        graph.initializer.append(numpy_helper.from_array(np.int8(zero), f"{name}:zero"))
+        graph.initializer.append(numpy_helper.from_array(np.array(scale, np.float32), f"{name}:scale"))
+        graph.initializer.append(numpy_helper.from_array(np.array(zero, np.int8), f"{name}:zero"))
         raw, real = (f"{name}:raw", name) if name in shown else (name, f"{name}:dq")
         constants = [f"{name}:scale", f"{name}:zero"]
         nodes.append(helper.make_node("QuantizeLinear", [raw, *constants], [f"{name}:q"]))

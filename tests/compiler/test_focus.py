@@ -25,7 +25,7 @@ YOLOV5 = "".join(f"r{row} = Slice (x, s{row}, n, rows, two) " for row in "01") +
     f"p{place} = Slice (r{place[0]}, s{place[1]}, n, columns, two) " for place in ("00", "10", "01", "11")
 )
 JOIN = "f = Concat <axis=1> (p00, p10, p01, p11) "
-FORMS = {
+FORMS: dict[str, tuple[str, dict[str, np.ndarray]]] = {
     "YOLOX": (YOLOX + JOIN, {**PLACES, "n2": ENDS["n2"]}),
     "YOLOv5": (YOLOV5 + JOIN, {**AXES, "n": ENDS["n"]}),
     "SpaceToDepth": ("f = SpaceToDepth <blocksize=2> (x) ", {}),
@@ -34,7 +34,9 @@ FORMS = {
 
 STEM = {"w": (8, 12, 3, 3), "bias": (8,), "v": (6, 8, 1, 1)}
 LAYERS = "a = Conv <pads=[1,1,1,1]> (f, w, bias) s = Sigmoid (a) b = Mul (a, s) y = Conv (b, v)"
-ROUNDED = {"sx": np.float32(0.03), "zx": np.int8(-5), "sw": np.float32(0.004), "zw": np.int8(0), "sy": np.float32(0.04)}
+ROUNDED: dict[str, np.generic] = {
+    "sx": np.float32(0.03), "zx": np.int8(-5), "sw": np.float32(0.004), "zw": np.int8(0), "sy": np.float32(0.04),
+}  # fmt: skip
 
 
 def network(form: str) -> ModelProto:

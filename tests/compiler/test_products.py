@@ -22,7 +22,7 @@ from ..configurations import LITTLE
 from ..graph_builder import Builder
 from .distance import quantised_by_onnxruntime
 from .one_piece import compiled_whole
-from .written import answers, images, silu, written
+from .written import Shapes, answers, images, silu, written
 
 TINY = preset("tiny")
 PRODUCT = VECTOR_OPS.index("product")
@@ -42,7 +42,7 @@ NETWORKS = {
     "chosen": f"{STEM} c = Conv (b, w2b) p = GlobalMaxPool (c) g = Min (b, c) f = Max (p, g) {LAST}",
     "steep slopes": f"a = Conv (x, w1) f = PRelu (a, slopes) {LAST}",
 }
-WEIGHTS = {
+WEIGHTS: Shapes = {
     "w1": (12, 4, 3, 3), "w2": (12, 12, 1, 1), "w2b": (12, 12, 1, 1), "wd": (5, 12, 1, 1), "wu": (12, 5, 1, 1), "md": (5, 12),
     "mu": (12, 5), "to": np.array([0, 12, 1, 1]), "slopes": np.linspace(1, 3, 12, dtype=np.float32)[:, None, None],
 }  # fmt: skip

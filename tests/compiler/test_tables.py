@@ -21,7 +21,7 @@ from ..configurations import LITTLE
 from ..graph_builder import Builder
 from .distance import quantised_by_onnxruntime
 from .one_piece import compiled_whole
-from .written import answers, images, silu, written
+from .written import Shapes, answers, images, silu, written
 
 TINY = preset("tiny")
 
@@ -35,7 +35,7 @@ C2F = f"""a = Conv (x, w1, bias) {silu("b", "a")} p, q = Split <axis=1> (b, halv
     j = Concat <axis=1> (p, q, r) k = Conv (j, w4) {silu("y", "k")}"""
 V3 = f"""a = Conv (x, w1, bias) {hard_swish("b", "a")} c = Conv <group=8, pads=[1,1,1,1]> (b, wd) {hard_swish("d", "c")}
     e = Conv (d, w2) f = Conv (e, w1b) {hard_swish("g", "f")} h = Conv (g, w2b) y = Add (h, e)"""
-WEIGHTS = {
+WEIGHTS: Shapes = {
     "w1": (8, 4, 1, 1), "bias": (8,), "w3": (4, 4, 3, 3), "w3b": (4, 4, 3, 3), "w4": (6, 12, 1, 1), "wd": (8, 1, 3, 3),
     "w2": (4, 8, 1, 1), "w1b": (8, 4, 1, 1), "w2b": (4, 8, 1, 1), "halves": np.array([4, 4]),
 }  # fmt: skip

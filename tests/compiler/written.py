@@ -14,7 +14,8 @@ from cnna.compiler.graph.ir import Graph
 from cnna.compiler.graph.node_names import kind_of
 from cnna.compiler.passes.pipeline import REWRITES, run_passes
 
-Shapes = Mapping[str, Sequence[int] | np.ndarray]
+Constant = Sequence[int] | np.ndarray | np.generic
+Shapes = Mapping[str, Constant]
 
 
 def written(text: str, weights: Shapes | None = None, opset: int = 17, seed: int = 1) -> ModelProto:

@@ -49,7 +49,7 @@ NETWORKS = {
     "enlarged": f"{STEM} {ENLARGED}",
     "cpu": "[one] a = Sin (x) [two] y = Atan (a)",
 }
-WEIGHTS = {
+WEIGHTS: Shapes = {
     "w1": (8, 3, 3, 3),
     "w2": (8, 8, 3, 3),
     "wcat": (4, 16, 1, 1),
@@ -102,7 +102,9 @@ def agree(found: Explanation, artifact: Artifact) -> None:
         for node in nodes:
             if node["op"] in ("QuantizeLinear", "DequantizeLinear"):
                 continue
-            row = rows[source_of(node["name"], names)]
+            source = source_of(node["name"], names)
+            assert source is not None, node
+            row = rows[source]
             assert number in (row.piece, *row.also), (row, node)
             if row.piece == number:
                 assert row.side == piece["kind"], (row, node)

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -18,7 +19,7 @@ from cnna.spec.errors import ModelError
 
 from ..distance import distances, quantised_by_onnxruntime
 from ..pairs import with_pairs
-from ..written import answers, images, written
+from ..written import Shapes, answers, images, written
 
 NETWORK = """g (float[N,3,12,12] x) => (float[N,5] y) {
     a = Conv <pads=[1,1,1,1], kernel_shape=[3,3]> (x, w1, b1)
@@ -35,11 +36,11 @@ NETWORK = """g (float[N,3,12,12] x) => (float[N,5] y) {
     m = Flatten (l)
     n = Gemm <transB=1> (m, w4, b4)
     y = Softmax (n)}"""
-WEIGHTS = {
+WEIGHTS: Shapes = {
     "w1": (8, 3, 3, 3), "b1": (8,), "w2": (8, 1, 3, 3), "b2": (8,), "low": np.float32(0), "high": np.float32(6), "w3": (8, 8, 1, 1),
     "b3": (8,), "w4": (5, 16), "b4": (5,),
 }  # fmt: skip
-FORMS = {
+FORMS: dict[str, dict[str, Any]] = {
     "qdq": {"per_channel": True},
     "qdq, symmetric": {"per_channel": True, "extra_options": {"ActivationSymmetric": True}},
     "qdq, uint8": {"activation": QuantType.QUInt8, "per_channel": True},
@@ -62,13 +63,16 @@ def run_whole(found: QuantisedModel, feeds: dict[str, np.ndarray]) -> dict[str, 
         if piece.cpu is not None:
             values |= _on_cpu(piece.cpu, values)
             continue
+        assert piece.integer is not None
         graph, whole = piece.integer, {}
         for name in graph.inputs:
             quant = graph.tensors[name].quant
+            assert quant is not None
             whole[name] = np.clip(np.rint(values[name] / np.float32(quant.scale)) + quant.zero, -128, 127).astype(np.int8)
         results = reference.run(graph, whole)
         for name in graph.outputs:
             quant = graph.tensors[name].quant
+            assert quant is not None
             values[name] = (results[name].astype(np.float32) - quant.zero) * np.float32(quant.scale)
     return values
 

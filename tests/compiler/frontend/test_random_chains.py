@@ -24,7 +24,8 @@ class Chain:
         self.rng = np.random.default_rng(seed)
         self.lines: list[str] = []
         self.weights: dict[str, np.ndarray] = {}
-        self.last, self.shape = "x", (int(self.rng.integers(2, 5)), 6, 4)
+        self.last = "x"
+        self.shape: tuple[int, ...] = (int(self.rng.integers(2, 5)), 6, 4)
 
     def constant(self, value) -> str:
         name = f"c{len(self.weights)}"
@@ -32,7 +33,7 @@ class Chain:
         return name
 
     def normal(self, *shape: int) -> str:
-        return self.constant((self.rng.normal(size=shape) / np.sqrt(max(1, np.prod(shape[1:])))).astype(np.float32))
+        return self.constant((self.rng.normal(size=shape) / np.sqrt(max(1, int(np.prod(shape[1:]))))).astype(np.float32))
 
     def put(self, call: str, shape: tuple[int, ...]) -> None:
         self.last, self.shape = f"t{len(self.lines)}", shape

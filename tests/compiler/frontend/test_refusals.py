@@ -19,7 +19,7 @@ from cnna.spec.config import preset
 from cnna.spec.errors import ModelError
 
 from ..pairs import with_pairs
-from ..written import written
+from ..written import Constant, written
 
 CONV = "g (float[N,3,8,8] x) => (float[N,2,?,?] y) {{ y = Conv <kernel_shape={kernel}> (x, w) }}"
 
@@ -97,7 +97,7 @@ IN_BETWEEN = {  # between two convolutions of four channels, in the terms of ops
     "Flatten": "f = Flatten (a) g = Gemm (f, m) b = Unsqueeze <axes=[2, 3]> (g)",
 }
 WEIGHTS = {"w": (4, 3, 1, 1), "w4": (4, 4, 1, 1), "w8": (4, 8, 1, 1), "w16": (4, 16, 1, 1), "v16": (16, 4, 1, 1), "m": (64, 4)}
-CONSTANTS = WEIGHTS | {"s": (4,), "var": (4,), "k": (4, 1, 1), "c": np.float32(0.5), "c2": np.float32(2)}
+CONSTANTS: dict[str, Constant] = {**WEIGHTS, "s": (4,), "var": (4,), "k": (4, 1, 1), "c": np.float32(0.5), "c2": np.float32(2)}
 CONSTANTS |= {"half": np.full((4, 1, 1), 0.5, np.float32)}
 CONSTANTS |= {"twice": np.array([1, 1, 2, 2], np.float32), "order": np.array([2, 0, 3, 1])}
 

@@ -6,7 +6,7 @@ import pytest
 from cnna.compiler.frontend.quantised_import import import_quantised
 from cnna.compiler.graph import ir
 
-from ..written import answers, written
+from ..written import Constant, answers, written
 
 EVERY = np.arange(-128, 128, dtype=np.int8)
 
@@ -67,7 +67,7 @@ def model_of(chain: str, scales: tuple[float, int, float, int]):
         in8 = QuantizeLinear (in, sx, zx) in0 = DequantizeLinear (in8, sx, zx) w0 = DequantizeLinear (w, sw, zs)
         conv = Conv (in0, w0) x8 = QuantizeLinear (conv, sx, zx) x = DequantizeLinear (x8, sx, zx) {chain}
         y8 = QuantizeLinear (y, sy, zy) out = DequantizeLinear (y8, sy, zy) }}"""
-    constants = {name: np.float32(value) for name, value in NUMBERS.items() if name in text}
+    constants: dict[str, Constant] = {name: np.float32(value) for name, value in NUMBERS.items() if name in text}
     constants |= {"sx": np.float32(step), "zx": np.int8(zero), "sy": np.float32(out_step), "zy": np.int8(out_zero)}
     constants |= {"w": np.ones((1, 1, 1, 1), np.int8), "sw": np.float32(1), "zs": np.int8(0)}
     if "zu" in text:

@@ -8,7 +8,7 @@ from onnx.reference import ReferenceEvaluator
 from cnna.compiler.frontend.onnx_export import to_model
 from cnna.compiler.frontend.onnx_import import to_graph
 from cnna.compiler.graph.editor import outputs_of
-from cnna.compiler.graph.ir import Graph, Node, Quant, Tensor
+from cnna.compiler.graph.ir import AnyNode, AnyOperator, Graph, Node, Quant, Tensor
 from cnna.compiler.graph.node_names import kind_of
 from cnna.compiler.graph.validate import validate
 from cnna.compiler.passes.pipeline import Pass
@@ -17,7 +17,7 @@ from ..written import Shapes, images, written
 
 OPSET = 19  # the oldest whose Q and DQ the reference evaluator knows
 Shape = tuple[int, ...]
-Made = tuple[str, object, Sequence[str], Shape]  # output, operator, inputs, the output's shape
+Made = tuple[str, AnyOperator, Sequence[str], Shape]  # output, operator, inputs, the output's shape
 
 
 def typed(
@@ -32,7 +32,7 @@ def typed(
     values = {n: rng.normal(0, 1, v).astype(np.float32) if isinstance(v, tuple) else v for n, v in (constants or {}).items()}
     shapes = {**inputs, **{output: shape for output, _, _, shape in nodes}}
     tensors = {name: Tensor(shape, quants.get(name)) for name, shape in shapes.items()}
-    made = tuple(Node(output, op, tuple(read), output) for output, op, read, _ in nodes)
+    made: tuple[AnyNode, ...] = tuple(Node(output, op, tuple(read), output) for output, op, read, _ in nodes)
     graph = Graph("small", tuple(inputs), tuple(outputs), made, tensors, values, OPSET)
     validate(graph)
     return graph
@@ -46,7 +46,9 @@ def untyped(text: str, weights: Shapes | None = None, opset: int = OPSET) -> Gra
 def computed(graph: Graph) -> list[np.ndarray]:
     """What ONNX's reference evaluator answers for two seeded samples."""
     model = to_model(graph)
-    return ReferenceEvaluator(model).run(None, images(model, count=2))
+    found = ReferenceEvaluator(model).run(None, images(model, count=2))
+    assert isinstance(found, list)
+    return found
 
 
 def check_described(graph: Graph) -> None:

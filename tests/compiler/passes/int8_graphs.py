@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cnna.compiler.graph.ir import Clamp, Combine, Conv, Graph, Node, Quant, Tensor, Window
+from cnna.compiler.graph.ir import AnyOperator, Clamp, Combine, Conv, Graph, Node, Quant, Tensor, Window
 from cnna.compiler.graph.validate import validate_integer
 from cnna.compiler.passes.pipeline import Pass
 from cnna.sim.reference import reference
@@ -14,7 +14,7 @@ SHAPE = (4, 5, 6)
 QUANT = Quant(0.05, 3)
 CLAMP = Clamp(QUANT.zero, QUANT.zero, 127)
 COPY = Combine(*factors(1.7, QUANT.zero), CLAMP)
-Made = tuple[str, object, Sequence[str]]  # output, operator, inputs
+Made = tuple[str, AnyOperator, Sequence[str]]  # output, operator, inputs
 
 
 def conv(output: str, source: str) -> Made:

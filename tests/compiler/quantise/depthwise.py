@@ -1,5 +1,7 @@
 """A depthwise network with seeded weights that quantise as badly as trained ones do, and seeded pictures for it."""
 
+from collections.abc import Callable
+
 import numpy as np
 from onnx import ModelProto, numpy_helper
 
@@ -19,7 +21,7 @@ def depthwise_network(seed: int, high: float = 6.0) -> ModelProto:
     """
     text, shapes = _graph()
     rng = np.random.default_rng(seed)
-    make = {
+    make: dict[str, Callable[[tuple[int, ...]], np.ndarray]] = {
         "w": lambda shape: rng.standard_t(TAILS, shape) / np.sqrt(np.prod(shape[1:])),
         "scale": lambda shape: rng.uniform(0.5, 1.5, shape),
         "shift": lambda shape: rng.normal(1.5, 0.5, shape),

@@ -13,11 +13,13 @@ from cnna.host.model.model import Model
 from cnna.spec.config import preset
 from cnna.spec.errors import ModelError
 
-from ..written import answers, written
+from ..written import Shapes, answers, written
 
 X = np.random.default_rng(1).normal(size=(3, 3, 4, 4)).astype(np.float32)
 CONV = "c = Conv <pads=[1,1,1,1]> (x, w)"
-WEIGHTS = {"w": (4, 3, 3, 3), "m": (4, 2), "five": (1, 1, 4, 1, 1), "six": (1, 1, 1, 1, 1, 1), "flat": np.array([-1, 1, 64])}
+WEIGHTS: Shapes = {
+    "w": (4, 3, 3, 3), "m": (4, 2), "five": (1, 1, 4, 1, 1), "six": (1, 1, 1, 1, 1, 1), "flat": np.array([-1, 1, 64]),
+}  # fmt: skip
 TAILS = {
     "a view behind five axes": f"{CONV} a = Add (c, five) r = Reshape (a, flat) y = Add (r, r)",
     "a product behind six axes": f"{CONV} t = Transpose <perm=[2,0,3,1]> (c) a = Sub (six, t) y = MatMul (a, m)",

@@ -30,7 +30,8 @@ def network(classes: int = 10, alike: bool = False) -> onnx.ModelProto:
         make("Relu", ["h"], ["hr"]),
         make("Gemm", ["hr", "w2"], ["y"], transB=1),
     ]
-    ends = [onnx.helper.make_tensor_value_info(n, 1, shape) for n, shape in (("x", ["N", 3, 6, 6]), ("y", ["N", classes]))]
+    sizes: dict[str, list[str | int]] = {"x": ["N", 3, 6, 6], "y": ["N", classes]}
+    ends = [onnx.helper.make_tensor_value_info(name, 1, size) for name, size in sizes.items()]
     tensors = [onnx.numpy_helper.from_array(value, name) for name, value in values.items()]
     graph = onnx.helper.make_graph(nodes, "books", ends[:1], ends[1:], tensors)
     return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)

@@ -88,7 +88,7 @@ REFUSED = {
     ),
     f'y = Resize <mode="nearest", {CORNERS}> (x, "", scales)': r"\(Resize\): with align_corners",
 }
-CONSTANTS = {"half": np.float32(0.5), "yes": np.array(True), "scales": np.float32([1, 1, 0.6, 2])}
+CONSTANTS = {"half": np.float32(0.5), "yes": np.array(True), "scales": np.array([1, 1, 0.6, 2], np.float32)}
 
 
 @pytest.mark.parametrize("nodes", REFUSED)
@@ -107,7 +107,7 @@ def test_a_form_without_a_right_answer_is_refused(nodes, tmp_path, capsys):
 FINE = {
     "y = Dropout (x, nought, yes)": {"nought": np.float32(0)},
     "y = Dropout (x, half)": {},
-    f'y = Resize <mode="linear", {CORNERS}> (x, "", scales)': {"scales": np.float32([1, 1, 0.5, 2])},
+    f'y = Resize <mode="linear", {CORNERS}> (x, "", scales)': {"scales": np.array([1, 1, 0.5, 2], np.float32)},
 }
 
 

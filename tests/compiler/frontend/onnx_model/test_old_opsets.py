@@ -15,7 +15,7 @@ from ...written import answers, images, rewritten, written
 
 SCALES = np.array([1, 1, 2, 2], np.float32)
 ROW = np.arange(6, dtype=np.float32) + 1
-CHANNELS = np.float32([0.5, -2, 1.5, 3])
+CHANNELS = np.array([0.5, -2, 1.5, 3], np.float32)
 CONSTANTS = {
     "c": CHANNELS,
     "c11": CHANNELS.reshape(4, 1, 1),
@@ -27,7 +27,7 @@ CONSTANTS = {
     "low": np.float32(-0.5),
     "high": np.float32(0.5),
     "scales": SCALES,
-    "half": SCALES / 2 + np.float32([0.5, 0.5, -0.5, -0.5]),
+    "half": SCALES / 2 + np.array([0.5, 0.5, -0.5, -0.5], np.float32),
     "pads": np.array([0, 0, 1, 0, 0, 0, 0, 2]),
     "two": np.float32(2),
     "flat": np.array([0, -1]),

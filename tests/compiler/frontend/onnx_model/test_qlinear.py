@@ -6,10 +6,10 @@ import pytest
 from cnna.compiler.frontend.onnx_export import to_model
 from cnna.compiler.frontend.onnx_import import load_model, to_graph
 
-from ...written import answers, written
+from ...written import Shapes, answers, written
 
 X = np.random.default_rng(3).normal(size=(2, 3, 4, 5)).astype(np.float32)
-SCALES = {"s": np.float32(0.03), "z": np.uint8(120), "t": np.float32(1 / 256), "o": np.uint8(0)}
+SCALES: Shapes = {"s": np.float32(0.03), "z": np.uint8(120), "t": np.float32(1 / 256), "o": np.uint8(0)}
 STEP = 1 / 256
 
 

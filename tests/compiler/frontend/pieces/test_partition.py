@@ -16,9 +16,9 @@ from cnna.compiler.passes.pipeline import REWRITES, run_passes
 from cnna.spec.errors import ModelError
 from cnna.spec.manifest import ACCELERATOR, CPU
 
-from ...written import written
+from ...written import Constant, written
 
-WEIGHTS = {"w": (3, 3, 1, 1), "v": (3, 3, 1, 1), "two": np.full(1, 2, np.float32)}
+WEIGHTS: dict[str, Constant] = {"w": (3, 3, 1, 1), "v": (3, 3, 1, 1), "two": np.full(1, 2, np.float32)}
 
 
 def graph_of(nodes: str, *outputs: str) -> Graph:

@@ -9,12 +9,14 @@ from cnna.compiler.passes.canonical.canonical_chains import canonical_chains
 from cnna.compiler.passes.pipeline import REWRITES, run_passes
 
 from ...pairs import with_pairs
-from ...written import written
+from ...written import Constant, written
 from ..alone import after, kinds, left_alone, only, untyped
 
 SHAPE = "[N,3,4,5]"
 POOL = "p = MaxPool <kernel_shape=[1,1]> (s)"
-ONE = {"one": np.float32(1), "half": np.full((3, 1, 1), 0.5, np.float32), "root": np.float32(1.5), "ten": np.float32(10)}
+ONE: dict[str, Constant] = {
+    "one": np.float32(1), "half": np.full((3, 1, 1), 0.5, np.float32), "root": np.float32(1.5), "ten": np.float32(10),
+}  # fmt: skip
 CASES = {
     "sigmoid": ("y = Sigmoid (x)", ["Chain"]),
     "SiLU": ("s = Sigmoid (x) y = Mul (s, x)", ["Chain"]),

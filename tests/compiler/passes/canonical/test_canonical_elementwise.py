@@ -29,7 +29,7 @@ CASES = {
     "clip, upper limit": ("Clip (x, , high)", {"high": np.float32(0.5)}, ["Clip"]),
     "clip, one limit": ("Clip (x, low)", {"low": np.float32(-0.5)}, ["Clip"]),
     "min": ("Min (x, low)", {"low": np.float32(-0.5)}, ["Clip"]),
-    "max": ("Max (low, x)", {"low": np.float32([0.5])}, ["Clip"]),
+    "max": ("Max (low, x)", {"low": np.array([0.5], np.float32)}, ["Clip"]),
     "product of maps": ("Mul (x, z)", {}, ["Product"]),
     "scale of each channel": ("Mul (k, x)", {}, ["Product"]),
     "term of each channel": ("Add (x, k)", {}, ["Add"]),

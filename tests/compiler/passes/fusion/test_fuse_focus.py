@@ -54,14 +54,17 @@ class Made(Builder):
     def copied(self, x: str, stride: tuple[int, int], factor: int = 1) -> str:
         """Each pixel at the corner of a block times `factor`, by a depthwise convolution."""
         channels, height, width = self.shape(x)
-        values = {
+        values: dict[str, np.ndarray] = {
             "weights": np.full((channels, 1, 1, 1), factor, np.int8),
             "bias": np.full(channels, -factor * self.zero(x), np.int32),
+            "mult": np.full(channels, 1 << 23, np.int32),
+            "shift": np.full(channels, 23, np.int32),
         }
-        values |= {"mult": np.full(channels, 1 << 23, np.int32), "shift": np.full(channels, 23, np.int32)}
-        for name, value in values.items():
-            self.constants[f"{x}:{name}:{factor}"] = value
-        op = Depthwise(Window(stride=stride), *(f"{x}:{name}:{factor}" for name in values), Clamp(self.zero(x)))
+        names = {part: f"{x}:{part}:{factor}" for part in values}
+        for part, name in names.items():
+            self.constants[name] = values[part]
+        clamp = Clamp(self.zero(x))
+        op = Depthwise(Window(stride=stride), names["weights"], names["bias"], names["mult"], names["shift"], clamp)
         return self.node(op, (x,), (channels, height // stride[0], width // stride[1]), self.zero(x))
 
     def whole(self, focus: Focus) -> tuple[str, str, str]:

@@ -32,7 +32,7 @@ def zeros(count):
 SOUND = {
     "one scale": (PAIR, {"s": np.float32(0.1), "z": np.int8(3)}),
     "one a channel": (PAIR, {"s": np.full(4, 0.1, np.float32), "z": zeros(4)}),
-    "0 for a channel of weights": (WEIGHTS, {"q": WHOLE, "s": np.float32([0, 1]), "z": zeros(2)}),
+    "0 for a channel of weights": (WEIGHTS, {"q": WHOLE, "s": np.array([0, 1], np.float32), "z": zeros(2)}),
     "no zero point": (PAIR.replace(", z", ""), {"s": np.float32(0.1)}),
     "a scale that is computed": (COMPUTED, {"z": np.uint8(0)}),
     "axis 1 where none is named": (PAIR.replace("<axis=1> ", ""), {"s": np.full(4, 0.1, np.float32), "z": zeros(4)}),
@@ -77,7 +77,7 @@ def test_what_is_not_known_is_not_refused(name):
 WRONG = {
     "its scale 's' is not finite": (PAIR, {"s": np.float32(np.inf), "z": np.int8(0)}),
     "its scale 's' is 0; it must be above 0": (PAIR, {"s": np.float32(0), "z": np.int8(0)}),
-    "its scale 's' is -1; it must be above 0": (WEIGHTS, {"q": WHOLE, "s": np.float32([-1, 1]), "z": zeros(2)}),
+    "its scale 's' is -1; it must be above 0": (WEIGHTS, {"q": WHOLE, "s": np.array([-1, 1], np.float32), "z": zeros(2)}),
     "its zero point 'z' has 2 values, its scale 's' 4": (PAIR, {"s": np.ones(4, np.float32), "z": zeros(2)}),
     "its scale 's' has shape [3], axis 1 of its tensor 4 elements": (PAIR, {"s": np.ones(3, np.float32), "z": zeros(3)}),
     "its scale 's' is empty": (PAIR, {"s": np.ones(0, np.float32), "z": zeros(0)}),

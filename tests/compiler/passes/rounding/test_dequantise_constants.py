@@ -72,11 +72,11 @@ def test_the_greatest_float32_passes():
 STAYS = {
     "shown": (
         "g (float[N,2] x) => (float[2] w, float[N,2] y) { w = DequantizeLinear (v, s, z) y = Add (x, w) }",
-        {"v": np.int8([1, 2])},
+        {"v": np.array([1, 2], np.int8)},
     ),
     "blocks": (
         "g (float[N,2] x) => (float[N,2] y) { w = DequantizeLinear <axis=0, block_size=2> (v, u, t) y = MatMul (x, w) }",
-        {"v": np.int8([[1, 2], [3, 4]]), "u": np.float32([[1, 2]]), "t": np.int8([[0, 0]])},
+        {"v": np.array([[1, 2], [3, 4]], np.int8), "u": np.array([[1, 2]], np.float32), "t": np.array([[0, 0]], np.int8)},
     ),
     "another operator": ("g (float[N,2] x) => (float[N,2] y) { w = Mul (s, s) y = Add (x, w) }", {}),
 }

@@ -25,7 +25,7 @@ MOVERS = {
     "Pad of 0, along an axis": ("Pad (part, widths, , rows)", {"widths": ints(2, 0)}),
     "Pad of 5, along an axis": ("Pad (part, widths, value, rows)", {"widths": ints(2, 0), "value": np.int8(5)}),
     "Pad by reflection": ('Pad <mode="reflect"> (q, widths)', {"widths": ints(0, 0, 1, 0, 0, 0, 0, 0)}),
-    "Resize": ('Resize <mode="nearest"> (q, , twice)', {"twice": np.float32([1, 1, 2, 2])}),
+    "Resize": ('Resize <mode="nearest"> (q, , twice)', {"twice": np.array([1, 1, 2, 2], np.float32)}),
     "Gather": ("Gather <axis=1> (q, two)", {}),
 }
 SLICES = """half = Slice (q, nought, two, channels)

@@ -54,7 +54,7 @@ STAYS = {
     "an input with its own": ([CLIPPED, ("y", MaxPool(Window()), ["a"], SHAPE)], {"a": FINE, "y": COARSE}, {}),
     "the model's input": ([("y", MaxPool(Window()), ["x"], SHAPE)], {"y": COARSE}, {}),
     "an operator of the CPU": ([("y", Onnx("Mul"), ["x", "b"], SHAPE)], {"x": FINE}, {"b": np.float32(2)}),
-    "channels chosen and moved": ([CONV], {"x": FINE}, {**CHOICE, "b": np.float32([0, 1])}),
+    "channels chosen and moved": ([CONV], {"x": FINE}, {**CHOICE, "b": np.array([0, 1], np.float32)}),
     "channels chosen and limited": ([("y", Conv(Window(), 1, "w", "b", low=0.13), ["x"], SHAPE)], {"x": FINE}, CHOICE),
     "channels added": ([CONV], {"x": FINE}, {**CHOICE, "w": np.ones((2, 2, 1, 1), np.float32)}),
     "channels scaled": ([CONV], {"x": FINE}, {**CHOICE, "w": SELECT["w"] / 2}),

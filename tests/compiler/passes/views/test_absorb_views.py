@@ -6,12 +6,12 @@ from cnna.compiler.graph.float_ops import Clip, Conv, Onnx, Requantise, Reshape,
 from cnna.compiler.graph.ir import Quant, Window
 from cnna.compiler.passes.views.absorb_views import absorb_views
 
-from ..alone import after, kinds, left_alone, only, typed
+from ..alone import Made, after, kinds, left_alone, only, typed
 
 MAP, VECTOR = (1, 2, 3, 4), (1, 24, 1, 1)
 CONSTANTS = {"w": (5, 24, 1, 1), "b": (5,)}
 GEMM = Conv(Window(), 1, "w", "b")
-VIEWS = {
+VIEWS: dict[str, list[Made]] = {
     "channels first": [("v", Reshape(VECTOR), ["m"], VECTOR)],
     "channels last": [("t", Transpose((0, 2, 3, 1)), ["m"], (1, 3, 4, 2)), ("v", Reshape(VECTOR), ["t"], VECTOR)],
 }
