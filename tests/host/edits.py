@@ -18,7 +18,9 @@ from cnna.spec.artifact import Artifact, Piece, ProgramPiece
 from cnna.spec.regmap import BY_OFFSET, ENGINES
 
 GONE = object()
-VALUES = (GONE, None, "", "other", "\ud800", 0, -1, 1, 2, 7, 1 << 31, 1 << 32, 1 << 62, 1.5, 1e-300, 1e300, True, [], {}, [1], [[]])
+VALUES: tuple[object, ...] = (
+    GONE, None, "", "other", "\ud800", 0, -1, 1, 2, 7, 1 << 31, 1 << 32, 1 << 62, 1.5, 1e-300, 1e300, True, [], {}, [1], [[]],
+)  # fmt: skip
 Way = tuple[Any, ...]
 
 
@@ -54,10 +56,19 @@ def _files(piece: Piece) -> dict[str, bytes]:
     return {"onnx": piece.model}
 
 
-def with_files(artifact: Artifact, number: int, **changes: bytes) -> Artifact:
-    """Replaces files of one piece."""
-    pieces = list(artifact.pieces)
-    pieces[number] = replace(pieces[number], **changes)
+def with_files(
+    artifact: Artifact, number: int, program: bytes | None = None, constants: bytes | None = None, model: bytes | None = None
+) -> Artifact:
+    """Replaces files of one piece: of a program the first two, on the CPU the model."""
+    pieces, old = list(artifact.pieces), artifact.pieces[number]
+    if isinstance(old, ProgramPiece):
+        assert model is None
+        own = (old.program if program is None else program, old.constants if constants is None else constants)
+        pieces[number] = ProgramPiece(old.manifest, *own)
+    else:
+        assert program is None
+        assert constants is None
+        pieces[number] = replace(old, model=old.model if model is None else model)
     return replace(artifact, pieces=tuple(pieces))
 
 
@@ -79,7 +90,8 @@ def changed(value: Any, way: Way, new: Any) -> Any:
 
 
 def _manifest(artifact: Artifact, rng: np.random.Generator) -> tuple[str, Artifact]:
-    manifest, said = {key: value for key, value in artifact.manifest.items() if key != "members"}, []
+    manifest: Any = {key: value for key, value in artifact.manifest.items() if key != "members"}  # JSON, soon of any form
+    said = []
     for _ in range(int(rng.integers(1, 3))):
         level = int(rng.integers(1, 6))  # without this, nearly all edits would hit the many commands
         ways = [way for way in entries(manifest) if len(way) <= level]
@@ -132,10 +144,8 @@ def _program(artifact: Artifact, rng: np.random.Generator) -> tuple[str, Artifac
 
 def _member(artifact: Artifact, rng: np.random.Generator) -> tuple[str, Artifact]:
     choices: list[tuple[str, int | None, bytes]] = [("model", None, artifact.model)]
-    for number, piece in enumerate(artifact.pieces):
-        choices.append(
-            ("constants", number, piece.constants) if isinstance(piece, ProgramPiece) else ("model", number, piece.model)
-        )
+    for place, piece in enumerate(artifact.pieces):
+        choices.append(("constants", place, piece.constants) if isinstance(piece, ProgramPiece) else ("model", place, piece.model))
     name, number, old = choices[int(rng.integers(len(choices)))]
 
     def with_data(data: bytes) -> Artifact:

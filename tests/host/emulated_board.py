@@ -2,9 +2,10 @@
 
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
+from typing import Protocol
 
 import numpy as np
 import pytest
@@ -14,7 +15,9 @@ from cnna.host.board.mover import reset_dma
 from cnna.host.board.stream_device import StreamDevice
 from cnna.sim.board.board import VirtualBoard, open_board
 from cnna.sim.board.cells import ACCELERATOR, DMA
+from cnna.sim.board.rtl_backend import RtlBackend
 from cnna.sim.emulator.emulator import EmulatorDevice
+from cnna.sim.rtl.cosim import CosimDevice
 from cnna.spec.config import preset
 
 STANDING = (  # what every time-out must say after the model of hand_made.py was started
@@ -24,8 +27,34 @@ STANDING = (  # what every time-out must say after the model of hand_made.py was
 _numbers = itertools.count()
 
 
+class Memory(Protocol):
+    """The memory that the accelerator sees."""
+
+    def store(self, address: int, data: np.ndarray) -> None: ...
+
+    def load(self, address: int, size_bytes: int) -> bytes: ...
+
+
+class Dram:
+    """The memory of a virtual board."""
+
+    def __init__(self, board: VirtualBoard) -> None:
+        self.board = board
+
+    def store(self, address: int, data: np.ndarray) -> None:
+        self.board.dram.view(address, data.size)[:] = data
+
+    def load(self, address: int, size_bytes: int) -> bytes:
+        return self.board.dram.view(address, size_bytes).tobytes()
+
+
 class Buffer(np.ndarray):
     """A buffer as `pynq.allocate` gives it: the host sees its own copy until `flush` or `invalidate`."""
+
+    device: Memory
+    physical_address: int
+    free: Callable[[], None]
+    freed: list[int]  # addresses given back, of all buffers of its board
 
     def flush(self) -> None:
         self.device.store(self.physical_address, np.asarray(self))
@@ -42,7 +71,7 @@ class Served:
     """Stands for pynq in front of a driver, for the accelerator of a `sim.board.board.VirtualBoard` in the same process."""
 
     def __init__(self, board: VirtualBoard) -> None:
-        self.board, self.freed = board, []
+        self.board, self.freed = board, list[int]()
         board.fabric.programmed = True
 
     def mmio(self, cell: str, base: int) -> SimpleNamespace:
@@ -59,10 +88,7 @@ class Served:
         made = self.board.dram.allocate(size, "test:1")
         buffer = np.zeros(size, np.uint8).view(Buffer)
         buffer.physical_address, buffer.freed = made.address, self.freed
-        buffer.device = SimpleNamespace(
-            store=lambda address, data: self.board.dram.view(address, size).__setitem__(slice(None), data),
-            load=lambda address, count: self.board.dram.view(address, count).tobytes(),
-        )
+        buffer.device = Dram(self.board)
         buffer.free = lambda: self.board.dram.free(made.name)
         return buffer
 
@@ -125,6 +151,14 @@ def short_resets(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def simulated(backend: RtlBackend) -> Iterator[CosimDevice]:
+    """The simulator of a board while its clock rests: for faults and delays, of which the board knows nothing."""
+    with backend.exclusive() as device:
+        assert isinstance(device, CosimDevice)
+        yield device
+
+
 def lock_base() -> int:
     """The base of a lock file that no other test has."""
     return os.getpid() << 24 | next(_numbers)
@@ -134,7 +168,7 @@ class EmulatedBoard(BoardDevice):
     """A board with the `emulator` behind it and `room` bytes of contiguous memory; `freed` lists addresses given back."""
 
     def __init__(self, room: int = 1 << 24, parameters: dict[str, str] | None = None) -> None:
-        self.emulator, self.room, self.freed = EmulatorDevice(preset("tiny"), room), room, []
+        self.emulator, self.room, self.freed = EmulatorDevice(preset("tiny"), room), room, list[int]()
         mmio = SimpleNamespace(base_addr=lock_base(), read=self.emulator.read, write=self.emulator.write)
         super().__init__(mmio, None, self._buffer, parameters)
 

@@ -1,6 +1,7 @@
 """An artifact written by hand, for tests of the host that need no compiler: y = x requantised to other scales, on `tiny`."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from cnna.spec.artifact import Artifact, artifact_of
 from cnna.spec.commands import Command
 from cnna.spec.config import as_dict, preset
 from cnna.spec.ddr import PLANNED
+from cnna.spec.manifest import CpuEntry, CpuOperator, ModelEntries, PieceEntry, ProgramEntry
 from cnna.spec.regmap import REGISTERS, VERSION, command_writes
 
 CONFIG = preset("tiny")
@@ -95,17 +97,19 @@ def requantised_copy(batch: int = 2, **changes: object) -> Artifact:
         "model_outputs": [{"name": "y", "shape": [1, *SHAPE], "dtype": "float32", "batch_axis": 0}], "preprocess": None,
     }  # fmt: skip
     own = {key: value for key, value in changes.items() if key in entry}
-    whole = {**manifest, **{key: value for key, value in changes.items() if key not in own}}
-    return artifact_of(whole, [({**entry, **own}, (np.array(program, "<u4").tobytes(), word))], b"")
+    more = {key: value for key, value in changes.items() if key not in own}
+    # The types are a promise that `changes` may break: readers must find out.
+    piece, whole = cast(ProgramEntry, {**entry, **own}), cast(ModelEntries, {**manifest, **more})
+    return artifact_of(whole, [(piece, (np.array(program, "<u4").tobytes(), word))], b"")
 
 
-def cpu_entry(*operators: object) -> dict[str, object]:
-    """The manifest's entry of a piece on the CPU with these operators."""
-    return {"kind": "cpu", "operators": list(operators), "numpy": True, "macs": 0, "seconds": 0.0}
+def cpu_entry(*operators: object) -> CpuEntry:
+    """The manifest's entry of a piece on the CPU with these operators, which may be unsound."""
+    return {"kind": "cpu", "operators": cast(list[CpuOperator], list(operators)), "numpy": True, "macs": 0, "seconds": 0.0}
 
 
 def with_cpu(artifact: Artifact, model: bytes, *operators: object) -> Artifact:
     """The artifact with a piece on the CPU behind its own piece."""
     files = [(piece.program, piece.constants) for piece in artifact.programs]
-    entries = list(zip(artifact.manifest["pieces"], files, strict=True))
+    entries: list[tuple[PieceEntry, Sequence[bytes]]] = list(zip(artifact.manifest["pieces"], files, strict=True))
     return artifact_of(artifact.manifest, [*entries, (cpu_entry(*operators), (model,))], artifact.model)

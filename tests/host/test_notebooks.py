@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import nbformat
@@ -21,9 +22,11 @@ from cnna.host.model import pictures
 from cnna.host.model.model import Model
 from cnna.spec.artifact import save
 from cnna.spec.config import preset
+from cnna.spec.manifest import Manifest
 
 from ..sim.board import stock
 from ..sim.board.served import serving
+from .hand_made import requantised_copy
 
 SHAPE, CLASSES = (3, 48, 48), 20
 NAMES = ("1_classify", "2_inside_a_layer", "3_your_own_model", "4_detector")
@@ -98,7 +101,8 @@ def test_photographs_are_classified(stored: bool, served: str, folder: Path, roo
     (tmp_path / "labels.txt").write_text("\n".join(labels))
     calibration = rng.integers(0, 256, (8, *SHAPE), np.uint8)
     preprocess = Preprocess(1 / 255, pictures.MEAN, pictures.STD) if stored else None
-    floats = calibration if stored else pictures.taken(calibration.transpose(0, 2, 3, 1), {"preprocess": None, "name": ""})
+    unprepared: Manifest = {**requantised_copy().manifest, "preprocess": None}
+    floats = calibration if stored else pictures.taken(calibration.transpose(0, 2, 3, 1), unprepared)
     save(compile_model(quantise(photographed(), {"x": floats}, preprocess=preprocess)[0], preset("tiny")), tmp_path / "m.cnna")
     changes = f"""
 MODEL, IMAGES, LABELS = "{tmp_path}/m.cnna", "{tmp_path}", "{tmp_path}/labels.txt"
@@ -137,11 +141,11 @@ def photographed() -> onnx.ModelProto:
     weights = {"a": (8, 3, 3, 3), "b": (16, 8, 3, 3), "c": (CLASSES, 16)}
     arrays = [numpy_helper.from_array(rng.normal(0, 0.3, shape).astype(np.float32), name) for name, shape in weights.items()]
     arrays.append(numpy_helper.from_array(rng.normal(0, 1, CLASSES).astype(np.float32), "d"))
-    half = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
+    half = partial(helper.make_node, "Conv", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
     nodes = [
-        helper.make_node("Conv", ["x", "a"], ["p"], **half),
+        half(["x", "a"], ["p"]),
         helper.make_node("Relu", ["p"], ["q"]),
-        helper.make_node("Conv", ["q", "b"], ["r"], **half),
+        half(["q", "b"], ["r"]),
         helper.make_node("Relu", ["r"], ["s"]),
         helper.make_node("GlobalAveragePool", ["s"], ["t"]),
         helper.make_node("Flatten", ["t"], ["u"]),

@@ -13,7 +13,7 @@ from cnna.spec.config import preset
 from cnna.spec.errors import RunError, TimedOutError
 from cnna.spec.regmap import offset
 
-from ..emulated_board import ServedBoard, short_resets
+from ..emulated_board import ServedBoard, short_resets, simulated
 from ..hand_made import expected, requantised_copy, samples
 
 pytestmark = pytest.mark.cosim
@@ -44,14 +44,14 @@ def board(backend: RtlBackend) -> Iterator[ServedBoard]:
 def test_an_error_of_the_bus(board: ServedBoard, backend: RtlBackend, write: bool, cause: str) -> None:
     """A single error must be tried again unnoticed. A lasting one must be reported with port and place, and be gone once mended."""
     with BoardModel(requantised_copy(batch=1), board) as session:
-        with backend.exclusive() as device:
+        with simulated(backend) as device:
             device.fault(write=write, response=2, skip=1)
         assert np.array_equal(session.run(X), expected(X))
-        with backend.exclusive() as device:
+        with simulated(backend) as device:
             device.fault(write=write, response=3, times=-1)
         with pytest.raises(RunError, match=rf"stopped: {cause} DECERR on port 0 at program write \d+ of \d+"):
             session.run(X)
-        with backend.exclusive() as device:
+        with simulated(backend) as device:
             device.clear_faults()
         assert np.array_equal(session.run(X), expected(X))
 
@@ -59,7 +59,7 @@ def test_an_error_of_the_bus(board: ServedBoard, backend: RtlBackend, write: boo
 def test_a_bus_that_falls_silent(board: ServedBoard, backend: RtlBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     """The watchdog must name the layer, or else the driver's own limit. A reset waits for the bus, and must say so."""
     with BoardModel(requantised_copy(batch=1), board, retries=0) as session:
-        with backend.exclusive() as device:
+        with simulated(backend) as device:
             device.set_ddr(hang_after=20)
         with (
             short_resets(monkeypatch),
@@ -68,20 +68,20 @@ def test_a_bus_that_falls_silent(board: ServedBoard, backend: RtlBackend, monkey
             ),
         ):
             session.run(X)
-        with backend.exclusive() as device:
+        with simulated(backend) as device:
             device.clear_faults()
             device.set_ddr(stall=SLOW)  # the next run then comes before the reset has ended, when ERROR is still this run's
         assert np.array_equal(session.run(X), expected(X))
-        with backend.exclusive() as device:
+        with simulated(backend) as device:
             device.set_ddr(stall=0)
         board.write(offset("WATCHDOG"), 0)
         session.limit_clocks = 20_000
-        with backend.exclusive() as device:
+        with simulated(backend) as device:
             device.set_ddr(hang_after=20)
         with pytest.raises(
             TimedOutError, match=r"hangs: it has not ended after [\d,]+ clocks; the limit is 20,000.*STATUS busy.*port 0 "
         ):
             session.run(X)
-        with backend.exclusive() as device:
+        with simulated(backend) as device:
             device.clear_faults()
         assert np.array_equal(session.run(X), expected(X))

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import pytest
@@ -21,11 +22,12 @@ SIZES = {"a": 1, "b": 2}  # the batches of both models
 
 
 @contextmanager
-def opened(board: EmulatedBoard, **options: object) -> Iterator[Models]:
+def opened(board: EmulatedBoard, retries: int = 1, timeout_seconds: float = 10.0, turn_seconds: float = 60.0) -> Iterator[Models]:
     """Two models on one board."""
+    options = partial(BoardModel, board=board, retries=retries, timeout_seconds=timeout_seconds, turn_seconds=turn_seconds)
     with (
-        BoardModel(requantised_copy(batch=1), board, **options) as first,
-        BoardModel(requantised_copy(batch=2), board, **options) as second,
+        options(requantised_copy(batch=1)) as first,
+        options(requantised_copy(batch=2)) as second,
     ):
         yield [first, second]
 

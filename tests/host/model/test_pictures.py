@@ -1,6 +1,7 @@
 """Picture files for a model: their size, their middle, their colours, and files that cannot be used."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,12 +9,15 @@ from PIL import Image
 
 from cnna.host.model import pictures
 from cnna.spec.errors import DataError
+from cnna.spec.manifest import Manifest
+
+from ..hand_made import requantised_copy
 
 SHAPE = (3, 56, 56)
 RED, BLUE = (255, 0, 0), (0, 0, 255)
 
 
-def save(path: Path, array: np.ndarray, **more: object) -> Path:
+def save(path: Path, array: np.ndarray, **more: Any) -> Path:
     """Writes a picture of uint8 [H, W] or [H, W, C]."""
     Image.fromarray(array).save(path, **more)
     return path
@@ -80,14 +84,16 @@ def test_what_cannot_be_used_is_said(tmp_path: Path) -> None:
 
 def test_a_model_is_given_what_it_takes() -> None:
     """The model must get pixels as they are if it stores preprocessing, and else what ImageNet's models want."""
+    none: Manifest = {**requantised_copy().manifest, "preprocess": None, "name": "m"}
+    stored: Manifest = {**none, "preprocess": {"scale": 1.0, "mean": [0.0], "std": [1.0]}}
     x = np.random.default_rng(1).integers(0, 256, (2, 8, 8, 3), np.uint8)
-    assert pictures.taken(x, {"preprocess": {"scale": 1}, "name": "m"}) is x
-    assert pictures.taken(x.astype(np.float32), {"preprocess": None, "name": "m"}).shape == x.shape
-    floats = pictures.taken(x, {"preprocess": None, "name": "m"})
+    assert pictures.taken(x, stored) is x
+    assert pictures.taken(x.astype(np.float32), none).shape == x.shape
+    floats = pictures.taken(x, none)
     assert floats.dtype == np.float32
     assert floats[1, 2, 3, 4] == pytest.approx((x[1, 3, 4, 2] / 255 - 0.406) / 0.225, rel=1e-5)
     with pytest.raises(DataError, match="m does not say how it takes pictures"):
-        pictures.taken(x[..., :1], {"preprocess": None, "name": "m"})
+        pictures.taken(x[..., :1], none)
 
 
 def test_samples_of_every_layout_can_be_looked_at() -> None:
@@ -105,6 +111,7 @@ def test_samples_come_from_files_of_either_kind(tmp_path: Path) -> None:
     x, y = np.zeros((4, *SHAPE), np.float32), np.arange(4)
     np.savez(tmp_path / "x.npz", x=x, y=y)
     found = pictures.samples(tmp_path / "x.npz", SHAPE, 3)
+    assert found.classes is not None
     assert (found.x.shape, found.classes.tolist(), found.titles) == ((3, *SHAPE), [0, 1, 2], ["is 0", "is 1", "is 2"])
     np.savez(tmp_path / "x.npz", x=x)
     assert pictures.samples(str(tmp_path / "x.npz"), SHAPE, 2).titles == ["0", "1"]

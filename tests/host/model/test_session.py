@@ -24,6 +24,7 @@ from cnna.host.model.session import InferenceSession, Pending
 from cnna.spec.artifact import Artifact, save
 from cnna.spec.config import preset
 from cnna.spec.errors import ArtifactError, DataError, RunError
+from cnna.spec.manifest import ModelOutput
 
 from ..emulated_board import EmulatedBoard
 from ..hand_made import SHAPE, expected, requantised_copy, samples
@@ -224,13 +225,13 @@ def test_runs_of_several_threads_do_not_mix() -> None:
 
 def test_outputs_of_other_shapes_are_described(tmp_path: Path) -> None:
     """'N' in the wrong place would make a user cut an answer at the wrong axis."""
-    outputs = [
+    outputs: list[ModelOutput] = [
         {"name": "y", "shape": [1, *SHAPE], "dtype": "float32", "batch_axis": 0},
         {"name": "rows", "shape": [4, 7], "dtype": "int64", "batch_axis": 0},
         {"name": "apart", "shape": [7], "dtype": "bool", "batch_axis": None},
         {"name": "boxes", "shape": [None, 4], "dtype": "float32", "batch_axis": None},
     ]
-    assert [node_arg(output) for output in outputs_of({"model_outputs": outputs, "schema": 5})] == [
+    assert [node_arg(output) for output in outputs_of({**requantised_copy().manifest, "model_outputs": outputs, "schema": 5})] == [
         NodeArg("y", ["N", *SHAPE], "tensor(float)"),
         NodeArg("rows", ["4*N", 7], "tensor(int64)"),
         NodeArg("apart", [7], "tensor(bool)"),

@@ -1,6 +1,7 @@
 """`cnna.Overlay` and its runner, with which DPU users begin."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,7 +51,7 @@ def test_arrays_that_do_not_fit_are_refused_before_the_run() -> None:
     with cnna.Overlay("emulator") as overlay:
         runner = overlay.load_model(requantised_copy(batch=2))
         x, y = samples(2), np.empty((2, *SHAPE), np.float32)
-        for inputs, outputs, said in (
+        wrong: tuple[tuple[Any, Any, str], ...] = (
             ([], [y], r"0 inputs are given, but it has 1: x"),
             ([x], [y, y], r"2 outputs are given, but it has 1: y"),
             ([x], [y[:1]], r"output y is float32 \[1, 6, 3, 4\], but the model gives float32 \[2, 6, 3, 4\]"),
@@ -60,12 +61,14 @@ def test_arrays_that_do_not_fit_are_refused_before_the_run() -> None:
             ({"x": x}, [y], "copy: inputs is a list of arrays, not dict"),
             ([x], None, "copy: outputs is a list of arrays, not NoneType"),
             ([x[:1]], [y], r"input x has shape \[1, 6, 3, 4\], but the model wants \[2, 6, 3, 4\]"),
-        ):
+        )
+        for inputs, outputs, said in wrong:
             with pytest.raises(DataError, match=said):
                 runner.execute_async(inputs, outputs)
         job = runner.execute_async([x], [y])
         runner.wait(job)
-        for number in (job, None, [job]):
+        numbers: tuple[Any, ...] = (job, None, [job])
+        for number in numbers:
             with pytest.raises(DataError, match=r"there is no run .*, or it was waited for already"):
                 runner.wait(number)
         failed = runner.execute_async([x.astype(int)], [y])
@@ -87,7 +90,10 @@ def test_an_output_without_a_size_has_no_runner() -> None:
 
 def test_outputs_without_a_batch_axis_and_scalars_can_be_allocated() -> None:
     """Stacked answers would not fit the array that the runner asks for; a number alone would be taken for an unknown size."""
-    for shape, batch, dims in (([1, 4], 4, (4, 1, 4)), ([1, 4], 1, (1, 4)), ([], 1, ()), ([], 2, (2,)), (["2*N", 4], 3, (6, 4))):
+    cases: tuple[tuple[list[int | str | None], int, tuple[int, ...]], ...] = (
+        ([1, 4], 4, (4, 1, 4)), ([1, 4], 1, (1, 4)), ([], 1, ()), ([], 2, (2,)), (["2*N", 4], 3, (6, 4)),
+    )  # fmt: skip
+    for shape, batch, dims in cases:
         assert _tensor(NodeArg("y", shape, "tensor(float)"), batch).dims == dims
     with pytest.raises(DataError, match="depends on the data"):
         _tensor(NodeArg("y", None, "tensor(float)"), 1)
