@@ -7,7 +7,6 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from cnna.sim.rtl.cosim import CosimDevice
 from cnna.spec.artifact import Artifact, ProgramPiece
 from cnna.spec.artifact import artifact_of as assembled
 from cnna.spec.config import PRESETS, Config
+from cnna.spec.manifest import ModelEntries
 
 from . import networks
 from .configurations import CODED, ODD
@@ -36,8 +36,19 @@ WATCHDOG_CLOCKS = 20_000  # these programs are short, so a deadlock shows soon
 
 def artifact_of(piece: ProgramPiece) -> Artifact:
     """A program as an artifact, without a model around it."""
-    ends: dict[str, list[Any]] = {"model_inputs": [], "model_outputs": []}
-    manifest = {**piece.manifest, **ends, "version": "0", "preprocess": None, "cpu_macs": 0}
+    own = piece.manifest
+    manifest: ModelEntries = {
+        "isa": own["isa"],
+        "config": own["config"],
+        "name": own["name"],
+        "batch": own["batch"],
+        "macs": own["macs"],
+        "model_inputs": [],
+        "model_outputs": [],
+        "version": "0",
+        "preprocess": None,
+        "cpu_macs": 0,
+    }
     return assembled(manifest, [(piece.manifest, (piece.program, piece.constants))], b"")
 
 

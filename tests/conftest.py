@@ -130,19 +130,19 @@ def soak_seconds(pytestconfig: pytest.Config) -> float:
 
 @pytest.fixture(scope="session")
 def rtl() -> Iterator[Callable[..., "CosimDevice"]]:
-    """`rtl(config, **options)`: the simulated RTL of that configuration, one process for all tests that ask for the same one."""
+    """`rtl(config, verilog)`: the simulated RTL of that configuration, or other Verilog. Tests that ask for the same share it."""
     devices: dict[object, CosimDevice] = {}
 
-    def device(config: "Config", **options: object) -> "CosimDevice":
+    def device(config: "Config", verilog: str | None = None) -> "CosimDevice":
         from cnna.sim.rtl.cosim import CosimDevice
         from cnna.spec.config import PRESETS
 
-        key = (config, *sorted(options.items()))
+        key = (config, verilog)
         if key not in devices:
             with pytest.MonkeyPatch.context() as patch:
                 if config not in [PRESETS[name] for name in OF_COMMANDS]:
                     _optimise_less(patch)  # g++ takes a third less time, and the simulator some 5 % more for a clock
-                devices[key] = CosimDevice(config, **options)
+                devices[key] = CosimDevice(config, verilog=verilog)
         return devices[key]
 
     yield device

@@ -5,6 +5,8 @@ zero points; `images(model, count, seed)` are float inputs for it.
 """
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 import onnx
@@ -25,6 +27,7 @@ class Builder:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
         self.scales: dict[str, float] = {}
+        self.parameters: dict[str, list[str]] = {}  # scale and zero point
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.inputs: list[onnx.ValueInfoProto] = []
 
@@ -46,7 +49,7 @@ class Builder:
         self.nodes.append(helper.make_node("QuantizeLinear", [name, *parameters], [q], f"{name}_Q"))
         self.nodes.append(helper.make_node("DequantizeLinear", [q, *parameters], [dq], f"{name}_DQ"))
         self.scales[dq], self.shapes[dq] = self.scales[like] if like else scale, shape
-        self.parameters = {**getattr(self, "parameters", {}), dq: parameters}
+        self.parameters[dq] = parameters
         return dq
 
     def constant(self, value: NDArray[np.generic] | np.generic) -> str:
@@ -55,7 +58,7 @@ class Builder:
         self.constants.append(numpy_helper.from_array(np.asarray(value), name))
         return name
 
-    def node(self, op: str, inputs: list[str], **attributes: object) -> str:
+    def node(self, op: str, inputs: list[str], **attributes: Any) -> str:
         """Adds a float node with one output."""
         name = f"{op.lower()}_{len(self.nodes)}"
         self.nodes.append(helper.make_node(op, inputs, [name], name, **attributes))
@@ -149,14 +152,10 @@ def model(seed: int) -> onnx.ModelProto:
         equal = [t for t in tensors[:-1] if b.shapes[t] == b.shapes[x]]
         beside = [t for t in tensors[:-1] if b.shapes[t][1:] == b.shapes[x][1:]]
         choices: list[Callable[[], str]] = [
-            lambda x=x: _conv(b, x),
-            lambda x=x: _conv(b, x),
-            lambda x=x: _depthwise(b, x),
-            lambda x=x: _max_pool(b, x),
-            lambda x=x: _average_pool(b, x),
+            *(partial(add, b, x) for add in (_conv, _conv, _depthwise, _max_pool, _average_pool)),
         ]
-        choices += [lambda x=x, other=other: _add(b, x, other) for other in equal] * 3
-        choices += [lambda x=x, other=other: _concat(b, x, other) for other in beside] * 2
+        choices += [partial(_add, b, x, other) for other in equal] * 3
+        choices += [partial(_concat, b, x, other) for other in beside] * 2
         tensors.append(choices[int(b.rng.integers(len(choices)))]())
     if b.rng.random() < 0.7:
         tensors.append(_classifier(b, tensors[-1]))

@@ -108,7 +108,7 @@ def halved() -> onnx.ModelProto:
     """A convolution of stride 2 with padding on all sides, whose input the compiler folds both ways; its map is the answer."""
     weights = np.random.default_rng(2).normal(0, 0.3, (8, SHAPE[0], 3, 3)).astype(np.float32)
     node = helper.make_node("Conv", ["x", "w"], ["y"], strides=[2, 2], pads=[1, 1, 1, 1])
-    sizes = {"x": ["n", *SHAPE], "y": ["n", 8, SHAPE[1] // 2, SHAPE[2] // 2]}
+    sizes: dict[str, list[str | int]] = {"x": ["n", *SHAPE], "y": ["n", 8, SHAPE[1] // 2, SHAPE[2] // 2]}
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, size) for name, size in sizes.items()]
     graph = helper.make_graph([node], "halved", ends[:1], ends[1:], [numpy_helper.from_array(weights, "w")])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)

@@ -250,7 +250,7 @@ def exported() -> onnx.ModelProto:
         helper.make_node("Gemm", ["u", "c"], ["v"], transB=1),
         helper.make_node("Softmax", ["v"], ["scores"]),
     ]
-    sizes = {"images": ["batch", 3, 16, 16], "scores": ["batch", 5]}
+    sizes: dict[str, list[str | int]] = {"images": ["batch", 3, 16, 16], "scores": ["batch", 5]}
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, size) for name, size in sizes.items()]
     graph = helper.make_graph(nodes, "exported", ends[:1], ends[1:], arrays)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)

@@ -68,7 +68,7 @@ def with_ties_moved(model: ModelProto, by: float) -> ModelProto:
     scales = {tensor.name: numpy_helper.to_array(tensor) for tensor in moved.graph.initializer}
     for number, node in enumerate(node for node in moved.graph.node if node.op_type == "QuantizeLinear"):
         name = f"moved scale {number}"
-        moved.graph.initializer.append(numpy_helper.from_array(np.float32(scales[node.input[1]] * (1 + by)), name))
+        moved.graph.initializer.append(numpy_helper.from_array(np.asarray(scales[node.input[1]] * (1 + by), np.float32), name))
         node.input[1] = name
     return moved
 

@@ -184,9 +184,8 @@ def drop_value(model: ModelProto, rng: random.Random) -> str:
 def add_value(model: ModelProto, rng: random.Random) -> str:
     values = rng.choice((model.graph.input, model.graph.output))
     name = rng.choice(tensors_of(model))
-    values.append(
-        helper.make_tensor_value_info(name, rng.choice((1, rng.choice(TYPES))), rng.choice((None, ["n", 3, 8, 8], [], [1])))
-    )
+    shapes: tuple[list[str | int | None] | None, ...] = (None, ["n", 3, 8, 8], [], [1])
+    values.append(helper.make_tensor_value_info(name, rng.choice((1, rng.choice(TYPES))), rng.choice(shapes)))
     return f"{name!r} {'output' if values is model.graph.output else 'input'}"
 
 

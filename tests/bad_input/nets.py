@@ -64,7 +64,7 @@ def qlinear_net() -> onnx.ModelProto:
     """QLinear operators, also of com.microsoft; scales per tensor and per channel, zero points of both types."""
     rng = np.random.default_rng(6)
     model = parser.parse_model(QLINEAR)
-    values = {
+    values: dict[str, np.ndarray] = {
         "w1": rng.integers(-127, 128, (8, 3, 3, 3)).astype(np.int8),
         "sw1": rng.uniform(0.002, 0.004, 8).astype(np.float32),
         "zw1": np.zeros(8, np.int8),

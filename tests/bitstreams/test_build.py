@@ -46,7 +46,7 @@ class Vivado:
             return "cnna 9.9.9" if "--version" in words else "digest file"
         return ANSWERS.get(name, str(words[-1]) if words else "")
 
-    def of(self, name: str) -> list[tuple[str, ...]]:
+    def of(self, name: str) -> list[list[str]]:
         """The words of all calls of one command."""
         return [words for called, *words in self.calls if called == name]
 

@@ -109,7 +109,7 @@ def test_a_factor_at_the_ends_of_float32(tmp_path: Path, capsys: pytest.CaptureF
     """Folded weights would be infinite, or their scales 0: numpy's warnings would come before the table or the one line."""
     path = _model(tmp_path / "m.onnx", "[stem] a = Conv (x, w) [scale] y = Mul (a, k)")
     model = onnx.load(path)
-    model.graph.initializer.append(numpy_helper.from_array(np.float32(factor), "k"))
+    model.graph.initializer.append(numpy_helper.from_array(np.array(factor, np.float32), "k"))
     onnx.save(model, path)
     np.savez(tmp_path / "x.npz", x=np.full((4, 3, 8, 8), 9, np.float32))
     assert main(["explain", str(path), "--config", "tiny", "--json", str(tmp_path / "m.json")]) == 0

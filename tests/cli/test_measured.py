@@ -9,6 +9,8 @@ import pytest
 from cnna.cli import report
 from cnna.spec.errors import DataError
 
+NO_CLOCKS: tuple[object, ...] = (3, {}, [1], [[1]], [[1, 2, 3]], [[2, 1]], [[1, "2"]])
+
 
 @pytest.mark.parametrize(
     ("change", "said"),
@@ -24,10 +26,7 @@ from cnna.spec.errors import DataError
         ({"layers": [{"name": "conv", "cycles": {}}]}, r"layers\[0\].cycles is {}"),
         ({"layers": [{"mac_utilization": float("nan")}]}, r"layers\[0\].mac_utilization is NaN"),
         ({"layers": [{"stalls": 3}]}, r"layers\[0\].stalls is 3"),
-        *(
-            ({"programs": [{"weight_clocks": bad}]}, "weight_clocks is")
-            for bad in (3, {}, [1], [[1]], [[1, 2, 3]], [[2, 1]], [[1, "2"]])
-        ),
+        *(({"programs": [{"weight_clocks": bad}]}, "weight_clocks is") for bad in NO_CLOCKS),
     ],
 )
 def test_measured_figures_of_another_kind_are_one_line(tmp_path: Path, change: dict[str, Any], said: str) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,8 @@ def test_a_changed_one_is_the_preset_but_for_the_change() -> None:
 def test_streams_are_a_change_too() -> None:
     """The command line's 1, a test's True and a manifest's 1 would be three simulators, built one by one."""
     found = configuration("tiny,streams=1")
-    assert repr(found) == repr(replace(preset("tiny"), streams=True, name=found.name)) == repr(Config(**as_dict(found)))
+    stored: dict[str, Any] = as_dict(found)
+    assert repr(found) == repr(replace(preset("tiny"), streams=True, name=found.name)) == repr(Config(**stored))
 
 
 @pytest.mark.parametrize(

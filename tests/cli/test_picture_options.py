@@ -86,7 +86,7 @@ def test_options_beat_the_file_and_the_file_beats_the_metadata(folder: Path) -> 
 def test_a_run_needs_no_option(folder: Path) -> None:
     """The artifact has what quantize used: the folder must give the same answers as arrays made by hand."""
     quantized(folder, "--scale", "1/64", "--mean", 1, 2, 3, "--colour", "bgr")
-    floats = (pixels(folder)[..., ::-1].astype(np.float32) / 64 - np.float32([1, 2, 3])).transpose(0, 3, 1, 2)
+    floats = (pixels(folder)[..., ::-1].astype(np.float32) / 64 - np.array([1, 2, 3], np.float32)).transpose(0, 3, 1, 2)
     np.save(folder / "x.npy", floats)
     by_hand = answer(folder, folder / "x.npy")
     assert np.array_equal(answer(folder, folder / "pictures"), by_hand)
@@ -106,7 +106,7 @@ def test_channels_last(folder: Path, kind: int) -> None:
     stored = quantized(folder, "--layout", "nhwc", *(["--scale", "1/64", "--std", 1, 2, 4] if floats else []))
     assert stored["layout"] == "nhwc"
     x = pixels(folder)
-    np.save(folder / "x.npy", (x.astype(np.float32) / 64 / np.float32([1, 2, 4])).astype(np.float32) if floats else x)
+    np.save(folder / "x.npy", (x.astype(np.float32) / 64 / np.array([1, 2, 4], np.float32)).astype(np.float32) if floats else x)
     by_hand = answer(folder, folder / "x.npy")
     assert np.array_equal(answer(folder, folder / "pictures"), by_hand)
     assert len(np.unique(by_hand, axis=0)) > 1
@@ -129,12 +129,12 @@ def _emptied(folder: Path) -> None:
         file.unlink()
 
 
-def _table(text: str) -> Callable[[Path], None]:
-    return lambda folder: (folder / "preprocess.json").write_text(text) and None
+def _table(text: str) -> Callable[[Path], object]:
+    return lambda folder: (folder / "preprocess.json").write_text(text)
 
 
-NORM = ["--scale", "1/255"]
-MISTAKES: dict[str, tuple[Callable[[Path], Any], list[object], str]] = {
+NORM: list[object] = ["--scale", "1/255"]
+MISTAKES: dict[str, tuple[Callable[[Path], object], list[object], str]] = {
     "a broken picture": (_broken, NORM, r"2\.png: not a picture that Pillow reads"),
     "an empty folder": (_emptied, NORM, r"pictures: no \.jpg, \.jpeg, \.png files"),
     "no normalisation": (lambda folder: None, [], r"pictures: nothing says how pictures become floats: give --scale"),

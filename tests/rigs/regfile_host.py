@@ -14,7 +14,8 @@ from .replay import Replay
 CONFIG = preset("tiny")
 WITH_BOOKS = replace(CONFIG, name="books", codebook=True)  # it has every register of a program
 OKAY, SLVERR = 0, 2
-IDLE, SEQUENCER, HOST = {}, {"busy": 1, "running": 1}, {"busy": 1, "running": 1, "by_host": 1}
+IDLE: dict[str, int] = {}
+SEQUENCER, HOST = {"busy": 1, "running": 1}, {"busy": 1, "running": 1, "by_host": 1}
 
 
 class Host:

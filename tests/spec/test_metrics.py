@@ -2,17 +2,28 @@
 
 from cnna.spec.artifact import Artifact, ProgramPiece
 from cnna.spec.config import as_dict, preset
+from cnna.spec.manifest import LayerEntry
 from cnna.spec.metrics import RunRecords, summary
 from cnna.spec.regmap import STALLS
 
-LAYERS = [{"name": "a", "op": "Conv", "engine": "conv", "macs": 6400}]
+from ..host.hand_made import requantised_copy
+
+COPY = requantised_copy()
 
 
-def artifact(*programs: list[dict[str, object]], config: str = "tiny") -> Artifact:
+def layer(name: str, op: str, engine: str) -> LayerEntry:
+    """A layer of 6400 multiply-accumulates a batch."""
+    return {**COPY.program.manifest["layers"][0], "name": name, "op": op, "engine": engine, "macs": 6400}
+
+
+LAYERS = [layer("a", "Conv", "conv")]
+
+
+def artifact(*programs: list[LayerEntry], config: str = "tiny") -> Artifact:
     """An artifact with a program for each list of layers and a batch of 2."""
-    common = {"config": as_dict(preset(config)), "batch": 2, "name": "m", "isa": [1, 2]}
-    pieces = tuple(ProgramPiece({**common, "layers": layers}, b"", b"") for layers in programs)
-    return Artifact({**common, "macs": 3200 * len(pieces), "cpu_macs": 0}, pieces, b"")
+    stored = as_dict(preset(config))
+    pieces = tuple(ProgramPiece({**COPY.program.manifest, "config": stored, "layers": layers}, b"", b"") for layers in programs)
+    return Artifact({**COPY.manifest, "config": stored, "macs": 3200 * len(pieces)}, pieces, b"")
 
 
 ONE = artifact(LAYERS)
@@ -62,9 +73,7 @@ def test_what_nothing_measured_is_none():
 
 def test_the_array_is_used_by_its_own_layers_alone():
     """A depthwise layer works while the array has clocks of the next one: it would use "44100.0%" of the array."""
-    layers = [
-        {"name": n, "op": op, "engine": e, "macs": 6400} for n, op, e in (("a", "Conv", "conv"), ("b", "Depthwise", "vector"))
-    ]
+    layers = [layer("a", "Conv", "conv"), layer("b", "Depthwise", "vector")]
     profile = [{"cycles": c, "stalls": {}, "ddr_read_bytes": 0, "ddr_write_bytes": 0} for c in (199, 1)]
     found = summary(artifact(layers), "rtl", [RunRecords([run(200)], profile)], 1.0, None)
     assert [layer["mac_utilization"] for layer in found["layers"]] == [6400 / (199 * 64), None]

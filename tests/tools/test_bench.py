@@ -188,8 +188,8 @@ def test_rows_of_four_bits_have_their_own_floors_and_table(kept: Path, monkeypat
 def test_the_page_lists_layers_that_are_misjudged(kept: Path) -> None:
     """A network that is predicted well may hide layers whose errors cancel each other."""
     row, same = _row(kept), {"program_sha256": "its own", "verilog_sha256": "today's"}
-    layers = [["a", 1200, 1001], ["b", 900, 1001], ["short", 500, 1000], ["c", 950, 1001]]
-    assert bench_rows.misjudged([(name, guess, clocks) for name, guess, clocks in layers]) == ["a", "b"]
+    layers = [("a", 1200, 1001), ("b", 900, 1001), ("short", 500, 1000), ("c", 950, 1001)]
+    assert bench_rows.misjudged(layers) == ["a", "b"]
     rows = {"vgg19/b1": {**row, **same, "layers": layers, "measured": {**row["predicted"], **RUN, **same, "cycles": 3003}}}
     text = bench_page.page(rows).split("## Where the predictor misjudges a layer")[1]
     assert "| vgg19/b1 | a | 1,001 | 1,200 (+19.9%) |" in text

@@ -16,7 +16,7 @@ PORT = Latches([1, 2], 9)
 PAIR = [Register(1, 11, 9, 5, 6), Register(2, 12, 9, 5, 6)]
 LOADS = {1: 1, 2: 1}
 FREE = {"DOA_REG": "0", "DOB_REG": "0"}
-BLOCK = {"CLKARDCLK": [90], "CLKBWRCLK": [91], "DOUTADOUT": [1, "x"], "DOUTPADOUTP": [2], "DOUTBDOUT": [3]}
+BLOCK: dict[str, list[Any]] = {"CLKARDCLK": [90], "CLKBWRCLK": [91], "DOUTADOUT": [1, "x"], "DOUTPADOUTP": [2], "DOUTBDOUT": [3]}
 
 RAM = """module ram(clk, w_en, addr, w_data, r0_data);
   input clk, w_en;

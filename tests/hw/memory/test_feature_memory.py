@@ -142,7 +142,7 @@ def random_requests(config: Config, rng: np.random.Generator, name: str, count: 
     """Requests to the first `rows` rows of every bank. Rows are dealt to the writers; all ports meet in all banks."""
     lanes, tag_bits = lanes_of(config)[name]
     row_words = config.banks * config.bank_words // config.depth
-    requests = deque()
+    requests: deque[Request] = deque()
     for _ in range(count):
         row = rng.integers(rows, size=lanes)
         if name in WRITERS:
@@ -182,7 +182,7 @@ def streaming(config: Config, name: str, region: int, step: int = 1, advance: in
     """Requests for lanes `step` words apart, each request `advance` words further than the one before."""
     lanes, tag_bits = lanes_of(config)[name]
     start = region * config.banks * config.bank_words
-    requests = deque()
+    requests: deque[Request] = deque()
     for number in range(40):
         request = {"address": [start + number * advance + step * lane for lane in range(lanes)], "active": (1 << lanes) - 1}
         request |= {"words": [number] * lanes, "last": 1} if name in WRITERS else {"tag": number % (1 << tag_bits)}

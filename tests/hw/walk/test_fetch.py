@@ -118,7 +118,7 @@ class FetchBench:
         self.simulation, self.window = replay(Fetched, config, window), window
         self.dut, self.command, self.flats = (getattr(self.simulation.design, name) for name in ("dut", "command", "flats"))
         self.permits = sum(command["chunks"] for command in commands) if permits is None else permits
-        self.requests, self.answers, self.clocks = 0, [], []
+        self.requests, self.answers, self.clocks = 0, list[dict](), list[int]()
         self.wanted = [step for command in commands for step in expected(config, command, config.pix, window)]
 
     def run(self) -> list[dict]:
@@ -143,7 +143,8 @@ class FetchBench:
             ctx.set(self.dut.permit.valid, 0)
 
     async def _memory(self, ctx) -> None:
-        port, line = self.dut.memory, deque([None] * (LATENCY - 1))
+        port = self.dut.memory
+        line: deque[SimpleNamespace | None] = deque([None] * (LATENCY - 1))
         request, response = port.request, port.response
         sampled, payload = (request.valid, request.ready, Value.cast(request.p)), Value.cast(response.p)
         asked, answers = Fields(request.p.shape()), Fields(response.p.shape())

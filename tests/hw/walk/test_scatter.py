@@ -87,7 +87,8 @@ class ScatterBench:
         self.scatter, self.memory, self.fetch = self.dut.scatter, self.dut.memory, self.dut.fetch
         f, n = SimpleNamespace(**command), np.arange(walk.pixels(SimpleNamespace(**command)))
         self.place = lambda pixel, block: int(walk.plane(f, "dst", n)[pixel] + block * f.dst_block) & walk.ADDRESS_MASK
-        self.words = defaultdict(lambda: int.from_bytes(self.rng.bytes(config.ci), "little"))  # by pixel and block
+        # By pixel and block.
+        self.words: dict[tuple[int, int], int] = defaultdict(lambda: int.from_bytes(self.rng.bytes(config.ci), "little"))
         self.steps, self.done, self.clocks = groups(config, command, config.half), 0, 0
         self.written: dict[int, list[int]] = defaultdict(list)  # by address
         self.read: list[tuple] = []

@@ -1,6 +1,7 @@
 """The walk over output pixels against the closed formulas of docs/engines.md."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -64,7 +65,7 @@ def expected(walk: WalkCommand, lanes: int, decks: Decks = Decks.NONE) -> list[d
         kx = rows[number][0]
         second = w.apart == 2 and kx % 6 == 1
         swap = -w.kx if second else w.kx if w.apart == 2 and number < len(rows) - 1 else 0  # to the words of the pair's other step
-        step = {
+        step: dict[str, Any] = {
             "first": (b, ky, kx) == (0, 0, 0),
             "last": (b, ky, kx) == (w.blocks - 1, w.kernel_height - 1, rows[-1][0]),
             "group_last": g == groups - 1,
@@ -88,8 +89,8 @@ def expected(walk: WalkCommand, lanes: int, decks: Decks = Decks.NONE) -> list[d
             unit, deck = (sets_on(w.base, u, 2), deck_of(w.base, u, 2)) if decks is Decks.UNITS else (u, deck_of(w.base, b, depth))
             block = b if decks is Decks.UNITS else block
             deck ^= across & kx if decks is Decks.UNITS and not w.apart else 0
-            address = w.base + n * w.x + row_number * w.row + images * w.image + block * w.block + ky * w.ky + kx * w.kx
-            address += unit * w.unit
+            word = w.base + n * w.x + row_number * w.row + images * w.image + block * w.block + ky * w.ky + kx * w.kx
+            address: int | None = word + unit * w.unit
             if step["flat"]:
                 address = w.base + unit * w.flat_unit if n == g * lanes else None
             step["exists"].append(exists)
@@ -116,7 +117,9 @@ def run(
     replay, walks: list[WalkCommand], lanes: int, ready: float, permit: float, seed: int, decks: Decks = Decks.NONE
 ) -> tuple[list[dict], list[int]]:
     """The steps that were taken, and the clock of each. `ready`, `permit`: shares of clocks in which they are offered."""
-    simulation, rng, steps, clocks = replay(walker, lanes, decks), np.random.default_rng(seed), [], []
+    simulation, rng = replay(walker, lanes, decks), np.random.default_rng(seed)
+    steps: list[dict[str, Any]] = []
+    clocks: list[int] = []
     dut = simulation.design
     total = sum(len(expected(walk, lanes)) for walk in walks)
 

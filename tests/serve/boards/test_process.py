@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,11 @@ def test_a_worker_answers_fails_and_dies(
     within(life())
 
 
+def is_stopped(process: int) -> bool:
+    """Whether SIGSTOP has reached a process."""
+    return Path(f"/proc/{process}/stat").read_text().split()[2] == "T"
+
+
 def test_a_worker_ends_in_order(published: Path, within: Within, monkeypatch: pytest.MonkeyPatch) -> None:
     """A board's turn would stay taken after the server; what does not end must not be waited for."""
 
@@ -91,8 +97,7 @@ def test_a_worker_ends_in_order(published: Path, within: Within, monkeypatch: py
             monkeypatch.setattr("cnna.serve.boards.process.END_SECONDS", 0.1 if stopped else PATIENCE_SECONDS)
             if stopped:
                 os.kill(worker.pid, signal.SIGSTOP)
-                state = Path(f"/proc/{worker.pid}/stat")
-                until(lambda state=state: state.read_text().split()[2] == "T", "it goes on")
+                until(partial(is_stopped, worker.pid), "it goes on")
             running = worker.load("k", str(published / "digits" / "1" / "tiny-b4.cnna"), None)
             await worker.close("a reason")
             assert worker.exit_code == (-signal.SIGKILL if stopped else 0)

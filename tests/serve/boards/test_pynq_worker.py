@@ -21,6 +21,7 @@ from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.boards.pynq_runner import Pynq
 from cnna.serve.boards.pynq_worker import END, PynqWorker
 from cnna.serve.boards.slot import Slot
+from cnna.spec.artifact import Artifact
 from cnna.spec.errors import DataError
 
 from ...host.emulated_board import EmulatedBoard
@@ -62,9 +63,7 @@ class Front:
 
 
 @contextmanager
-def working(
-    published: Path, images: Images, monkeypatch: pytest.MonkeyPatch, **faults: int
-) -> Iterator[tuple[Front, EmulatedBoard]]:
+def working(published: Path, images: Images, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Front, EmulatedBoard]]:
     """A worker in a thread, which has opened an emulated board."""
     board = EmulatedBoard()
 
@@ -77,7 +76,7 @@ def working(
     ours, theirs = socket.socketpair()
     files = [os.memfd_create("slot") for _ in range(2)]
     slots = [Slot(os.dup(file)) for file in files]
-    worker = PynqWorker(theirs, BoardSpec("a", "pynq", overlay="cnna.bit", **faults), slots)
+    worker = PynqWorker(theirs, BoardSpec("a", "pynq", overlay="cnna.bit"), slots)
     thread = threading.Thread(target=worker.serve)
     thread.start()
     front = Front(published, images, ours, [Slot(file) for file in files])
@@ -87,8 +86,8 @@ def working(
     finally:
         ours.shutdown(socket.SHUT_WR)
         thread.join()
-        for end in (front.lines, ours, theirs, *front.slots, *slots):
-            end.close()
+        for close in (front.lines.close, ours.close, theirs.close, *(slot.close for slot in (*front.slots, *slots))):
+            close()
     assert not board.buffers, "a worker that ends gives the board's memory back"
     assert board.turns.free
 
@@ -98,7 +97,12 @@ def test_batches_and_other_commands_in_any_order(
 ) -> None:
     """A load in the middle of a turn would wait for the turn that its own worker has; a batch would be lost."""
     threads, route = list[int | None](), Route.__init__
-    monkeypatch.setattr(Route, "__init__", lambda self, artifact, more: (threads.append(more), route(self, artifact, more))[1])
+
+    def noted(self: Route, artifact: Artifact, more: int | None) -> None:
+        threads.append(more)
+        route(self, artifact, more)
+
+    monkeypatch.setattr(Route, "__init__", noted)
     with working(published, images, monkeypatch) as (front, _):
         front.send(
             front.load(1, 1),

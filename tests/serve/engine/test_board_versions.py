@@ -29,7 +29,7 @@ HASTY = Limits(pause_seconds=(0.0, 0.0), failures=3)
 
 def version(model: str, name: str, tag: int, *runtimes: str) -> Version:
     """A version that answers x * 10 + tag, by the first of these runtimes, or by another one whose answers are 100 more."""
-    compiled = {}
+    compiled: dict[str, tuple[Compiled, ...]] = {}
     for number, runtime in enumerate(runtimes or (CNNA,)):
         config, path = "tiny" if runtime == CNNA else runtime, Path(f"/v-{tag + 100 * number}")
         place = None if runtime == CNNA else Place(model, name, path)

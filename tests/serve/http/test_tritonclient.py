@@ -19,7 +19,7 @@ def client_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Python with tritonclient, whose grpcio and numpy are others than ours."""
     folder = tmp_path_factory.mktemp("client")
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    install = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    install: list[str | Path] = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*install, "tritonclient[http,grpc]>=2.50"], check=True, timeout=SECONDS)
     return folder / "bin" / "python"
 

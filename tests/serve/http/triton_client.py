@@ -6,6 +6,7 @@ python triton_client.py HTTP_ADDRESS GRPC_ADDRESS MODEL SAMPLES.npz: x, y, and t
 import queue
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ def main(http: str, grpc: str, model: str, samples: str) -> None:
     assert over_grpc.get_inference_statistics(model).model_stats[0].inference_stats.success.count == 32 + 1 + 8 + 1 + 20
     for module, client in ((tritonclient.http, over_http), (tritonclient.grpc, over_grpc)):
         given = input_of(module, data[2], data[0][:1])
-        assert "there is no model" in refusal(lambda client=client, given=given: client.infer("none", [given]))
+        assert "there is no model" in refusal(partial(client.infer, "none", [given]))
         client.unload_model(model)
         assert not client.is_model_ready(model)
         client.load_model(model)

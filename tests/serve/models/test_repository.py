@@ -122,12 +122,12 @@ def test_requests_are_checked_before_they_wait() -> None:
     assert (count, arrays["picture"].dtype) == (2, np.uint8)
     floats = np.zeros((3, 3, 32, 32), np.float64)
     assert signature.request({"picture": floats})[1]["picture"].dtype == np.float32
-    wrong: list[tuple[dict[str, NDArray[np.float64]], str]] = [
+    wrong: list[tuple[dict[str, NDArray[np.generic]], str]] = [
         ({"image": floats}, "has inputs picture, not image"),
         ({}, "has inputs picture, not none"),
         ({"picture": floats[:, :2]}, "the model wants"),
         ({"picture": floats[:0]}, "N at least 1"),
-        ({"picture": np.float64(1)}, "no axis for the samples"),
+        ({"picture": np.array(1.0)}, "no axis for the samples"),
         ({"picture": np.full((1, 3, 32, 32), np.nan)}, "has NaN"),
         ({"picture": np.zeros((1, 3, 32, 32), np.int64)}, "is int64"),
     ]

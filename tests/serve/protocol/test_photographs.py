@@ -59,6 +59,7 @@ def test_files_become_what_cnna_run_makes_of_them(core: Core, within: Within, tm
         found = await decoded(core, "tiny", None, {"picture": array(*files)})
         signature = core.catalogue.model("tiny").versions["1"].version
         assert signature is not None
+        assert signature.signature.manifest is not None
         entry = signature.signature.manifest["preprocess"]
         assert entry is not None
         how = from_entry(entry, "", strict=False)

@@ -1,6 +1,5 @@
 """A runtime of somebody else's: a class behind an entry point, which the engine has never heard of."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -50,7 +49,7 @@ class Counted:
 
 
 @pytest.fixture
-def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository whose model asks for a runtime that was installed a moment ago, in this process and in its children."""
     site = tmp_path / "site"
     (site / "fake-1.dist-info").mkdir(parents=True)

@@ -56,7 +56,7 @@ def test_workers_are_killed_and_boards_hang(
             for turn in range(max(4, int(soak_seconds / EVERY_SECONDS))):
                 time.sleep(EVERY_SECONDS)
                 hurts = partial(hurt_one, engine, hurt, (signal.SIGKILL, signal.SIGSTOP)[turn % 2])
-                until(lambda hurts=hurts: engine.of_loop(hurts), "a board that is ready")
+                until(partial(engine.of_loop, hurts), "a board that is ready")
             until(lambda: events["board failed"] >= len(hurt), "a failure for each worker that was killed or stopped")
             until(lambda: len(engine.of_loop(lambda: workers(engine)).keys() - set(hurt)) == 2, "both boards are ready again")
     assert not load.wrong

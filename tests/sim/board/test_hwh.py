@@ -87,7 +87,7 @@ def test_ports_are_those_of_the_verilog(config: Config, variant: str) -> None:
     module = next(m for m in ElementTree.fromstring(hwh(made)).iter("MODULE") if m.get("INSTANCE") == ACCELERATOR)
     handoff = {port.get("NAME"): (port.get("DIR") == "O", int(port.get("LEFT", 0)) + 1) for port in module.iterfind("PORTS/PORT")}
     assert handoff == verilog
-    mapped = [entry.get("PHYSICAL") for entry in module.iter("PORTMAP")]
+    mapped = [entry.attrib["PHYSICAL"] for entry in module.iter("PORTMAP")]
     assert sorted(mapped) == sorted(f"{i.name}_{s}" for i in made.cell(ACCELERATOR).interfaces for s, _, _ in signals(i))
 
 

@@ -35,6 +35,12 @@ def played(cases: Cases, commands: list[SimpleNamespace], ring: np.ndarray) -> E
     return state
 
 
+def written(state: EmulatorState, number: int | None = None) -> np.ndarray:
+    """The words that commands wrote, uint8; or the command of that number alone."""
+    assert state.log is not None
+    return np.concatenate([part.words for part in state.log if number in (None, part.command.number)])
+
+
 def test_the_index_is_the_byte():
     """An index that counts from -128 would use the other half of the table."""
     table = np.arange(256).astype(np.uint8).view(np.int8)
@@ -52,7 +58,7 @@ def test_the_array_looks_up_before_the_residual_add(config: Config):
     table = cases.ring[0].reshape(-1)[:256].view(np.int8)
     clamps = {"out_clamp_low": -128, "out_clamp_high": 127}
     plain = SimpleNamespace(**(vars(f) | engines.IDENTITY | clamps | {"res_enable": 0, "table_load": 0, "table_use": 0}))
-    mid = np.concatenate([part.words for part in played(cases, [plain], ring[config.table_words :]).log]).view(np.int8)
+    mid = written(played(cases, [plain], ring[config.table_words :])).view(np.int8)
     state = played(cases, [f], ring)
     blocks = np.arange(mid.shape[1])
     planes = walk.plane(f, "res", np.arange(walk.pixels(f)))[:, None] + blocks * f.res_block
@@ -62,7 +68,7 @@ def test_the_array_looks_up_before_the_residual_add(config: Config):
         *(f.add_a, residual, f.add_b, f.add_offset, f.add_shift),
         *(f.out_zero, f.out_clamp_low, f.out_clamp_high),
     )
-    assert np.array_equal(np.concatenate([part.words for part in state.log]).view(np.int8), wanted)
+    assert np.array_equal(written(state).view(np.int8), wanted)
     assert state.weights.empty
 
 
@@ -74,8 +80,8 @@ def test_the_vector_engine_looks_up_what_it_writes(op: int):
     ring = np.concatenate(cases.ring)
     table = ring[: TINY.vector_table_words].reshape(-1)
     plain = SimpleNamespace(**(vars(f) | {"table_load": 0, "table_use": 0}))
-    before = np.concatenate([part.words for part in played(cases, [plain], ring[TINY.vector_table_words :]).log])
-    assert np.array_equal(np.concatenate([part.words for part in played(cases, [f], ring).log]), table[before])
+    before = written(played(cases, [plain], ring[TINY.vector_table_words :]))
+    assert np.array_equal(written(played(cases, [f], ring)), table[before])
 
 
 @pytest.mark.parametrize("engine", ["conv", "vector"])
@@ -93,8 +99,8 @@ def test_a_table_stays_until_the_next(engine: str):
             ring.append(tables[-1])
         ring.append(params)
     commands = [SimpleNamespace(**(vars(first) | kind)) for kind in kinds]
-    log = played(cases, commands, np.concatenate(ring)).log
-    found = [np.concatenate([part.words for part in log if part.command.number == number]) for number in range(len(kinds))]
+    state = played(cases, commands, np.concatenate(ring))
+    found = [written(state, number) for number in range(len(kinds))]
     if engine == "conv":
         assert np.array_equal(found[1], found[3])
         assert np.array_equal(found[4], found[5])

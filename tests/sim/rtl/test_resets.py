@@ -11,8 +11,8 @@ import pytest
 
 from cnna.host.device.accelerator import Accelerator
 from cnna.sim.emulator.emulator import EmulatorDevice
+from cnna.sim.rtl.cosim import CosimDevice
 from cnna.spec.config import BEAT_BYTES, TABLE_BYTES, preset
-from cnna.spec.device import Device
 from cnna.spec.errors import RunError
 from cnna.spec.regmap import NO_LIMIT, REGISTERS, offset
 
@@ -174,7 +174,7 @@ def tables_in_turn() -> tuple[Program, bytes, int]:
     return program, ring + vector_ring, (at - 512) * config.ci
 
 
-def prepared(device: Device, program: Program, segments: dict[str, bytes]) -> dict[str, int]:
+def prepared(device: EmulatorDevice | CosimDevice, program: Program, segments: dict[str, bytes]) -> dict[str, int]:
     """Puts a program and its segments into a device's memory; their addresses."""
     device.release_all()
     places = {}
