@@ -36,6 +36,7 @@ lint: $(READY)  ## style and types
 	$(BIN)/mypy -p cnna
 	$(BIN)/mypy --python-version 3.10 -p cnna.host -p cnna.serve
 	$(BIN)/mypy tools examples
+	$(BIN)/mypy tests
 
 docs: pages $(SITE_READY)  ## builds the documentation site into build/site (two minutes)
 	PYTHONPATH=tools $(BIN)/python -m docsite.build build/site

@@ -10,7 +10,7 @@ from .conftest import LONG_FILES
 
 # The version of a PYNQ image: nothing newer may be imported or called.
 BOARD_PYTHON = "mypy --python-version 3.10 -p cnna.host -p cnna.serve"
-COMMANDS = ("ruff check .", "ruff format --check .", "mypy -p cnna", BOARD_PYTHON, "mypy tools examples")
+COMMANDS = ("ruff check .", "ruff format --check .", "mypy -p cnna", BOARD_PYTHON, "mypy tools examples", "mypy tests")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
