@@ -158,8 +158,10 @@ class Core:
         samples, arrays = served.version.signature.request(inputs)
         self._check_size(served.version, settings, samples)
         if not self._alive(served):
-            boards = [board for board in self.boards if self._takes(board, served)]
-            raise BusyError("all boards are out: " + "; ".join(f"{board.spec.name}: {board.cause}" for board in boards))
+            boards = [board for board in self.boards if board.can(served.version)]
+            without = {board: "came back without this version" for board in boards if served.version in board.without}
+            causes = [f"{board.spec.name}: {without.get(board, board.cause)}" for board in boards]
+            raise BusyError(f"all boards are out: {'; '.join(causes)}")
         waiting = self._waiting(served)
         if waiting and waiting + samples > settings.queue:
             served.stats.failed["queue full"] += 1
@@ -244,10 +246,11 @@ class Core:
             defaults = [(part, self.catalogue.model(part.model)) for part in served.composition.parts]
             parts = [model.versions.get(part.version) if part.version else model.default for part, model in defaults]
             return all(part is not None and self._alive(part) for part in parts)
-        return any(board.state != "out" and (served is None or self._takes(board, served)) for board in self.boards)
+        return any(board.state != "out" and (served is None or self._may(board, version_of(served))) for board in self.boards)
 
-    def _takes(self, board: EngineBoard, served: Served) -> bool:
-        return any(board.spec.takes(runtime) for runtime in version_of(served).runtimes())
+    def _may(self, board: EngineBoard, version: Version) -> bool:
+        """Whether a board has a version, or may have it when it comes back."""
+        return board.can(version) and version not in board.without
 
     def _wait_seconds(self, served: Served) -> float:
         """In how many seconds the queue will be shorter, as predicted. A fallback counts where nothing else is there."""

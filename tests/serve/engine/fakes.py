@@ -40,6 +40,7 @@ class FakeBoard:
         self.spec, self.state, self.cause, self.ratio, self.seconds = BoardSpec(name, kind), state, "", 1.0, 0.0
         self.batches = self.resets = 0
         self.watts = self.celsius = None
+        self.without: set[Version] = set()
         self.core, self.had = core, list[tuple[Batch, Compiled]]()
         self.running: list[tuple[Batch, Version, Compiled, asyncio.Future[Answer]]] = []
 
@@ -75,7 +76,7 @@ class FakeBoard:
         self.state = "closed"
 
     def can(self, version: Version) -> bool:
-        return False
+        return bool(self.runs(version))
 
     async def unload(self, version: Version) -> None:
         pass

@@ -18,7 +18,7 @@ from cnna.serve.models.golden import Golden
 from cnna.serve.models.repository import Repository
 from cnna.serve.models.version import Compiled, Version
 from cnna.serve.runtimes.interface import CNNA, Place
-from cnna.spec.errors import BusyError, LateError
+from cnna.spec.errors import BusyError, DataError, LateError, RunError
 
 from .fakes import ask, version_of
 from .stub_worker import Shelf, stub_workers
@@ -282,6 +282,36 @@ def test_a_board_that_rests_keeps_its_configuration(within: Within, monkeypatch:
         board.fail("it died")
         await until(lambda: board.state == "resting")
         assert board.can(one)
+        await core.close()
+
+    within(run())
+
+
+def test_nobody_waits_for_boards_that_will_not_have_the_version(within: Within, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One board came back without it, the other one is out since then: the server would seem ready, and requests wait in vain."""
+
+    async def run() -> None:
+        dead = False
+
+        async def before(board: str, what: str, key: str) -> None:
+            if dead and what == "load":
+                raise DataError("not for this board") if board == "a" else RunError("the accelerator stopped")
+
+        stub_workers(monkeypatch, before)
+        core = core_with(Shelf(m=version("m", "1", 1)), BoardSpec("a"), BoardSpec("b"))
+        await core.start()
+        a, b = core.boards
+        dead = True
+        b.limits = Limits(pause_seconds=(3600.0, 3600.0), failures=2)
+        b.fail("it died")
+        await until(lambda: b.state == "resting")
+        await restarted(a)
+        b.limits = Limits(failures=1)
+        b.reset()
+        await until(lambda: b.state == "out")
+        assert not core.ready
+        with pytest.raises(BusyError, match="all boards are out: a: came back without this version; b: the accelerator stopped"):
+            ask(core, 1)
         await core.close()
 
     within(run())
