@@ -68,9 +68,13 @@ class Service:
                     take(len(data))
                     return await call(_decoded(kind, data), context)
             except CnnaError as error:
-                await context.abort(code_of(error), " ".join(str(error).split()))
+                code, said = code_of(error), " ".join(str(error).split())
             except Exception as error:
-                await context.abort(grpc.StatusCode.INTERNAL, self._internal(error, name))
+                code, said = grpc.StatusCode.INTERNAL, self._internal(error, name)
+            try:
+                await context.abort(code, said)
+            finally:  # gRPC keeps the error in the context, and the error this frame: together they would keep the stream
+                del context
 
         return answer
 

@@ -1,6 +1,7 @@
 """The gRPC front on a fake board: answers, their order in a stream, and a code with one line for every mistake."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -14,6 +15,7 @@ import protocol
 import pytest
 
 from cnna.serve.engine.listening import Listening
+from cnna.serve.grpc import front
 from cnna.serve.grpc import open_inference_pb2 as pb
 from cnna.serve.grpc.front import MOST_BYTES, GrpcFront
 from cnna.serve.grpc.service import SERVICE
@@ -48,8 +50,8 @@ class Client:
 async def served(folder: Path, token: str | None = None) -> AsyncIterator[Client]:
     """A server whose board answers whatever it has."""
     core, (board,) = core_of(folder, "a")
-    front = GrpcFront(core, Listening("127.0.0.1", 0, token), "9.9")
-    address = (await front.start()).removeprefix("grpc://")
+    listener = GrpcFront(core, Listening("127.0.0.1", 0, token), "9.9")
+    address = (await listener.start()).removeprefix("grpc://")
 
     async def answer() -> None:
         while True:
@@ -63,7 +65,7 @@ async def served(folder: Path, token: str | None = None) -> AsyncIterator[Client
             yield Client(channel, board)
     finally:
         answering.cancel()
-        await front.stop()
+        await listener.stop()
 
 
 def request_of(first: float, model: str = "m", shape: Sequence[int] = (1, 2), **more: Any) -> pb.ModelInferRequest:
@@ -283,6 +285,27 @@ def test_a_token_is_needed_for_all_but_health(tmp_path: Path, within: Within) ->
             assert (await client.call("ModelInfer", request_of(1), pb.ModelInferResponse, shown)).model_version == "1"
 
     within(run())
+
+
+@pytest.mark.parametrize("name", ["ModelReady", "ModelInfer", "RepositoryModelLoad"])
+def test_a_call_that_fails_is_gone_when_it_has_ended(
+    tmp_path: Path, within: Within, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Each would keep its stream until Python collects its garbage, and a connection has so many: the next call is refused."""
+    monkeypatch.setattr(front, "MOST_CALLS", 4)
+
+    async def run() -> None:
+        async with served(tmp_path) as client:
+            method = client.channel.unary_unary(f"/{SERVICE}/{name}", None, None)
+            for _ in range(12):
+                with pytest.raises(grpc.aio.AioRpcError, match="bytes are no message"):
+                    await method(b"\xff")
+
+    gc.disable()
+    try:
+        within(run())
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("cases", [300, pytest.param(10_000, marks=pytest.mark.slow)])
