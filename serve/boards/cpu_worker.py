@@ -9,7 +9,7 @@ from cnna.serve.boards.runner import FaultyRunner
 from cnna.serve.boards.slot import Slot, aligned
 from cnna.serve.boards.worker import Worker
 from cnna.serve.runtimes.installed import opened
-from cnna.serve.runtimes.interface import ANY, Arrays, Call, Description, Place, Runtime
+from cnna.serve.runtimes.interface import Arrays, Call, Description, Place, Runtime, misfit
 from cnna.spec.errors import BusyError, CnnaError, RunError, reason_of
 
 
@@ -49,7 +49,9 @@ class CpuRunner:
                 one = self._opened[key] = Opened(one.name, one.runtime, one.runtime.describe())
             assert one.described is not None
             outputs = one.runtime.run(inputs, call)
-            return _checked(one.described, outputs, len(next(iter(inputs.values()))))
+            if (wrong := misfit(one.described.outputs, outputs, len(next(iter(inputs.values()))))) is not None:
+                raise BusyError(wrong)
+            return {tensor.name: outputs[tensor.name] for tensor in one.described.outputs}
         except CnnaError:
             raise
         except Exception as error:
@@ -74,17 +76,3 @@ class CpuWorker(Worker):
         size = command["outputs_at"] + sum(aligned(y.nbytes) for y in outputs.values())
         slot.fit(size)  # an output may be larger than the front could know
         return {"bytes": size, "outputs": slot.write({name: [y] for name, y in outputs.items()}, command["outputs_at"])}
-
-
-def _checked(described: Description, outputs: Arrays, samples: int) -> Arrays:
-    """The outputs as they were described. BusyError: they are others; the line says which."""
-    found: Arrays = {}
-    for tensor in described.outputs:
-        if tensor.name not in outputs:
-            raise BusyError(f"there is no output {tensor.name} in the answer, which has {', '.join(outputs) or 'none'}")
-        y = outputs[tensor.name]
-        shape = (len(y) if tensor.rows == ANY and y.ndim else samples * tensor.rows, *tensor.shape)
-        if y.dtype != tensor.dtype or y.ndim != len(shape) or any(s not in (None, n) for s, n in zip(shape, y.shape, strict=True)):
-            raise BusyError(f"output {tensor.name} is {y.dtype} {list(y.shape)}, but was described as {tensor.dtype} {list(shape)}")
-        found[tensor.name] = y
-    return found

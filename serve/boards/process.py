@@ -15,11 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from numpy.typing import NDArray
 
 from cnna.serve.boards.board_spec import BoardSpec
+from cnna.serve.boards.messages import Notice
 from cnna.serve.boards.slot import Slot, aligned
 from cnna.serve.runtimes.interface import Call, Place, error_of
 from cnna.spec.errors import RunError
@@ -53,7 +54,7 @@ class WorkerProcess:
     beside its answers.
     """
 
-    def __init__(self, spec: BoardSpec, told: Callable[[dict[str, Any]], None] = lambda message: None) -> None:
+    def __init__(self, spec: BoardSpec, told: Callable[[Notice], None] = lambda message: None) -> None:
         self.spec, self._told = spec, told
         self.gone = asyncio.Event()
         self.cause = ""
@@ -199,7 +200,7 @@ class WorkerProcess:
 
     def _received(self, answer: dict[str, Any]) -> None:
         if "job" not in answer:
-            self._told(answer)
+            self._told(cast("Notice", answer))
             return
         future, slot = self._jobs[answer["job"]]
         if slot is not None and "bytes" in answer:

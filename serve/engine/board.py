@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cnna.serve.boards.board_spec import CPU, BoardSpec
+from cnna.serve.boards.messages import Notice
 from cnna.serve.boards.process import OWN, Answer, LostError, WorkerProcess
 from cnna.serve.boards.slot import Slot
 from cnna.serve.engine.loaded import LoadedVersions, key_of
@@ -66,7 +67,7 @@ class EngineBoard:
         self._free: list[Slot] = []
         self._config: str | None = None  # of the accelerator, once a board that has one of its own was open
         self.watch = Watch(lambda: self._process, lambda cause: self.fail(cause, True))
-        self.without: set[Version] = set()  # what it came back without, the last time that it was started
+        self.without: set[Version] = set()  # what this worker does without
         self._operator = asyncio.Event()
         self._closed = False
         self._life = asyncio.create_task(self._live())
@@ -116,7 +117,7 @@ class EngineBoard:
         return () if loaded is None else tuple(one for one in self._fitting(version) if loaded.seconds(version, one) is not None)
 
     def run(self, batch: Batch, version: Version, compiled: Compiled) -> "asyncio.Future[Answer]":
-        """Sends a batch; the caller gives the slot back with `done`."""
+        """Sends a batch. Its slot is free again when the future has ended, and whoever wanted the outputs has them."""
         assert self._process is not None
         assert self._loaded is not None
         slot, key, seconds = self._free[-1], key_of(version, compiled), self._loaded.seconds(version, compiled)
@@ -159,20 +160,24 @@ class EngineBoard:
         ratio = await loaded.load(version, many)
         self.ratio = self.ratio if ratio is None else ratio
 
-    async def unload(self, version: Version) -> None:
-        """Frees what a version keeps here."""
+    async def unload(self, version: Version, runtimes: Sequence[str] = ()) -> None:
+        """Frees what a version keeps here: all, or that of some runtimes."""
         if self._loaded is not None:
-            await self._loaded.unload(version, self._fitting(version))
+            many = [one for one in self._fitting(version) if not runtimes or one.runtime in runtimes]
+            await self._loaded.unload(version, many)
 
     async def catch_up(self) -> None:
-        """Loads what has become wanted since the board was started."""
+        """Loads what has become wanted since the board was started, and tries again what it does without."""
+        process = self._process
+        self._had = [version for version in self._had if self.runs(version)]
         try:
-            while self.state == "ready" and await self._load_more():
-                pass
-        except CheckError as error:
-            self.fail(str(error))
-        except RunError:  # its worker is gone: the next one loads all
+            while self.state == "ready" and process is self._process and await self._load_more():
+                self._say_changed()
+        except LostError:  # the next worker loads all
             pass
+        except CheckError as error:
+            if process is not None:
+                process.kill(str(error))
 
     async def _load_more(self) -> bool:
         """Loads the versions that are wanted, and frees those that are not. Whether there were any: meanwhile there may be others.
@@ -183,11 +188,11 @@ class EngineBoard:
         new, old = ([one for one in some if one not in others] for some, others in ((wanted, self._had), (self._had, wanted)))
         self._had = wanted
         wrong: dict[Version, CheckError] = {}
-        for version in new:
-            if (error := await self._load_again(version)) is not None:
-                wrong[version] = error
         for version in old:
             await self.unload(version)
+        for version in new:
+            if version in self._wanted() and (error := await self._load_again(version)) is not None:
+                wrong[version] = error
         agree = any(version.golden is not None and self.runs(version) for version in wanted if version not in wrong)
         for version, error in wrong.items():
             if not agree and self.spec.takes(version.runtime):
@@ -200,18 +205,38 @@ class EngineBoard:
 
         One that is busy, such as a remote one, may answer later.
         """
+        spare = version.runtimes()[1:] if self.spec.takes(version.runtime) else []
         try:
-            await self.load(version)
+            await self.load(version, [version.runtime] if spare else ())
         except (BusyError, LateError) as error:
             more = {"board": self.spec.name, "model": version.model, "version": version.name}
             self.log("warning", "version not tested", cause=str(error), **more)
             if self._loaded is not None:
                 self._loaded.trust(version, self.fits(version), self.limits.hang_seconds)
-        except UserError as error:
-            await self._drop(version, error)
         except CheckError as error:
             return error
+        except (UserError, RunError) as error:
+            if isinstance(error, LostError) or (isinstance(error, RunError) and self.state != "ready"):
+                raise  # while it starts, the board itself may be at fault
+            await self._drop(version, error)
+        else:
+            self.without.discard(version)
+        if spare and version not in self.without:
+            await self._load_spare(version, spare)
         return None
+
+    async def _load_spare(self, version: Version, spare: Sequence[str]) -> None:
+        """Loads a version's fallback, where this board has its own runtime too. A wrong one takes nothing from the version."""
+        more = {"board": self.spec.name, "model": version.model, "version": version.name}
+        try:
+            await self.load(version, spare)
+        except (BusyError, LateError) as error:
+            self.log("warning", "fallback not tested", cause=str(error), **more)
+            if self._loaded is not None:
+                self._loaded.trust(version, self.fits(version), self.limits.hang_seconds)
+        except (UserError, CheckError) as error:
+            self.log("warning", "fallback not on board", cause=str(error), **more)
+            await self.unload(version, spare)
 
     async def _drop(self, version: Version, error: CnnaError) -> None:
         """Does without a version."""
@@ -309,7 +334,7 @@ class EngineBoard:
         if process is self._process:
             self._free.append(slot)
 
-    def told(self, message: Mapping[str, Any]) -> None:
+    def told(self, message: Notice) -> None:
         """The worker goes on with what it does. It may have a line for the log, or wait for something with a limit of its own."""
         if "sensors" in message:  # a thread's, which goes on if the board hangs
             self.watts, self.celsius = message["sensors"]["watts"], message["sensors"]["celsius"]

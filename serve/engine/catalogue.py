@@ -94,6 +94,8 @@ class Catalogue:
                 if name in other.needs and not other.unloaded:
                     await self._assemble(other, other.settings, other.unloads)
             await self._catch_up()
+            if model.unloads != unloads:
+                return []
             return [model.versions[one] for one in wanted if model.versions[one].state == UNAVAILABLE]
 
     async def unload(self, name: str) -> None:
@@ -115,7 +117,7 @@ class Catalogue:
 
     async def _assemble(self, model: ServedModel, settings: Settings, unloads: int) -> list[Served]:
         """Loads a pipeline. unloads: how often it had been unloaded when that was asked for."""
-        old = model.versions.get("1")
+        old = model.versions.get(ONLY)
         if old is not None and old.freeing is not None:
             await asyncio.wait([old.freeing])
         refused = await self._assembly.load(model)
@@ -125,9 +127,9 @@ class Catalogue:
         model.settings, model.unloaded = settings, False
         model.reason = refused[0].reason if refused else ""
         if refused:
-            self.log("error", "version refused", model=model.name, version="1", cause=model.reason)
+            self.log("error", "version refused", model=model.name, version=ONLY, cause=model.reason)
         else:
-            self.log("info", "version ready", model=model.name, version="1")
+            self.log("info", "version ready", model=model.name, version=ONLY)
         self._changed()
         await self._catch_up()
         return refused
@@ -203,7 +205,7 @@ class Catalogue:
             if error is not None:
                 known = {"model": version.model, "version": version.name, "board": board.spec.name}
                 self.log("error", "fallback refused", cause=str(error), **known)
-                await board.unload(version)
+                await board.unload(version, version.runtimes()[1:])
         return any(error is None for error in found.values())
 
     async def _tried(
@@ -232,6 +234,8 @@ class Catalogue:
             pause = min(2 * pause, PAUSES[1])
             try:
                 refused = await self.load(model, again=True)
+            except UnknownError:  # its folder is gone
+                return
             except CnnaError:  # model.yaml is wrong, perhaps for a moment
                 refused = list(self.models[model].versions.values())
             if self.models[model].unloaded or not any(one.busy for one in refused):

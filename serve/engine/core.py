@@ -158,10 +158,8 @@ class Core:
         samples, arrays = served.version.signature.request(inputs)
         self._check_size(served.version, settings, samples)
         if not self._alive(served):
-            boards = [board for board in self.boards if board.can(served.version)]
-            without = {board: "came back without this version" for board in boards if served.version in board.without}
-            causes = [f"{board.spec.name}: {without.get(board, board.cause)}" for board in boards]
-            raise BusyError(f"all boards are out: {'; '.join(causes)}")
+            boards = [f"{board.spec.name}: {self._why_not(board, served.version)}" for board in self.boards]
+            raise BusyError(f"model {model}: no board can answer: {'; '.join(boards)}")
         waiting = self._waiting(served)
         if waiting and waiting + samples > settings.queue:
             served.stats.failed["queue full"] += 1
@@ -246,11 +244,22 @@ class Core:
             defaults = [(part, self.catalogue.model(part.model)) for part in served.composition.parts]
             parts = [model.versions.get(part.version) if part.version else model.default for part, model in defaults]
             return all(part is not None and self._alive(part) for part in parts)
-        return any(board.state != "out" and (served is None or self._may(board, version_of(served))) for board in self.boards)
+        if served is None:
+            return any(board.state != "out" for board in self.boards)
+        return any(self._may(board, version_of(served)) for board in self.boards)
 
     def _may(self, board: EngineBoard, version: Version) -> bool:
-        """Whether a board has a version, or may have it when it comes back."""
-        return board.can(version) and version not in board.without
+        """Whether a board has a version, or may have it when it comes back: its configuration may be unknown until then."""
+        takes = any(map(board.spec.takes, version.runtimes())) and version not in board.without
+        return takes and board.state != "out" and (board.can(version) or board.state != "ready")
+
+    def _why_not(self, board: EngineBoard, version: Version) -> str:
+        """Why a board will not answer for a version."""
+        if board.state == "out":
+            return board.cause
+        if version in board.without:
+            return "is without this version"
+        return "runs other models"
 
     def _wait_seconds(self, served: Served) -> float:
         """In how many seconds the queue will be shorter, as predicted. A fallback counts where nothing else is there."""

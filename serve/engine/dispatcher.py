@@ -17,8 +17,8 @@ from cnna.serve.engine.cover import choose
 from cnna.serve.engine.request import Batch, BatchRun, Request, RequestPart
 from cnna.serve.engine.served import Served
 from cnna.serve.models.version import Compiled, Version
-from cnna.serve.runtimes.interface import CNNA
-from cnna.spec.errors import BusyError, CnnaError, LateError, RunError, UserError
+from cnna.serve.runtimes.interface import CNNA, misfit
+from cnna.spec.errors import BusyError, CnnaError, LateError, UserError
 
 BUSY_SECONDS = 0.1  # after the first failure of a runtime that cannot answer now; twice that after the second
 
@@ -170,11 +170,10 @@ class Dispatcher:
                     str(error or ""),
                 )
                 piece.request.runs.append(run)
+        if error is None and (wrong := misfit(version_of(served).signature.outputs, future.result().outputs, batch.samples)):
+            error = BusyError(wrong)  # a remote model may have changed: its neighbours on the board are not at fault
         if error is None:
-            try:
-                self._answered(board, served, batch, compiled, future.result())
-            except Exception as unfit:  # such as that of a remote model that has changed: the batch must go on all the same
-                self._failed(board, served, batch, RunError(f"its answer does not fit: {type(unfit).__name__}: {unfit}"))
+            self._answered(board, served, batch, compiled, future.result())
         elif isinstance(error, UserError) and len(batch.pieces) > 1:  # one request's data is at fault: each goes by itself
             self.again += [replace(batch, pieces=[piece], boards=list(batch.boards)) for piece in batch.pieces]
         elif isinstance(error, UserError):

@@ -11,7 +11,7 @@ its objects, and calls them one after another in one thread. Errors of `run`: Da
 told), LateError (`call.until` has passed), BusyError or any other (it cannot answer now: the batch is tried again, then refused).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -126,6 +126,18 @@ class Description:
         """What `as_json` gave."""
         tensors = {name: tuple(tensor_of(entry) for entry in given[name]) for name in ("inputs", "outputs")}
         return Description(**{**given, **tensors})
+
+
+def misfit(tensors: Sequence[Tensor], found: Arrays, samples: int) -> str | None:
+    """The first output that is missing, or is not as it was described. None: the answers to so many samples fit."""
+    for tensor in tensors:
+        if tensor.name not in found:
+            return f"there is no output {tensor.name} in the answer, which has {', '.join(found) or 'none'}"
+        y = found[tensor.name]
+        shape = (len(y) if tensor.rows == ANY and y.ndim else samples * tensor.rows, *tensor.shape)
+        if y.dtype != tensor.dtype or y.ndim != len(shape) or any(s not in (None, n) for s, n in zip(shape, y.shape, strict=True)):
+            return f"output {tensor.name} is {y.dtype} {list(y.shape)}, but was described as {tensor.dtype} {list(shape)}"
+    return None
 
 
 def tensor_of(entry: Mapping[str, Any]) -> Tensor:

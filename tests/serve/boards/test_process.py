@@ -19,6 +19,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cnna.serve.boards.board_spec import BoardSpec
+from cnna.serve.boards.messages import Notice
 from cnna.serve.boards.process import LostError, WorkerProcess
 from cnna.serve.boards.slot import Slot
 from cnna.spec.errors import DataError, RunError
@@ -197,24 +198,24 @@ def test_a_batch_for_which_there_is_no_memory(within: Within, odd_worker: Callab
 
 def test_what_comes_behind_the_end_is_not_heard(within: Within, odd_worker: Callable[..., Coroutine[Any, Any, None]]) -> None:
     """An answer that had come before its worker was killed, and was read after that, would end in a traceback."""
-    heard: list[dict[str, Any]] = []
+    heard: list[Notice] = []
     failed: list[dict[str, Any]] = []
 
     async def life() -> None:
-        def told(message: dict[str, Any]) -> None:
+        def told(message: Notice) -> None:
             heard.append(message)
             worker.kill("too hot")
 
         worker = WorkerProcess(BoardSpec("a"), told)
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: failed.append(context))
-        await odd_worker(worker, {"job": 0, **DONE}, {"hot": True}, {"job": 1, **DONE})
+        await odd_worker(worker, {"job": 0, **DONE}, {"said": "hot"}, {"job": 1, **DONE})
         with pytest.raises(LostError, match="board a: too hot"):
             await worker.load("k", "m.cnna", None)
         await worker.close()
 
     within(life())
     gc.collect()  # then an error that nobody has asked for is told
-    assert heard == [{"hot": True}]
+    assert heard == [{"said": "hot"}]
     assert not failed, "the task that reads has ended in an error"
 
 

@@ -1,7 +1,7 @@
 """Boards without a process: a test says when a batch is answered, and how. What they answer names sample and version."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -78,7 +78,7 @@ class FakeBoard:
     def can(self, version: Version) -> bool:
         return bool(self.runs(version))
 
-    async def unload(self, version: Version) -> None:
+    async def unload(self, version: Version, runtimes: Sequence[str] = ()) -> None:
         pass
 
     async def catch_up(self) -> None:
@@ -89,7 +89,7 @@ class FakeBoard:
         batch, version, compiled, future = self.running.pop(0)
         self.seconds -= compiled.seconds
         if error is None:
-            x = np.concatenate(batch.inputs()["x"])
+            x = np.concatenate(batch.inputs()["x"]).astype(np.float32)
             future.set_result(Answer(0.5, {"y": x * 10 + int(version.name)}))
         else:
             future.set_exception(error)

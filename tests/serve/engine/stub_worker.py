@@ -1,20 +1,32 @@
-"""A worker without a process, for real boards: it answers at once, unless the test says otherwise, and remembers what it has."""
+"""A worker without a process, for real boards: it answers at once, unless the test says otherwise, and remembers what it has.
+
+With it versions, a repository and a core for such boards.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.boards.process import Answer, LostError
+from cnna.serve.engine.board import EngineBoard, Limits
+from cnna.serve.engine.core import Core
+from cnna.serve.models.repository import Repository
 from cnna.serve.models.settings import Settings
-from cnna.serve.models.version import Version
-from cnna.serve.runtimes.interface import Place
+from cnna.serve.models.version import Compiled, Version
+from cnna.serve.runtimes.interface import CNNA, Place
 
+from .fakes import version_of
+
+Within = Callable[[Coroutine[Any, Any, None]], None]
 Before = Callable[[str, str, str], Awaitable[None]]  # is awaited before a board's command to a key is answered; may raise
+HASTY = Limits(pause_seconds=(0.0, 0.0), failures=3)
 
 
 class StubWorker:
@@ -120,3 +132,33 @@ class Shelf:
 def stub_workers(monkeypatch: pytest.MonkeyPatch, before: Before, config: str | None = None) -> None:
     """Gives such workers to boards. config: that of the boards' accelerators."""
     monkeypatch.setattr("cnna.serve.engine.board.WorkerProcess", lambda spec, told: StubWorker(spec, before, config))
+
+
+def version(model: str, name: str, tag: int, *runtimes: str) -> Version:
+    """A version that answers x * 10 + tag, by the first of these runtimes, or by another one whose answers are 100 more."""
+    compiled: dict[str, tuple[Compiled, ...]] = {}
+    for number, runtime in enumerate(runtimes or (CNNA,)):
+        config, path = "tiny" if runtime == CNNA else runtime, Path(f"/v-{tag + 100 * number}")
+        place = None if runtime == CNNA else Place(model, name, path)
+        compiled[config] = (Compiled(path, config, 8, 0, 1.0, runtime, place),)
+    return replace(version_of(name), model=model, compiled=compiled, runtime=(runtimes or (CNNA,))[0])
+
+
+def core_with(shelf: Shelf, *boards: BoardSpec, limits: Limits = HASTY, log: Callable[..., None] | None = None) -> Core:
+    return Core(cast(Repository, shelf), boards, limits, log or (lambda level, event, **more: None))
+
+
+async def until(wanted: Callable[[], bool]) -> None:
+    while not wanted():
+        await asyncio.sleep(0)
+
+
+async def restarted(board: EngineBoard) -> None:
+    """Ends its worker, and waits for the next one."""
+    resets = board.resets
+    board.fail("it died")
+    await until(lambda: board.state == "out" or (board.resets > resets and board.state == "ready"))
+
+
+def loaded(board: EngineBoard) -> Sequence[str]:
+    return cast("Sequence[str]", board.described()["loaded"])

@@ -1,115 +1,21 @@
-"""Which versions a board has: those that come and go while it starts, those published anew, those that cannot answer now."""
+"""Which versions a board has: those published anew, those that are refused, and those that cannot answer now."""
 
 import asyncio
 import errno
-from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
 
 from cnna.serve.boards.board_spec import CPU, BoardSpec
-from cnna.serve.engine.board import EngineBoard, Limits
-from cnna.serve.engine.core import Core
+from cnna.serve.engine.board import Limits
 from cnna.serve.engine.served import READY
 from cnna.serve.models.golden import Golden
-from cnna.serve.models.repository import Repository
-from cnna.serve.models.version import Compiled, Version
-from cnna.serve.runtimes.interface import CNNA, Place
-from cnna.spec.errors import BusyError, DataError, LateError, RunError
+from cnna.spec.errors import BusyError, DataError, LateError
 
-from .fakes import ask, version_of
-from .stub_worker import Shelf, stub_workers
-
-Within = Callable[[Coroutine[Any, Any, None]], None]
-HASTY = Limits(pause_seconds=(0.0, 0.0), failures=3)
-
-
-def version(model: str, name: str, tag: int, *runtimes: str) -> Version:
-    """A version that answers x * 10 + tag, by the first of these runtimes, or by another one whose answers are 100 more."""
-    compiled: dict[str, tuple[Compiled, ...]] = {}
-    for number, runtime in enumerate(runtimes or (CNNA,)):
-        config, path = "tiny" if runtime == CNNA else runtime, Path(f"/v-{tag + 100 * number}")
-        place = None if runtime == CNNA else Place(model, name, path)
-        compiled[config] = (Compiled(path, config, 8, 0, 1.0, runtime, place),)
-    return replace(version_of(name), model=model, compiled=compiled, runtime=(runtimes or (CNNA,))[0])
-
-
-def core_with(shelf: Shelf, *boards: BoardSpec, limits: Limits = HASTY, log: Callable[..., None] | None = None) -> Core:
-    return Core(cast(Repository, shelf), boards, limits, log or (lambda level, event, **more: None))
-
-
-async def until(wanted: Callable[[], bool]) -> None:
-    while not wanted():
-        await asyncio.sleep(0)
-
-
-async def restarted(board: EngineBoard) -> None:
-    """Ends its worker, and waits for the next one."""
-    resets = board.resets
-    board.fail("it died")
-    await until(lambda: board.state == "out" or (board.resets > resets and board.state == "ready"))
-
-
-def loaded(board: EngineBoard) -> Sequence[str]:
-    return cast("Sequence[str]", board.described()["loaded"])
-
-
-def test_a_board_that_starts_gets_what_is_loaded_meanwhile(within: Within, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would be ready without the new version, and stay so: requests would wait in vain when the other board is out."""
-
-    async def run() -> None:
-        shelf, may, waits = Shelf(m=version("m", "1", 1)), asyncio.Event(), asyncio.Event()
-
-        async def before(board: str, what: str, key: str) -> None:
-            if (board, what) == ("b", "load"):
-                waits.set()
-                await may.wait()
-
-        stub_workers(monkeypatch, before)
-        core = core_with(shelf, BoardSpec("a"), BoardSpec("b"))
-        may.set()
-        await core.start()
-        a, b = core.boards
-        may.clear()
-        waits.clear()
-        b.fail("it died")
-        await waits.wait()
-        shelf.there["m"]["2"] = version("m", "2", 2)
-        await core.catalogue.load("m")
-        may.set()
-        await until(lambda: b.state == "ready")
-        assert loaded(a) == loaded(b) == ["m/1/tiny-b8", "m/2/tiny-b8"]
-        await core.close()
-
-    within(run())
-
-
-def test_a_board_that_becomes_ready_late_gets_the_version_too(within: Within, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may become ready when the version was tested on the others and is not yet named to anybody."""
-
-    async def run() -> None:
-        async def before(board: str, what: str, key: str) -> None:
-            if key == "m/2/onnxruntime-b8" and b.state == "out":  # the boards of the version's own runtime have been asked
-                b.reset()
-                await until(lambda: b.state == "ready")
-
-        stub_workers(monkeypatch, before)
-        shelf = Shelf(m=version("m", "1", 1))
-        core = core_with(shelf, BoardSpec("a"), BoardSpec("b"))
-        await core.start()
-        _, b = core.boards
-        for _ in range(HASTY.failures):
-            await restarted(b)
-        assert b.state == "out"
-        shelf.there["m"]["2"] = version("m", "2", 2, CNNA, "onnxruntime")
-        await core.catalogue.load("m")
-        assert "m/2/tiny-b8" in loaded(b)
-        await core.close()
-
-    within(run())
+from .fakes import ask
+from .stub_worker import Shelf, Within, core_with, loaded, restarted, stub_workers, until, version
 
 
 def test_a_version_published_anew_under_its_name_is_another_one(within: Within, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,30 +193,50 @@ def test_a_board_that_rests_keeps_its_configuration(within: Within, monkeypatch:
     within(run())
 
 
-def test_nobody_waits_for_boards_that_will_not_have_the_version(within: Within, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One board came back without it, the other one is out since then: the server would seem ready, and requests wait in vain."""
+@pytest.mark.parametrize("trouble", ["wrong", "damaged"])
+def test_a_fallback_that_is_no_good_takes_nothing_from_its_version(
+    within: Within, monkeypatch: pytest.MonkeyPatch, trouble: str
+) -> None:
+    """A board of all runtimes would lose a good version to its bad fallback, or go out with all its models."""
 
     async def run() -> None:
-        dead = False
-
         async def before(board: str, what: str, key: str) -> None:
-            if dead and what == "load":
-                raise DataError("not for this board") if board == "a" else RunError("the accelerator stopped")
+            if trouble == "damaged" and (what, key) == ("open", "m/1/onnxruntime-b8"):
+                raise DataError("model.onnx is damaged")
 
         stub_workers(monkeypatch, before)
-        core = core_with(Shelf(m=version("m", "1", 1)), BoardSpec("a"), BoardSpec("b"))
+        x = np.ones((1, 2), np.float32)
+        one = replace(version("m", "1", 1, "remote", "onnxruntime"), golden=Golden({"x": x}, {"y": x * 10 + 1}))
+        core = core_with(Shelf(m=one), BoardSpec("cpu", CPU))
         await core.start()
-        a, b = core.boards
-        dead = True
-        b.limits = Limits(pause_seconds=(3600.0, 3600.0), failures=2)
-        b.fail("it died")
-        await until(lambda: b.state == "resting")
-        await restarted(a)
-        b.limits = Limits(failures=1)
-        b.reset()
-        await until(lambda: b.state == "out")
+        (cpu,) = core.boards
+        for _ in range(2):
+            assert (cpu.state, loaded(cpu)) == ("ready", ["m/1/remote-b8"])
+            assert np.array_equal((await ask(core, 1, 5.0).future).outputs["y"], [[51.0, 51.0]])
+            await restarted(cpu)
+        assert cpu.failures == 2, "by the test alone"
+        await core.close()
+
+    within(run())
+
+
+def test_a_board_that_comes_back_as_another_one_is_named(within: Within, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client would read that no board can answer, and not why."""
+
+    async def run() -> None:
+        async def before(board: str, what: str, key: str) -> None:
+            pass
+
+        stub_workers(monkeypatch, before, "tiny")
+        one = version("m", "1", 1)
+        (compiled,) = one.compiled["tiny"]
+        one = replace(one, compiled={**one.compiled, "zcu102": (replace(compiled, config="zcu102"),)})
+        core = core_with(Shelf(m=one), BoardSpec("a", "pynq", overlay="cnna.bit"))
+        await core.start()
+        stub_workers(monkeypatch, before, "kv260")
+        await restarted(core.boards[0])
         assert not core.ready
-        with pytest.raises(BusyError, match="all boards are out: a: came back without this version; b: the accelerator stopped"):
+        with pytest.raises(BusyError, match="model m: no board can answer: a: runs other models"):
             ask(core, 1)
         await core.close()
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from cnna.serve.boards.process import Answer, LostError
-from cnna.serve.engine import composed
+from cnna.serve.engine import composed, dispatcher
 from cnna.serve.engine.board import EngineBoard
 from cnna.serve.engine.composed import Ask, Composition
 from cnna.serve.engine.request import Request
@@ -292,7 +292,7 @@ def test_nothing_is_admitted_that_nobody_can_answer(tmp_path: Path, within: With
         assert core.ready
         board.state, board.cause = "out", "it hangs"
         assert not core.ready
-        with pytest.raises(BusyError, match="all boards are out: a: it hangs"):
+        with pytest.raises(BusyError, match="model m: no board can answer: a: it hangs"):
             ask(core, 1)
         board.state = "ready"
         assert await core.drain(0)
@@ -389,16 +389,26 @@ def test_an_error_of_the_accelerator_is_its_boards(tmp_path: Path, within: Withi
     within(run())
 
 
-def test_an_answer_that_does_not_fit_goes_elsewhere(tmp_path: Path, within: Within) -> None:
-    """A remote model that has other outputs now would leave all requests of the batch without an answer."""
+@pytest.mark.parametrize(
+    "answer",
+    [{"scores": np.zeros((4, 2), np.float32)}, {"y": np.zeros((3, 2), np.float32)}, {"y": np.zeros((4, 3), np.float32)}],
+    ids=["name", "rows", "shape"],
+)
+def test_an_answer_that_does_not_fit_goes_elsewhere(
+    tmp_path: Path, within: Within, monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any]
+) -> None:
+    """A remote model that has other outputs now would leave the requests of its batch without an answer, or take its board away."""
+    monkeypatch.setattr(dispatcher, "BUSY_SECONDS", 0.0)
 
     async def run() -> None:
         core, (a, b) = core_of(tmp_path, "a", "b")
         request = ask(core, 4)
         board, other = (a, b) if a.running else (b, a)
-        board.running[0][3].set_result(Answer(0.5, {"scores": np.zeros((4, 2), np.float32)}))
+        monkeypatch.setattr(board, "fail", pytest.fail)
+        board.running[0][3].set_result(Answer(0.5, answer))
         board.running.clear()
-        await asyncio.sleep(0)
+        while not other.running:
+            await asyncio.sleep(0)
         await other.answer()
         assert np.array_equal(request.future.result().outputs["y"], wanted(4, 0, 1))
 

@@ -172,7 +172,7 @@ def test_without_boards_the_server_is_ready_by_its_fallback(tmp_path: Path, with
         assert request.future.done()
         cpu.state = "out"
         assert not core.ready
-        with pytest.raises(BusyError, match="all boards are out: a: ; cpu: "):
+        with pytest.raises(BusyError, match="no board can answer: a: ; cpu: "):
             ask(core, 1)
 
     within(run())
