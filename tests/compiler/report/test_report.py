@@ -34,7 +34,7 @@ def measured(artifact):
     """A run that took twice what was predicted."""
     layers = [
         {"name": layer["name"], "cycles": 2 * layer["predicted_cycles"], "mac_utilization": 0.25, "stalls": {"token": 3}}
-        for layer in artifact.manifest["layers"]
+        for layer in artifact.program.manifest["layers"]
     ]
     total = sum(layer["cycles"] for layer in layers)
     return {"config": "tiny", "batch": 2, "device": "rtl", "cycles": total, "layers": layers}
@@ -42,7 +42,7 @@ def measured(artifact):
 
 def test_figures_are_those_of_the_manifest(artifact):
     found = report.figures(artifact)
-    assert [layer["macs"] for layer in found["layers"]] == [layer["macs"] for layer in artifact.manifest["layers"]]
+    assert [layer["macs"] for layer in found["layers"]] == [layer["macs"] for layer in artifact.program.manifest["layers"]]
     cycles = max(span.end for span in predicted_spans(artifact.program.program, artifact.config))
     assert found["predicted"]["cycles"] == cycles
     assert found["predicted"]["mac_utilization"] == found["macs"] * 2 / (cycles * artifact.config.macs)
@@ -71,7 +71,7 @@ def test_no_share_of_the_array_for_other_engines(artifact, measured):
 
 def test_table_has_a_line_for_each_layer(artifact):
     lines = table(report.figures(artifact)).splitlines()
-    names = [layer["name"] for layer in artifact.manifest["layers"]]
+    names = [layer["name"] for layer in artifact.program.manifest["layers"]]
     assert [line.split()[0] for line in lines[-len(names) :]] == names
 
 
@@ -119,8 +119,8 @@ def test_picture_is_a_whole_png(artifact, measured, tmp_path, with_measured):
 def test_trace_has_a_bar_for_each_command_and_none_overlap(artifact, measured):
     """A row of the trace is one engine, which does one thing at a time."""
     events = [event for event in trace(artifact, measured)["traceEvents"] if event["ph"] == "X"]
-    assert sum(event["pid"] == 1 for event in events) == len(artifact.manifest["commands"])
-    assert sum(event["pid"] == 2 for event in events) == len(artifact.manifest["layers"])
+    assert sum(event["pid"] == 1 for event in events) == len(artifact.program.manifest["commands"])
+    assert sum(event["pid"] == 2 for event in events) == len(artifact.program.manifest["layers"])
     for engine in range(5):
         row = sorted((e["ts"], e["ts"] + e["dur"]) for e in events if e["pid"] == 1 and e["tid"] == engine)
         assert all(first[1] <= then[0] + 1e-9 for first, then in pairwise(row))
@@ -168,7 +168,7 @@ def test_a_run_without_them_has_no_row_of_weights(artifact, timed):
 def test_arrows_lead_from_what_a_command_waits_for(artifact):
     """An arrow to the wrong command would name the wrong cause of a wait."""
     found = list(dependences(artifact))
-    played, entries = list(commands(artifact.programs[0].program)), artifact.manifest["commands"]
+    played, entries = list(commands(artifact.programs[0].program)), artifact.program.manifest["commands"]
     units = {}
     for command in played:
         units.setdefault(command.engine, []).append((command.number, command.units(artifact.config.chunk_blocks)))

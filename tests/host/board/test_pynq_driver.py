@@ -69,7 +69,7 @@ print(json.dumps([cycles, type(overlay.cnna_0).__name__]))
     with model.Model(files[2], device=device) as direct:
         assert np.array_equal(np.load(tmp_path / "y.npy"), direct.run(x))
         cycles = "null" if direct.last["cycles"] is None else direct.last["cycles"]
-    assert said == f'[{cycles}, "Accelerator"]\n'
+    assert said == f'[{cycles}, "AcceleratorIP"]\n'
 
 
 @pytest.mark.parametrize("served", ["emulator"], indirect=True)
