@@ -7,6 +7,7 @@ import pytest
 
 from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.engine.board import Limits
+from cnna.serve.engine.core import Core
 from cnna.serve.engine.request import Request
 from cnna.serve.engine.served import UNAVAILABLE
 from cnna.serve.runtimes.interface import CNNA
@@ -14,6 +15,17 @@ from cnna.spec.errors import BusyError, DataError, RunError
 
 from .fakes import ask
 from .stub_worker import HASTY, Shelf, Within, core_with, loaded, restarted, stub_workers, until, version
+
+
+async def with_b_out() -> tuple[Core, Shelf]:
+    """Version 1 of a model, and two boards of which b is out."""
+    shelf = Shelf(m=version("m", "1", 1))
+    core = core_with(shelf, BoardSpec("a"), BoardSpec("b"))
+    await core.start()
+    for _ in range(HASTY.failures):
+        await restarted(core.boards[1])
+    assert core.boards[1].state == "out"
+    return core, shelf
 
 
 def test_a_board_that_starts_gets_what_is_loaded_meanwhile(within: Within, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,13 +68,8 @@ def test_a_board_that_becomes_ready_late_gets_the_version_too(within: Within, mo
                 await until(lambda: b.state == "ready")
 
         stub_workers(monkeypatch, before)
-        shelf = Shelf(m=version("m", "1", 1))
-        core = core_with(shelf, BoardSpec("a"), BoardSpec("b"))
-        await core.start()
+        core, shelf = await with_b_out()
         _, b = core.boards
-        for _ in range(HASTY.failures):
-            await restarted(b)
-        assert b.state == "out"
         shelf.there["m"]["2"] = version("m", "2", 2, CNNA, "onnxruntime")
         await core.catalogue.load("m")
         assert "m/2/tiny-b8" in loaded(b)
@@ -120,12 +127,8 @@ def test_requests_are_told_of_what_comes_late(within: Within, monkeypatch: pytes
                 raise DataError("model.onnx is damaged")
 
         stub_workers(monkeypatch, before)
-        shelf = Shelf(m=version("m", "1", 1))
-        core = core_with(shelf, BoardSpec("a"), BoardSpec("b"))
-        await core.start()
+        core, shelf = await with_b_out()
         a, b = core.boards
-        for _ in range(HASTY.failures):
-            await restarted(b)
         shelf.there["m"]["2"] = version("m", "2", 2, CNNA, "onnxruntime")
         await core.catalogue.load("m")
         (request,) = requests
@@ -179,12 +182,8 @@ def test_an_unload_while_boards_catch_up(within: Within, monkeypatch: pytest.Mon
                 await until(lambda: b.state == "ready")
 
         stub_workers(monkeypatch, before)
-        shelf = Shelf(m=version("m", "1", 1))
-        core = core_with(shelf, BoardSpec("a"), BoardSpec("b"))
-        await core.start()
+        core, shelf = await with_b_out()
         _, b = core.boards
-        for _ in range(HASTY.failures):
-            await restarted(b)
         shelf.there["m"]["2"] = version("m", "2", 2, CNNA, "onnxruntime")
         loading = asyncio.create_task(core.catalogue.load("m"))
         await waits.wait()
