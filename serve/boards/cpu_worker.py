@@ -69,10 +69,9 @@ class CpuWorker(Worker):
         return {}
 
     def _call(self, command: CallCommand, received: float) -> Reply:
-        slot = self._slots[command["slot"]]
-        slot.fit(command["bytes"])
         call = Call(command["until"], command["request_id"])
-        outputs = self._runner.run(command["key"], slot.read(command["inputs"]), call)
+        outputs = self._runner.run(command["key"], self._inputs(command), call)
+        slot = self._slots[command["slot"]]
         size = command["outputs_at"] + sum(aligned(y.nbytes) for y in outputs.values())
         slot.fit(size)  # an output may be larger than the front could know
-        return {"bytes": size, "outputs": slot.write({name: [y] for name, y in outputs.items()}, command["outputs_at"])}
+        return {**self._outputs(command, outputs), "bytes": size}

@@ -156,6 +156,8 @@ class Dispatcher:
         self, board: EngineBoard, served: Served, batch: Batch, compiled: Compiled, sent: float, future: "asyncio.Future[Answer]"
     ) -> None:
         error = future.exception()
+        if error is None and (wrong := misfit(version_of(served).signature.outputs, future.result().outputs, batch.samples)):
+            error = BusyError(wrong)  # a remote model may have changed: its neighbours on the board are not at fault
         for piece in batch.pieces:
             if piece.request.runs is not None:
                 seconds = future.result().seconds if error is None else 0.0
@@ -170,8 +172,6 @@ class Dispatcher:
                     str(error or ""),
                 )
                 piece.request.runs.append(run)
-        if error is None and (wrong := misfit(version_of(served).signature.outputs, future.result().outputs, batch.samples)):
-            error = BusyError(wrong)  # a remote model may have changed: its neighbours on the board are not at fault
         if error is None:
             self._answered(board, served, batch, compiled, future.result())
         elif isinstance(error, UserError) and len(batch.pieces) > 1:  # one request's data is at fault: each goes by itself
