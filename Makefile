@@ -9,7 +9,7 @@ READY = .venv/installed
 SITE_READY = .venv/installed-docs
 unexport PYTHONDONTWRITEBYTECODE # with it, each of the many processes that tests start would compile every module anew
 
-.PHONY: help demo board-demo test soak test-all conformance lint docs pages bench baseline resources clean
+.PHONY: help demo board-demo test soak test-all aarch64 conformance lint docs pages bench baseline resources clean
 
 demo: $(READY)  ## quantise, compile and run the digits network on the simulated accelerator
 	$(BIN)/python examples/demo.py
@@ -18,7 +18,7 @@ board-demo: $(READY)  ## the same on a virtual ZCU102, through the stock pynq pa
 	$(BIN)/python examples/board_demo.py
 
 test: $(READY)  ## the tests, RTL simulation included
-	$(PYTEST) -m "not slow and not soak and not yosys" --durations=10
+	$(PYTEST) -m "not slow and not soak and not yosys and not aarch64" --durations=10
 
 soak: $(READY)  ## servers under load and faults, 30 s each; FOR=300 for five minutes each
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 -m soak --soak $(FOR) tests/serve/soak
@@ -26,6 +26,9 @@ soak: $(READY)  ## servers under load and faults, 30 s each; FOR=300 for five mi
 test-all: $(READY) $(SITE_READY)  ## every test, slow ones too, and the whole of onnx's suites
 	$(PYTEST) -m "" --durations=20
 	$(BIN)/python tools/conformance/conformance.py
+
+aarch64: $(READY)  ## the native host library as a board's code, under qemu (apt install g++-aarch64-linux-gnu qemu-user)
+	$(BIN)/python -m pytest -q -m aarch64 tests/host tests/tools
 
 conformance: $(READY)  ## runs onnx's own suites into docs/operators.md (a few minutes)
 	$(BIN)/python tools/conformance/conformance.py
@@ -67,7 +70,7 @@ clean:  ## removes all that make has made here; simulators stay in the user's ca
 help:  ## lists these
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
 
-$(READY): pyproject.toml constraints.txt tools/setup.sh
+$(READY): pyproject.toml constraints.txt setup.py tools/setup.sh $(wildcard host/native/*.cpp host/native/*.h host/native/build.py)
 	@tools/setup.sh $(PYTHON)
 
 $(SITE_READY): $(READY)

@@ -1,16 +1,59 @@
-"""The long description: README.md with absolute links, because PyPI shows it alone. All else is in pyproject.toml."""
+"""What pyproject.toml cannot say: the long description, and the native host library, which pip builds where there is a compiler."""
 
+import importlib.util
 import re
+import subprocess
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError
 
 HERE = Path(__file__).parent
 SOURCE = re.search(r'^Source = "(.*)"', (HERE / "pyproject.toml").read_text(), re.M)
 assert SOURCE
 PAGES, FILES = f"{SOURCE[1]}/blob/main/", f"{SOURCE[1]}/raw/main/"  # a picture is shown from its raw file
+OLDEST = "cp310"  # Python from which on the wheel is for all: the library knows nothing of Python
 
-text = (HERE / "README.md").read_text()
+text = (HERE / "README.md").read_text()  # PyPI shows it alone, so its links must be absolute
 text = re.sub(r"(!\[[^]]*\]\()(?!\w+:|#)", rf"\g<1>{FILES}", text)
 text = re.sub(r"((?<!!)\[[^]!]*\]\()(?!\w+:|#)", rf"\g<1>{PAGES}", text)
-setup(long_description=text, long_description_content_type="text/markdown")
+
+spec = importlib.util.spec_from_file_location("build", HERE / "host" / "native" / "build.py")
+assert spec
+assert spec.loader
+native = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(native)
+
+
+class BuildNative(build_ext):
+    """Builds the host library by one call of the compiler. Without a compiler, numpy does its work."""
+
+    def get_ext_filename(self, fullname: str) -> str:
+        """The library's file, whose name Python does not take for a module's."""
+        return str(Path(*fullname.split(".")[:-1], native.NAME))
+
+    def build_extension(self, ext: Extension) -> None:
+        """CompileError: there is no compiler, or it fails; setuptools then goes on, because the extension is optional."""
+        output = Path(self.get_ext_fullpath(ext.name))
+        output.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            subprocess.run(native.command(output), check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise CompileError(f"the native host library is not built, so numpy does its work: {error}") from None
+
+
+library = Extension(
+    "cnna.host.native.library_file",
+    [str(path.relative_to(HERE)) for path in native.sources() if path.suffix == ".cpp"],
+    depends=[str(path.relative_to(HERE)) for path in native.sources()],
+    optional=True,
+    py_limited_api=True,
+)
+setup(
+    long_description=text,
+    long_description_content_type="text/markdown",
+    ext_modules=[library],
+    cmdclass={"build_ext": BuildNative},
+    options={"bdist_wheel": {"py_limited_api": OLDEST}},
+)

@@ -8,6 +8,7 @@ import sys
 
 from cnna.cli.main import FAILED, Outcome, installed_version
 from cnna.cli.prerequisites import BOARD, TOOLS, Need, examine
+from cnna.host.native.library import native
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -25,6 +26,7 @@ def run(args: argparse.Namespace) -> Outcome:
     width = max(len(finding.name) for finding in findings)
     for finding in findings:
         print(_line(finding, profile, width))
+    print(f"pictures and answers are converted by {native()}")
     lacking = [finding for finding in findings if finding.version is None]
     missing = [finding.name for finding in lacking if profile in finding.profiles]
     optional = [finding.name for finding in lacking if profile not in finding.profiles]
@@ -33,7 +35,7 @@ def run(args: argparse.Namespace) -> Outcome:
     installed = {finding.name: finding.version for finding in findings}
     remedies = {finding.name: finding.remedy for finding in lacking}
     figures = {"cnna": installed_version(), "profile": profile, "installed": installed}
-    figures |= {"missing": missing, "optional": optional, "remedies": remedies}
+    figures |= {"conversion": str(native()), "missing": missing, "optional": optional, "remedies": remedies}
     return Outcome(figures, FAILED if missing else 0)
 
 

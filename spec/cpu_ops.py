@@ -16,11 +16,38 @@ from cnna.spec.manifest import CpuOperator
 Arrays = dict[str, NDArray[Any]]
 
 
+# exp in float32, as host/native/answers.cpp has it: 2^k times the series of what is left, without a fused operation
+_LEAST = np.float32(-87)  # below it the answer is 0, so that no number is subnormal
+_LOG2_E, _LN2_HIGH, _LN2_LOW = np.float32(1.44269504), np.float32(0.693359375), np.float32(-2.12194440e-4)
+_SERIES = tuple(np.float32(1) / np.float32(number) for number in (720, 120, 24, 6, 2, 1, 1))
+_SUM_UNIT = np.float32(2**30)  # the sum counts in units of 2^-30, so that it does not depend on the order
+
+
 def softmax(x: NDArray[Any], axis: int = -1) -> NDArray[np.float32]:
-    """exp(x) divided by its sum along an axis, without overflow."""
-    power = np.exp(x.astype(np.float32) - x.max(axis=axis, keepdims=True))
-    answer: NDArray[np.float32] = power / power.sum(axis=axis, keepdims=True)
+    """exp(x) divided by its sum along an axis, without overflow; as exact as float32 differences from the greatest value are.
+
+    Where a row holds NaN or +infinity, all of it is NaN.
+    """
+    x = x.astype(np.float32)
+    with np.errstate(invalid="ignore"):  # infinity less itself
+        below = x - x.max(axis=axis, keepdims=True)
+    unknown = np.isnan(below)
+    power = _exponential(np.where(unknown | (below < _LEAST), _LEAST, below))
+    power = np.where(below >= _LEAST, power, np.float32(0))
+    whole = np.rint(power * _SUM_UNIT).astype(np.int64).sum(axis=axis, keepdims=True).astype(np.float32) / _SUM_UNIT
+    with np.errstate(invalid="ignore"):
+        answer: NDArray[np.float32] = np.where(unknown.any(axis=axis, keepdims=True), np.float32(np.nan), power / whole)
     return answer
+
+
+def _exponential(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """exp(x) for x from _LEAST to 0."""
+    power = np.rint(x * _LOG2_E)
+    rest = (x - power * _LN2_HIGH) - power * _LN2_LOW
+    value = np.full_like(rest, _SERIES[0])
+    for term in _SERIES[1:]:
+        value = value * rest + term
+    return np.ldexp(value, power.astype(np.int32))
 
 
 def top_k(x: NDArray[Any], k: int, axis: int = -1) -> tuple[NDArray[Any], NDArray[np.int64]]:

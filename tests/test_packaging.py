@@ -179,6 +179,9 @@ def test_the_wheel_has_what_is_no_code(wheel: Path) -> None:
         "cnna/host/selftest/network/answers.npz",
         "cnna/compiler/zoo/digits/digits.onnx",
         "cnna/compiler/zoo/digits/digits.csv.gz",
+        "cnna/host/native/libcnna_host.so.0",
+        "cnna/host/native/cnna_host.h",
+        "cnna/host/native/pack.cpp",
         "cnna/sim/rtl/ddr.cpp",
         "cnna/sim/rtl/dsp48e2.v",
         *(

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.host.device.limits import whole
-from cnna.spec import pack, progress
+from cnna.host.native.tensors import Feed, Packing, Unpacking
+from cnna.spec import progress
 from cnna.spec.artifact import ProgramPiece
 from cnna.spec.config import BEAT_BYTES, PRESETS, as_dict
 from cnna.spec.ddr import DdrSpeed
@@ -57,8 +58,8 @@ class Accelerator:
         self._set: dict[str, int] = {}  # words that registers are known to hold
         self.set_registers()
 
-    def run(self, inputs: Mapping[str, Int8]) -> dict[str, Int8]:
-        """Runs one batch: int8 [batch, C, H, W] by input port gives the same by output port.
+    def run(self, inputs: Mapping[str, Int8 | Feed]) -> dict[str, Int8]:
+        """Runs one batch: int8 [batch, C, H, W] by input port, or what is not converted yet, gives int8 by output port.
 
         `counters` has the performance counters afterwards. RunError: the accelerator stopped; the message says why and where.
         """
@@ -105,7 +106,7 @@ class Accelerator:
                     "written to it late; answers since then are void, run again"
                 )
 
-    def run_by_register(self, inputs: Mapping[str, Int8]) -> dict[str, Int8]:
+    def run_by_register(self, inputs: Mapping[str, Int8 | Feed]) -> dict[str, Int8]:
         """As `run`, but sends the program's writes one at a time. It is slow and gives the same answer."""
         self._make_idle()
         self.store_inputs(inputs)
@@ -117,16 +118,20 @@ class Accelerator:
         self.finish()
         return self.load_outputs()
 
-    def store_inputs(self, inputs: Mapping[str, Int8], slot: int = 0) -> None:
-        """Puts a batch into a slot's input segment. DataError: a port is missing or has another shape."""
-        batch = self.piece.manifest["batch"]
+    def store_inputs(self, inputs: Mapping[str, Int8 | Feed], slot: int = 0) -> None:
+        """Puts a batch into a slot's input segment. DataError: a port is missing, has another shape, or gets NaN."""
         for port in self.piece.manifest["inputs"]:
-            x = inputs.get(port["name"])
-            wanted = (batch, *port["shape"])
-            if x is None or x.shape != wanted or x.dtype != np.int8:
-                found = "nothing" if x is None else f"{x.dtype} {list(x.shape)}"
-                raise DataError(f"{self.piece.manifest['name']}: port {port['name']} wants int8 {list(wanted)}, not {found}")
-            self.device.store(self._address(port, slot), pack.pack(port, x, self.piece.config.ci))
+            given = inputs.get(port["name"])
+            feed = given if isinstance(given, Feed) else self._checked(port, given)
+            self.device.store(self._address(port, slot), feed.packed())
+
+    def _checked(self, port: Port, x: Int8 | None) -> Feed:
+        """What a port gets. DataError: it is missing, or has another shape."""
+        wanted = (self.piece.manifest["batch"], *port["shape"])
+        if x is None or x.shape != wanted or x.dtype != np.int8:
+            found = "nothing" if x is None else f"{x.dtype} {list(x.shape)}"
+            raise DataError(f"{self.piece.manifest['name']}: port {port['name']} wants int8 {list(wanted)}, not {found}")
+        return Feed(Packing(port, self.piece.config.ci), x, wanted[0])
 
     def finish(self) -> None:
         """Waits for the end and reads the counters.
@@ -144,7 +149,8 @@ class Accelerator:
         manifest, answers = self.piece.manifest, {}
         for port in manifest["outputs"]:
             raw = self.device.load(self._address(port, slot), manifest["batch"] * port["image_bytes"])
-            answers[port["name"]] = pack.unpack(port, raw, self.piece.config.ci)
+            unpacking = Unpacking(port, self.piece.config.ci)
+            answers[port["name"]] = unpacking.int8(np.frombuffer(raw, np.uint8), manifest["batch"])
         return answers
 
     def _make_idle(self) -> None:

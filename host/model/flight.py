@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.host.model.inputs import Arrays, Inputs
+from cnna.host.native.tensors import Feed
 from cnna.spec import pack
 from cnna.spec.artifact import Artifact, ProgramPiece
 from cnna.spec.cpu_ops import CpuPart, makes, reads
@@ -24,10 +25,14 @@ Watch = Callable[[int, Arrays, Arrays], None]  # called with the piece, the tens
 
 
 class Job(NamedTuple):
-    """A run of one of the model's programs, by its number."""
+    """A run of one of the model's programs, by its number, and what its input ports get."""
 
     program: int
-    ports: Ports
+    ports: Mapping[str, Feed]
+
+    def int8(self) -> Ports:
+        """The inputs as the accelerator gets them. DataError: a tensor has NaN."""
+        return {name: feed.int8() for name, feed in self.ports.items()}
 
 
 class NotYet(Enum):
@@ -130,16 +135,15 @@ class Flight:
             self.whole[port["name"]] = pack.dequantise(q, port["scale"], port["zero"])
         self.at += 1
 
-    def _ports(self, program: int) -> dict[str, NDArray[np.int8]]:
-        """int8 inputs by port. Copies of the last sample complete a batch that is not full."""
+    def _ports(self, program: int) -> dict[str, Feed]:
+        """What each input port gets."""
         manifest = self.route.programs[program].manifest
-        index = np.minimum(np.arange(manifest["batch"]), self.samples - 1)
-        ports = {}
+        feeds = {}
         for port in manifest["inputs"]:
             name = port["name"]
             x = self.whole[name] if name in self.whole else np.stack([made[name] for made in self.made])
-            ports[name] = self.route.inputs.to_port(port, x)[index]
-        return ports
+            feeds[name] = self.route.inputs.feed(port, x, manifest["batch"])
+        return feeds
 
 
 def jobs_of(flights: Iterable[Flight], waiting: list[Flight], programs: int) -> Iterator[Job | None]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from cnna.host.model.answers import WHOLE
 from cnna.host.model.rows import Rows, rows_of
+from cnna.host.native.tensors import Feed, Packing
 from cnna.spec import pack
 from cnna.spec.cpu_ops import reads
 from cnna.spec.errors import DataError, reason_of
@@ -57,6 +58,7 @@ class Inputs:
         entry = manifest["preprocess"]
         self._preprocess = None if entry is None else from_entry(entry, f"{manifest['name']}: preprocess", strict=False)
         self._tables = self._uint8_tables()
+        self._packings: dict[str, Packing] = {}
 
     def checked(self, x: "Given | Mapping[str, Given]") -> Arrays:
         """The model's inputs as float32, preprocessed where they are uint8; as uint8 where there is a table for them.
@@ -86,11 +88,12 @@ class Inputs:
             raise DataError(f"the inputs have different numbers of samples: { {n: len(rows) for n, rows in found.items()} }")
         return found
 
-    def to_port(self, port: Port, x: NDArray[Any]) -> NDArray[np.int8]:
-        """int8 [N, C, H, W] for an input port of a program, from its tensor of N samples. DataError: the tensor has NaN."""
-        if x.dtype == np.uint8 and port["name"] in self._tables:
-            return pack.lookup(x, self._tables[port["name"]])
-        return pack.quantise(x.reshape(len(x), *port["shape"]), port["scale"], port["zero"], port["name"])
+    def feed(self, port: Port, x: NDArray[Any], images: int) -> Feed:
+        """What an input port of a program gets, from its tensor of samples, which are at most `images`."""
+        name = port["name"]
+        if name not in self._packings:
+            self._packings[name] = Packing(port, self.manifest["config"]["ci"], self._tables.get(name))
+        return Feed(self._packings[name], x, images)
 
     def _single_input(self) -> str:
         names = [entry["name"] for entry in self.manifest["model_inputs"]]

@@ -44,7 +44,7 @@ class Executor(Protocol):
     counters: dict[str, int]
 
     def run(self, inputs: Mapping[str, NDArray[np.int8]]) -> dict[str, NDArray[np.int8]]:
-        """int8 [batch, C, H, W] by port."""
+        """int8 [batch, C, H, W] by port. An `Accelerator` takes what is not converted yet as well."""
 
 
 @runtime_checkable
@@ -262,12 +262,12 @@ class Model:
     def _run_alone(self, job: Job) -> Mapping[str, NDArray[np.int8]]:
         piece, executor, seen = self.artifact.programs[job.program], self._executors[job.program], self._seen[job.program]
         take_turn(self._executors, executor)
-        answers = executor.run(job.ports)
+        answers = executor.run(job.ports) if isinstance(executor, Accelerator) else executor.run(job.int8())
         if isinstance(self.device, Profiler):
             seen.profile, seen.timeline = self.device.profile(piece), self.device.timeline()
             seen.weights = self.device.weights(piece)
         if self.check:
-            found = _tools("cnna.sim.check").compare(piece, self._golden(job), job.ports, answers, self.device)
+            found = _tools("cnna.sim.check").compare(piece, self._golden(job), job.int8(), answers, self.device)
             seen.agreement = found if seen.agreement is None else seen.agreement + found
         return answers
 
@@ -276,7 +276,7 @@ class Model:
         reference = _tools("cnna.sim.reference.reference")
         if not self._graphs:
             self._graphs = reference.int8_graphs(self.artifact)
-        return reference.run(self._graphs[job.program], job.ports)
+        return reference.run(self._graphs[job.program], job.int8())
 
     # --- answers and figures ---
 

@@ -1,0 +1,89 @@
+/* The door of cnna's native host library: what Python, C and C++ call.
+ *
+ * Every function takes plain arrays with their sizes and answers with a code; no exception passes this door, and nothing is kept
+ * between two calls. Any thread may call any function. `docs/host.md` says what each is for; a numpy form of each, equal to the
+ * bit, stands in cnna.spec and in cnna.host.native.
+ */
+#ifndef CNNA_HOST_H
+#define CNNA_HOST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define CNNA_API __attribute__((visibility("default")))
+#else
+#define CNNA_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Codes. Python forms the words. */
+enum {
+    CNNA_OK = 0,
+    CNNA_NAN = 1,       /* a float is NaN, for which int8 has no value */
+    CNNA_BOUNDS = 2,    /* an array is too small for what the other arguments say */
+    CNNA_ARGUMENT = 3,  /* a size, a type or a number is out of range */
+    CNNA_MEMORY = 4     /* no memory left */
+};
+
+/* Types of elements. */
+enum { CNNA_UINT8 = 0, CNNA_INT8 = 1, CNNA_FLOAT32 = 2 };
+
+/* A tensor [images, channels, rows, columns] of the host. stride: bytes between neighbours, of any sign. */
+typedef struct {
+    const void *data;
+    int64_t type;
+    int64_t size[4];
+    int64_t stride[4];
+} cnna_tensor;
+
+/* A port of a program, as docs/artifact.md describes it. folded: the picture in memory [channels, rows, columns]; step, span and
+ * before: [rows, columns] of the fold, which is 1, 1 and 0 where nothing is folded. */
+typedef struct {
+    int64_t ci;
+    int64_t image_bytes, block_bytes, row_bytes;
+    int64_t folded[3];
+    int64_t step[2], span[2], before[2];
+    int64_t zero;
+    float scale;
+} cnna_port;
+
+/* SHA-256, in hexadecimal, of the sources from which this library was built; Python compares it with the sources beside it. */
+CNNA_API const char *cnna_host_sources(void);
+
+/* Packs a tensor for a port: images * image_bytes bytes from `memory` on, of which every one is written.
+ *
+ * table: int8 [channels][256], the value of each uint8; needed for uint8 alone. float32 is divided by the port's scale, rounded half
+ * to even, and shifted by zero. Copies of the last image complete `images`. */
+CNNA_API int cnna_pack(const cnna_port *port, const cnna_tensor *tensor, const int8_t *table, int64_t images, uint8_t *memory, size_t bytes);
+
+/* Unpacks `images` images of a port that is not folded to [images, channels, rows, columns], dense. type: CNNA_INT8, or
+ * CNNA_FLOAT32, which gives (q - zero) * scale. elements: of `answer`. */
+CNNA_API int cnna_unpack(const cnna_port *port, const uint8_t *memory, size_t bytes, int64_t images, int64_t type, void *answer, size_t elements);
+
+/* exp(x - max) divided by its sum, for each of `rows` rows of `count` values. */
+CNNA_API int cnna_softmax(const float *x, size_t rows, size_t count, float *answer);
+
+/* The place of the greatest value of each row; of equal values the first; a NaN is the greatest. */
+CNNA_API int cnna_argmax(const float *x, size_t rows, size_t count, int64_t *answer);
+
+/* The k greatest values of each row, greatest first, and their places; of equal values the lower place comes first; NaN last. */
+CNNA_API int cnna_top_k(const float *x, size_t rows, size_t count, size_t k, float *values, int64_t *places);
+
+/* Filters of cnna_resize. */
+enum { CNNA_BILINEAR = 0, CNNA_AREA = 1 };
+
+/* Scales a picture uint8 [rows][columns][channels] to another size. A filter covers at least the distance between two pixels of
+ * the answer, so that no pixel is left out where a picture becomes smaller. pitch: bytes from a row to the next. */
+CNNA_API int cnna_resize(
+    const uint8_t *picture, int64_t rows, int64_t columns, int64_t channels, int64_t pitch, int64_t filter,
+    uint8_t *answer, int64_t wanted_rows, int64_t wanted_columns, int64_t answer_pitch);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

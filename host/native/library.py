@@ -1,0 +1,89 @@
+"""Loads the native host library, and says why numpy does its work where it cannot be loaded.
+
+The library has C's door (`cnna_host.h`); ctypes calls it, without Python's lock, so that several threads convert at once.
+"""
+
+import ctypes
+import platform
+from ctypes import POINTER, c_char_p, c_float, c_int, c_int64, c_size_t, c_void_p
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from cnna.host.native.build import FOLDER, NAME, digest, sources
+
+OK, NAN, BOUNDS, ARGUMENT, MEMORY = range(5)  # codes of cnna_host.h
+UINT8, INT8, FLOAT32 = range(3)  # its types
+REMEDY = "pip builds it where g++ is installed: apt install g++, then install cnna again"
+
+
+class CTensor(ctypes.Structure):
+    """cnna_tensor: [images, channels, rows, columns], strides in bytes."""
+
+    _fields_ = (("data", c_void_p), ("type", c_int64), ("size", c_int64 * 4), ("stride", c_int64 * 4))
+
+
+class CPort(ctypes.Structure):
+    """cnna_port: where the words of a program's port lie, and what a folded pixel holds."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("ci", "image_bytes", "block_bytes", "row_bytes")),
+        ("folded", c_int64 * 3),
+        *((name, c_int64 * 2) for name in ("step", "span", "before")),
+        ("zero", c_int64),
+        ("scale", c_float),
+    )
+
+
+SIGNATURES: dict[str, tuple[Any, ...]] = {
+    "cnna_pack": (POINTER(CPort), POINTER(CTensor), c_void_p, c_int64, c_void_p, c_size_t),
+    "cnna_unpack": (POINTER(CPort), c_void_p, c_size_t, c_int64, c_int64, c_void_p, c_size_t),
+    "cnna_softmax": (c_void_p, c_size_t, c_size_t, c_void_p),
+    "cnna_argmax": (c_void_p, c_size_t, c_size_t, c_void_p),
+    "cnna_top_k": (c_void_p, c_size_t, c_size_t, c_size_t, c_void_p, c_void_p),
+    "cnna_resize": (c_void_p, *(c_int64,) * 5, c_void_p, *(c_int64,) * 3),
+}
+
+
+@dataclass(frozen=True)
+class Found:
+    """The library, or why there is none. calls: ctypes' object; None: numpy does the work."""
+
+    calls: Any
+    why: str
+
+    def __str__(self) -> str:
+        """For `cnna doctor`."""
+        return self.why if self.calls is None else f"the native host library, for {platform.machine()}"
+
+
+@cache
+def native() -> Found:
+    """The library beside this file, loaded once; checked against the sources beside it."""
+    if not (file := FOLDER / NAME).exists():
+        return Found(None, f"numpy: there is no native library; {REMEDY}")
+    return opened(file)
+
+
+def opened(path: Path) -> Found:
+    """A library file. One of another processor, or of other sources than those beside this module, is not used."""
+    try:
+        calls = ctypes.CDLL(str(path))
+        calls.cnna_host_sources.restype = c_char_p
+        built = calls.cnna_host_sources().decode()
+    except (OSError, AttributeError) as error:
+        return Found(None, f"numpy: {path.name} cannot be loaded ({error}); {REMEDY}")
+    if sources() and built != digest():
+        return Found(None, f"numpy: {path.name} was built from other sources than those beside it; install cnna again")
+    for name, arguments in SIGNATURES.items():
+        call = getattr(calls, name)
+        call.argtypes, call.restype = arguments, c_int
+    return Found(calls, "")
+
+
+def check(code: int, doing: str) -> None:
+    """MemoryError, or AssertionError for what a manifest that was checked and an array of its shape cannot cause."""
+    if code == MEMORY:
+        raise MemoryError(f"{doing}: no memory is left")
+    assert code == OK, f"{doing}: code {code}"

@@ -1,0 +1,76 @@
+// Rows of a tensor as int8 pixels: see tensor_rows.h.
+#include "tensor_rows.h"
+
+#include <cstring>
+
+#include "runs.h"
+
+namespace cnna {
+
+namespace {
+
+constexpr size_t TABLE = 256;
+
+size_t item_bytes(int64_t type) { return type == CNNA_FLOAT32 ? sizeof(float) : 1; }
+
+}  // namespace
+
+TensorRows::TensorRows(const cnna_tensor &tensor, const int8_t *table, float scale, int zero)
+    : tensor_(tensor), table_(table), scale_(scale), zero_(zero), item_(item_bytes(tensor.type)),
+      channels_(static_cast<size_t>(tensor.size[1])), columns_(static_cast<size_t>(tensor.size[3])) {
+    const auto item = static_cast<int64_t>(item_);
+    const int64_t pixel = item * tensor.size[1];
+    const bool together = tensor.stride[1] == item || tensor.size[1] == 1;
+    const bool row = tensor.stride[3] == pixel || tensor.size[3] == 1;
+    const bool plane = tensor.stride[3] == item || tensor.size[3] == 1;
+    layout_ = together && row ? Layout::PIXELS : plane ? Layout::PLANES : Layout::SCATTERED;
+    for (size_t channel = 1; table && channel < channels_; ++channel)
+        one_table_ = one_table_ && !std::memcmp(table, table + channel * TABLE, TABLE);
+    planes_.resize(channels_ * columns_);
+    if (layout_ == Layout::PIXELS && tensor.type == CNNA_UINT8 && !one_table_) apart_.resize(channels_ * columns_);
+    if (layout_ == Layout::SCATTERED) gathered_.resize(columns_ * item_);
+}
+
+bool TensorRows::read(int64_t image, int64_t row, int8_t *pixels) {
+    if (layout_ == Layout::PIXELS) return read_pixels(at(image, 0, row), pixels);
+    bool known = true;
+    for (size_t channel = 0; channel < channels_; ++channel) {
+        const auto number = static_cast<int64_t>(channel);
+        const uint8_t *from = layout_ == Layout::PLANES ? at(image, number, row) : gathered(image, number, row);
+        known = convert(from, table_ ? table_ + channel * TABLE : nullptr, planes_.data() + channel * columns_, columns_) && known;
+    }
+    interleave(planes_.data(), columns_, channels_, pixels, columns_);
+    return known;
+}
+
+// A row whose channels lie together. Tables that differ need the channels one by one.
+bool TensorRows::read_pixels(const uint8_t *from, int8_t *pixels) {
+    if (apart_.empty()) return convert(from, table_, pixels, channels_ * columns_);
+    deinterleave(from, channels_, apart_.data(), columns_, columns_);
+    for (size_t channel = 0; channel < channels_; ++channel)
+        look_up(apart_.data() + channel * columns_, table_ + channel * TABLE, planes_.data() + channel * columns_, columns_);
+    interleave(planes_.data(), columns_, channels_, pixels, columns_);
+    return true;
+}
+
+const uint8_t *TensorRows::at(int64_t image, int64_t channel, int64_t row) const {
+    const int64_t *stride = tensor_.stride;
+    return static_cast<const uint8_t *>(tensor_.data) + image * stride[0] + channel * stride[1] + row * stride[2];
+}
+
+const uint8_t *TensorRows::gathered(int64_t image, int64_t channel, int64_t row) {
+    const uint8_t *from = at(image, channel, row);
+    for (size_t column = 0; column < columns_; ++column, from += tensor_.stride[3])
+        std::memcpy(gathered_.data() + column * item_, from, item_);
+    return gathered_.data();
+}
+
+bool TensorRows::convert(const uint8_t *from, const int8_t *table, int8_t *to, size_t count) const {
+    switch (tensor_.type) {
+    case CNNA_UINT8: look_up(from, table, to, count); return true;
+    case CNNA_INT8: std::memcpy(to, from, count); return true;
+    default: return !quantise(reinterpret_cast<const float *>(from), scale_, zero_, to, count);
+    }
+}
+
+}  // namespace cnna

@@ -1,0 +1,108 @@
+// Calls the native library with recorded arguments and compares what it gives with what numpy gave (test_replay.py writes the file).
+//
+// A record is the name of a function, then its arguments in order: each a count of bytes and these bytes, without padding. It runs
+// under sanitizers, and under qemu for aarch64, where no Python is.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "cnna_host.h"
+
+using Bytes = std::vector<uint8_t>;
+
+[[noreturn]] static void fail(const char *what, size_t record) {
+    std::fprintf(stderr, "record %zu: %s\n", record, what);
+    std::exit(1);
+}
+
+class Records {
+  public:
+    explicit Records(const char *path) {
+        std::ifstream file(path, std::ios::binary);
+        all_.assign(std::istreambuf_iterator<char>(file), {});
+    }
+    bool more() const { return at_ < all_.size(); }
+    // Each in memory of its own, so that an access beyond it is found.
+    Bytes next() {
+        uint64_t count;
+        std::memcpy(&count, all_.data() + at_, sizeof count);
+        at_ += sizeof count;
+        Bytes found(all_.begin() + static_cast<int64_t>(at_), all_.begin() + static_cast<int64_t>(at_ + count));
+        at_ += count;
+        return found;
+    }
+    int64_t number() { return as<int64_t>(next()); }
+    template <typename Kind>
+    static Kind as(const Bytes &bytes) {
+        Kind made;
+        std::memcpy(&made, bytes.data(), sizeof made);
+        return made;
+    }
+
+  private:
+    Bytes all_;
+    size_t at_ = 0;
+};
+
+int main(int count, char **arguments) {
+    if (count != 2) fail("usage: replay FILE", 0);
+    Records records(arguments[1]);
+    size_t record = 0;
+    for (; records.more(); ++record) {
+        const Bytes name = records.next();
+        const std::string function(name.begin(), name.end());
+        Bytes wanted, found;
+        int code = CNNA_OK;
+        if (function == "pack") {
+            const auto port = Records::as<cnna_port>(records.next());
+            auto tensor = Records::as<cnna_tensor>(records.next());
+            const Bytes data = records.next(), table = records.next();
+            const int64_t first = records.number(), images = records.number();
+            wanted = records.next();
+            found.resize(wanted.size());
+            tensor.data = data.data() + first;
+            code = cnna_pack(&port, &tensor, table.empty() ? nullptr : reinterpret_cast<const int8_t *>(table.data()), images,
+                             found.data(), found.size());
+        } else if (function == "unpack") {
+            const auto port = Records::as<cnna_port>(records.next());
+            const Bytes memory = records.next();
+            const int64_t images = records.number(), type = records.number();
+            wanted = records.next();
+            found.resize(wanted.size());
+            code = cnna_unpack(&port, memory.data(), memory.size(), images, type, found.data(),
+                               found.size() / (type == CNNA_INT8 ? 1 : sizeof(float)));
+        } else if (function == "softmax" || function == "top_k") {
+            const Bytes data = records.next();
+            const auto rows = static_cast<size_t>(records.number()), columns = static_cast<size_t>(records.number());
+            const auto *x = reinterpret_cast<const float *>(data.data());
+            if (function == "softmax") {
+                wanted = records.next();
+                found.resize(wanted.size());
+                code = cnna_softmax(x, rows, columns, reinterpret_cast<float *>(found.data()));
+            } else {
+                const auto k = static_cast<size_t>(records.number());
+                wanted = records.next();
+                found.resize(wanted.size());
+                std::vector<float> values(rows * k + 1);
+                code = cnna_top_k(x, rows, columns, k, values.data(), reinterpret_cast<int64_t *>(found.data()));
+            }
+        } else if (function == "resize") {
+            const Bytes picture = records.next(), how = records.next();
+            const auto *size = reinterpret_cast<const int64_t *>(how.data());  // rows, columns, channels, filter, rows, columns
+            wanted = records.next();
+            found.resize(wanted.size());
+            code = cnna_resize(picture.data(), size[0], size[1], size[2], size[1] * size[2], size[3], found.data(), size[4], size[5],
+                               size[5] * size[2]);
+        } else {
+            fail("an unknown function", record);
+        }
+        if (code != CNNA_OK) fail(function.c_str(), record);
+        if (found != wanted) fail((function + " differs from numpy").c_str(), record);
+    }
+    std::printf("%zu records equal\n", record);
+}

@@ -1,0 +1,97 @@
+"""The native library under sanitizers, and as aarch64 code under qemu: a program without Python calls it as recorded here."""
+
+import ctypes
+import shutil
+import struct
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from cnna.host.native import build
+from cnna.host.native.library import FLOAT32, INT8, CTensor
+from cnna.host.native.tensors import TYPES, c_port
+from cnna.spec import cpu_ops, pack, resampling
+from cnna.spec.resampling import FILTERS
+
+from .cases import drawn_port, pack_cases, pictures, score_rows
+
+SECONDS = 300
+SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1", "-g"]
+
+
+def record(name: str, *arguments: object) -> bytes:
+    """One call, as replay.cpp reads it."""
+    parts = [name.encode(), *(_bytes(argument) for argument in arguments)]
+    return b"".join(struct.pack("<Q", len(part)) + part for part in parts)
+
+
+def _bytes(argument: object) -> bytes:
+    if isinstance(argument, int):
+        return struct.pack("<q", argument)
+    return argument.tobytes() if isinstance(argument, np.ndarray) else bytes(argument)  # type: ignore[call-overload]
+
+
+def records(count: int) -> Iterator[bytes]:
+    """Calls of every function, with what numpy gives."""
+    for case in pack_cases(count, seed=11):
+        base, first = _memory(case.x)
+        tensor = CTensor(None, TYPES[case.x.dtype.name], case.x.shape, case.x.strides)
+        table = case.table if case.x.dtype == np.uint8 else b""
+        yield record("pack", c_port(case.port, case.ci), tensor, base, table, first, case.images, case.wanted)
+    rng = np.random.default_rng(12)
+    for number in range(count):
+        ci, shape = int(rng.choice([1, 3, 4, 8, 16, 24, 32])), (int(rng.integers(1, 70)), *map(int, rng.integers(1, 40, 2)))
+        port = drawn_port(rng, ci, shape, folds=0)
+        memory = rng.integers(0, 256, 2 * port["image_bytes"], np.uint8)
+        q = pack.unpack(port, memory, ci)
+        real = pack.dequantise(q, port["scale"], port["zero"])
+        yield record("unpack", c_port(port, ci), memory, 2, *((FLOAT32, real) if number % 2 else (INT8, q)))
+    for x in score_rows(count, seed=13):
+        yield record("softmax", x, *x.shape, _one_nan(cpu_ops.softmax(x)))
+        k = min(x.shape[1], int(rng.integers(64)))
+        yield record("top_k", x, *x.shape, k, cpu_ops.top_k(x, k)[1])
+    for picture, size in pictures(count, seed=14):
+        for number, kind in enumerate(FILTERS):
+            how = np.array([*picture.shape, number, *size], np.int64)
+            yield record("resize", picture, how, resampling.resize(picture, size, kind))
+
+
+def _memory(x: NDArray[np.generic]) -> tuple[bytes, int]:
+    """The bytes between the first and the last of a view, and where its first element lies in them."""
+    low = sum(min(0, stride * (size - 1)) for stride, size in zip(x.strides, x.shape, strict=True))
+    high = sum(max(0, stride * (size - 1)) for stride, size in zip(x.strides, x.shape, strict=True)) + x.itemsize
+    return ctypes.string_at(x.ctypes.data + low, high - low), -low
+
+
+def _one_nan(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Of the many bit patterns of NaN that one which C's NAN has."""
+    return np.where(np.isnan(x), np.float32(np.nan), x)
+
+
+def replayed(folder: Path, count: int, compiler: str, flags: Sequence[str], runner: Sequence[str] = ()) -> str:
+    """Builds replay.cpp with the library's sources, and runs it on the records. Returns what it prints."""
+    program, file = folder / "replay", folder / "records"
+    file.write_bytes(b"".join(records(count)))
+    line = [word for word in build.command(program, compiler, flags) if word not in ("-shared", "-fPIC", "-fvisibility=hidden")]
+    subprocess.run([*line, str(Path(__file__).with_name("replay.cpp")), f"-I{build.FOLDER}"], check=True, timeout=SECONDS)
+    done = subprocess.run([*runner, str(program), str(file)], capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert not done.returncode, done.stderr[-2000:]
+    return done.stdout
+
+
+def test_no_access_is_out_of_bounds(tmp_path: Path):
+    """A byte read or written beyond an array shows only by chance; the sanitizers find each, and what C++ leaves undefined."""
+    assert "records equal" in replayed(tmp_path, 150, "g++", SANITIZERS)
+
+
+@pytest.mark.aarch64
+def test_aarch64_gives_numpys_bits(tmp_path: Path):
+    """The vector code of a board has never run otherwise: its bits must be those of the scalar form."""
+    for tool, package in (("aarch64-linux-gnu-g++", "g++-aarch64-linux-gnu"), ("qemu-aarch64", "qemu-user")):
+        assert shutil.which(tool), f"{tool} is missing: apt install {package}"
+    runner = ("qemu-aarch64", "-cpu", "cortex-a53")
+    assert "records equal" in replayed(tmp_path, 200, "aarch64-linux-gnu-g++", ["-static", "-Werror"], runner)
