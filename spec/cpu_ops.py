@@ -5,6 +5,7 @@ The manifest's `cpu_head` and `cpu_tail` list the operators, so that a softmax n
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -121,6 +122,7 @@ _NUMPY: dict[str, Callable[..., Any]] = {
 }
 
 
+_PLAIN = frozenset(np.dtype(kind).name for kind in (*np.typecodes["AllInteger"], "e", "f", "d", "?"))  # of constants
 VIEWS = ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")  # of those in numpy: they move no elements
 
 
@@ -131,7 +133,15 @@ def only_views(operators: Sequence[CpuOperator]) -> bool:
 
 def numpy_suffices(operators: Sequence[CpuOperator], given: Collection[str]) -> bool:
     """Whether these operators run without onnxruntime. given: the piece's inputs. The piece must need no large constants."""
-    return all(entry["op"] in _NUMPY for entry in operators) and set(reads(operators)) <= set(given)
+    return all(map(_in_numpy, operators)) and set(reads(operators)) <= set(given)
+
+
+def _in_numpy(entry: CpuOperator) -> bool:
+    """Whether numpy has the operator, and knows its attributes and the types of its constants, such as no int4."""
+    if entry["op"] not in _NUMPY:
+        return False
+    known = signature(_NUMPY[entry["op"]]).parameters
+    return set(entry["attributes"]) <= set(known) and all(one["dtype"] in _PLAIN for one in entry["constants"].values())
 
 
 def makes(operators: Sequence[CpuOperator]) -> set[str]:

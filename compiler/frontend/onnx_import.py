@@ -37,6 +37,7 @@ from cnna.compiler.frontend.onnx_model.old_opsets import raise_opset
 from cnna.compiler.frontend.onnx_model.qlinear import expand_qlinear
 from cnna.compiler.frontend.onnx_model.real_types import to_float32
 from cnna.compiler.frontend.onnx_model.subgraphs import captured
+from cnna.compiler.frontend.onnx_model.zero_points import write_zero_points
 from cnna.compiler.graph.editor import Editor, outputs_of
 from cnna.compiler.graph.float_ops import Onnx
 from cnna.compiler.graph.ir import Graph, Node, Tensor
@@ -103,8 +104,8 @@ def _inlined(model: ModelProto, name: str) -> ModelProto:
 def with_shapes(model: ModelProto, name: str = "the model", single: frozenset[str] | None = None) -> ModelProto:
     """A copy with the shape of every tensor, whose inputs have a batch axis of 1 in front. Large weights have no data (`hollow`).
 
-    Floats become float32, and QLinear operators become Q and DQ. `single`: inputs whose own first axis is no batch; without it, the
-    inputs for which the shapes fit together.
+    Floats become float32, QLinear operators become Q and DQ, and all zero points are written out. `single`: inputs whose own first
+    axis is no batch; without it, the inputs for which the shapes fit together.
     """
     if single is None:
         return _either(model, lambda choice: with_shapes(model, name, choice))[0]
@@ -122,6 +123,7 @@ def with_shapes(model: ModelProto, name: str = "the model", single: frozenset[st
             check_shapes(inferred(copy))  # a window larger than its map, say, which explains later contradictions
             raise
         check_shapes(shaped)
+        write_zero_points(shaped)
     return shaped
 
 

@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from cnna.compiler.frontend.pieces.cpu_parts import operators_of
-from cnna.spec.cpu_ops import CpuPart, only_views, softmax, top_k
+from cnna.spec.cpu_ops import CpuPart, numpy_suffices, only_views, softmax, top_k
 from cnna.spec.errors import ArtifactError, ToolError
 
 SIZE = (6, 2, 1)
@@ -152,3 +152,20 @@ def test_top_k_prefers_the_lower_index():
     values, index = top_k(np.array([[1.0, 3.0, 3.0, 2.0]]), 3)
     assert values.tolist() == [[3.0, 3.0, 2.0]]
     assert index.tolist() == [[1, 2, 3]]
+
+
+STRANGERS = {
+    "another domain's": helper.make_node("Softmax", ["x"], ["y"], domain="com.example"),
+    "another attribute": helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["y"], block_size=2),
+    "another type": helper.make_node("QuantizeLinear", ["x", "scale", "short"], ["y"]),
+}
+
+
+@pytest.mark.parametrize("name", STRANGERS)
+def test_numpy_does_not_take_what_it_does_not_know(name: str) -> None:
+    """A board without onnxruntime would compute something else, or end in a traceback; told so, it asks for onnxruntime."""
+    short = helper.tensor_dtype_to_np_dtype(TensorProto.INT4)
+    constants = {"scale": np.float32(0.1), "zero": np.int8(0), "short": np.zeros((), short)}
+    plain = part([helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["y"])], {"y": TensorProto.INT8}, constants)
+    assert numpy_suffices(operators_of(plain), {"x"})
+    assert not numpy_suffices(operators_of(part([STRANGERS[name]], {"y": FLOAT}, constants)), {"x"})

@@ -13,7 +13,7 @@ from cnna.compiler.frontend.onnx_model.hollow import is_hollow
 from cnna.compiler.frontend.onnx_model.subgraphs import graphs_of
 
 FLOATS = (TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
-NAMING = ("to", "dtype", "stash_type", "output_dtype")  # attributes that name an element type
+NAMING = ("to", "dtype", "stash_type", "output_dtype", "precision")  # attributes that name an element type
 
 
 def to_float32(graph: GraphProto) -> None:

@@ -60,7 +60,8 @@ def operators_of(part: ModelProto) -> list[CpuOperator]:
     """The operators of a part as the manifest lists them, for boards without onnxruntime.
 
     The inputs of an If, Loop or Scan include what the graphs inside it read: whoever makes that must hand it on. Only the ONNX file
-    has large constants, and attributes other than numbers and strings.
+    has large constants, and attributes other than numbers and strings. An operator of a domain other than ONNX's bears its domain
+    too, since it may compute something else than ONNX's of the same name.
     """
     operators: list[CpuOperator] = []
     small = {t.name: numpy_helper.to_array(t) for t in part.graph.initializer if prod(t.dims) <= SMALL_CONSTANT}
@@ -72,7 +73,7 @@ def operators_of(part: ModelProto) -> list[CpuOperator]:
         operators.append(
             {
                 "name": node.name,
-                "op": node.op_type,
+                "op": f"{node.domain}.{node.op_type}" if node.domain else node.op_type,
                 "inputs": [*node.input, *captured(node)],
                 "outputs": list(node.output),
                 "attributes": {**attributes, **lists},

@@ -253,6 +253,8 @@ def _otherwise_quantised(node: Node, graph: Graph) -> str | None:
         zero = graph.constants.get(node.inputs[2]) if len(node.inputs) > 2 else None
         if zero is not None and zero.dtype not in (np.int8, np.uint8):
             how = f"it is quantised as {zero.dtype}"
+        elif block := node.op.attributes.get("block_size"):
+            how = f"it has a scale for each block of {block} elements"
     return how and f"{how}; the accelerator computes in int8 with scales fixed beforehand"
 
 

@@ -3,7 +3,7 @@
 Requires: checked scales (`check_scales`), each DequantizeLinear directly behind its QuantizeLinear (`hoist_dequantise`).
 Ensures: all equal pairs that read a tensor are one Requantise, so that the tensor has one reader. A QuantizeLinear whose int8
 value is still needed reads that Requantise.
-Leaves alone: a pair whose scales differ or are not one number, or whose type is neither int8 nor uint8.
+Leaves alone: a pair whose scales differ or are not one number, or whose type is neither int8 nor uint8, or not known.
 """
 
 import numpy as np
@@ -71,6 +71,8 @@ def _quant(edit: Editor, node: Node) -> Quant | None:
         return None
     scale = edit.constants[node.inputs[1]]
     given = len(node.inputs) > 2 and node.inputs[2]
+    if not given and (node.op.attributes.get("output_dtype") or edit.types.get(node.inputs[0], "uint8") != "uint8"):
+        return None
     zero = edit.constants[node.inputs[2]] if given else np.zeros(1, np.uint8)
     if scale.size != 1 or zero.dtype not in (np.int8, np.uint8):
         return None
