@@ -156,8 +156,13 @@ def reads(operators: Sequence[CpuOperator]) -> list[str]:
     return [name for name in dict.fromkeys(names) if name and name not in made]
 
 
+# Rewrites of onnxruntime that change answers: the first makes one rounding of two in a row, the second lets a MaxPool ignore the
+# values of the Pad before it.
+UNFAITHFUL = ("DoubleQDQPairsRemover", "Pad_Fusion")
+
+
 def session_options(onnxruntime: Any, threads: int | None = None) -> Any:
-    """Options for sessions of onnxruntime: they round where Q and DQ stand, as int8 kernels do not.
+    """Options for sessions of onnxruntime: they round wherever Q and DQ stand, and nowhere else.
 
     onnxruntime: the module that the caller imported, since a board may lack it. threads: None: as many as onnxruntime likes.
     """
@@ -166,7 +171,13 @@ def session_options(onnxruntime: Any, threads: int | None = None) -> Any:
         options.intra_op_num_threads = options.inter_op_num_threads = threads
     options.log_severity_level = 4  # an error is raised, so it need not be printed as well
     options.add_session_config_entry("session.disable_quant_qdq", "1")
+    leave_out_unfaithful(options)
     return options
+
+
+def leave_out_unfaithful(options: Any) -> None:
+    """Keeps the rewrites that change answers out of onnxruntime's session options; the others, and their speed, stay."""
+    options.add_session_config_entry("optimization.disable_specified_optimizers", ";".join(UNFAITHFUL))
 
 
 def onnxruntime_errors() -> tuple[type[Exception], ...]:

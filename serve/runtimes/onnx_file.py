@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from cnna.serve.runtimes.interface import FLOATS, USUAL_BATCH, Arrays, Call, Description, Place, Tensor
 from cnna.spec.checks.json_kinds import is_whole
+from cnna.spec.cpu_ops import leave_out_unfaithful
 from cnna.spec.errors import ArtifactError, DataError, ModelError, ToolError, UserError, reason_of
 from cnna.spec.manifest import PreprocessEntry
 from cnna.spec.preprocess import from_entry
@@ -42,6 +43,7 @@ class OnnxFile:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 4
+        leave_out_unfaithful(options)
         try:
             self._session = onnxruntime.InferenceSession(str(self._path), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # its classes share no base of their own

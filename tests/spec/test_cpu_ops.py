@@ -169,3 +169,75 @@ def test_numpy_does_not_take_what_it_does_not_know(name: str) -> None:
     plain = part([helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["y"])], {"y": TensorProto.INT8}, constants)
     assert numpy_suffices(operators_of(plain), {"x"})
     assert not numpy_suffices(operators_of(part([STRANGERS[name]], {"y": FLOAT}, constants)), {"x"})
+
+
+X4, OPEN = (1, 4, 6, 6), np.iinfo(np.int64).max
+VIEWS_BETWEEN = {  # what stands between two roundings: operator, constants, attributes
+    "nothing": ("Identity", {}, {}),
+    "Reshape": ("Reshape", {"shape": np.array([1, 4, 36])}, {}),
+    "Transpose": ("Transpose", {}, {"perm": [0, 2, 3, 1]}),
+    "Flatten": ("Flatten", {}, {}),
+    "Squeeze": ("Squeeze", {"axes": np.array([0])}, {}),
+    "Unsqueeze": ("Unsqueeze", {"axes": np.array([1])}, {}),
+    "Split": ("Split", {"parts": np.array([4])}, {"axis": 1}),
+    "Slice": ("Slice", {"starts": np.array([1]), "ends": np.array([OPEN]), "axes": np.array([2])}, {}),
+    "Concat": ("Concat", {"more": np.zeros(X4, np.float32)}, {"axis": 2}),
+    "Gather": ("Gather", {"index": np.array([2, 0])}, {"axis": 1}),
+    "Expand": ("Expand", {"shape": np.array([2, 1, 1, 1])}, {}),
+    "Pad": ("Pad", {"widths": np.array([0, 0, 1, 1, 0, 0, 1, 1])}, {}),
+    "DepthToSpace": ("DepthToSpace", {}, {"blocksize": 2}),
+    "MaxPool": ("MaxPool", {}, {"kernel_shape": [2, 2]}),
+    "Resize": ("Resize", {"": None, "scales": np.array([1, 1, 2, 2], np.float32)}, {"nearest_mode": "floor"}),
+}
+
+
+def rounding(source, output, scale, zero):
+    """Q and DQ, and their constants."""
+    names = [f"{output}:scale", f"{output}:zero"]
+    nodes = [
+        helper.make_node("QuantizeLinear", [source, *names], [f"{output}:q"]),
+        helper.make_node("DequantizeLinear", [f"{output}:q", *names], [output]),
+    ]
+    return nodes, dict(zip(names, (np.float32(scale), zero), strict=True))
+
+
+def unoptimised(model, feeds):
+    """onnxruntime's answers without any of its rewrites."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, feeds)
+
+
+def checked_part(nodes, constants):
+    """Holds a part on x, X4, equal to the same nodes without any rewrite of onnxruntime."""
+    value, result = helper.make_tensor_value_info("x", FLOAT, X4), helper.make_tensor_value_info("y", FLOAT, None)
+    held = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items() if name]
+    graph = helper.make_graph(nodes, "part", [value], [result], held)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    x = np.random.default_rng(3).normal(0, 1.5, X4).astype(np.float32)
+    (wanted,) = unoptimised(model, {"x": x})
+    found = CpuPart(model.SerializeToString(), operators_of(model), ["y"], numpy=False).run({"x": x})["y"]
+    assert np.array_equal(found, wanted)
+    assert len(np.unique(found)) > 2
+
+
+@pytest.mark.parametrize("scales", [(0.03, 0.2), (0.2, 0.03)])
+@pytest.mark.parametrize("view", VIEWS_BETWEEN)
+def test_two_roundings_in_a_row_stay_two(view, scales):
+    """onnxruntime would make one of them, with limits and a scale that the model does not have: most elements are other ones."""
+    kind, constants, how = VIEWS_BETWEEN[view]
+    first, some = rounding("x", "a", scales[0], np.int8(5))
+    again, more = rounding("a", "b", scales[0], np.int8(5))  # beside the moved elements, as the compiler writes a kept scale
+    third, last = rounding("v", "y", scales[1], np.int8(-7))
+    nodes = [*first, *again, helper.make_node(kind, ["b", *constants], ["v"], **how), *third]
+    checked_part(nodes, {**some, **more, **last, **constants})
+    direct, between = rounding("a", "w", scales[1], np.int8(-7))
+    moved = helper.make_node(kind, ["w", *constants], ["y"], **how)
+    checked_part([*first, *direct, moved], {**some, **between, **constants})
+
+
+def test_a_max_pool_sees_the_values_of_the_pad_before_it():
+    """onnxruntime would make the Pad the pool's own padding, which never wins, where the Pad's zeros beat negative numbers."""
+    widths = {"widths": np.array([0, 0, 1, 1, 0, 0, 1, 1])}
+    pad, pool = helper.make_node("Pad", ["n", "widths"], ["p"]), helper.make_node("MaxPool", ["p"], ["y"], kernel_shape=[2, 2])
+    checked_part([helper.make_node("Sub", ["x", "far"], ["n"]), pad, pool], {**widths, "far": np.float32(9)})

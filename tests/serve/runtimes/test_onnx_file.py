@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ from cnna.serve.runtimes.describe import described
 from cnna.serve.runtimes.interface import Call, Place
 from cnna.serve.runtimes.onnx_file import PREPROCESS, OnnxFile
 from cnna.spec.errors import ArtifactError, BusyError, CnnaError, DataError, UserError
+
+from ...compiler.pairs import with_pairs
+from ...compiler.written import answers, written
 
 PATIENT = Limits(hang_seconds=60.0, pause_seconds=(0.0, 0.0), failures=1000)
 
@@ -51,6 +55,17 @@ def versions(root: Path, *factors: float) -> Path:
 
 def place(folder: Path, **options: Any) -> Place:
     return Place("m", "1", folder, options)
+
+
+def test_a_served_model_keeps_its_roundings(tmp_path: Path) -> None:
+    """onnxruntime would merge a model's two roundings in a row; a fallback's answers would be far from the accelerator's."""
+    text = "g (float[N,64] x) => (float[N,64] y) { y = Identity (x) }"
+    model = with_pairs(written(text), {"x": (1 / 32, 5), "y": (1 / 5, -7)})
+    onnx.save(model, tmp_path / "model.onnx")
+    feeds = {"x": np.random.default_rng(1).normal(size=(2, 64)).astype(np.float32)}
+    with closing(OnnxFile(place(tmp_path))) as one:
+        found = one.run(feeds, Call())
+    np.testing.assert_array_equal(found["y"], answers(model, feeds)[0])
 
 
 def test_a_batch_that_the_model_leaves_open_or_fixes(tmp_path: Path) -> None:
