@@ -7,8 +7,9 @@ Leaves alone: Q and DQ of constants, because `dequantise_constants` needs their 
 graphs; custom domains.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import onnx
@@ -17,7 +18,7 @@ from onnx.reference import ReferenceEvaluator
 
 from cnna.compiler.graph.editor import Editor, outputs_of
 from cnna.compiler.graph.float_ops import Onnx, scale_name
-from cnna.compiler.graph.ir import Graph, Node
+from cnna.compiler.graph.ir import AnyNode, Graph, Node
 from cnna.compiler.graph.node_names import place
 from cnna.spec.errors import ModelError
 
@@ -81,21 +82,29 @@ def _whole(shape: tuple[int, ...]) -> bool:
 def _fold(graph: Graph) -> Graph:
     edit = Editor(graph)
     for node in edit:
-        if not isinstance(node.op, Onnx) or node.op.domain or node.op.more_outputs or node.op.kind in (*QUANTISED, *NESTED):
+        if not is_foldable(node, edit) or node.op.kind in QUANTISED:
             continue
-        if node.output in edit.outputs or any(scale_name(name) in edit.constants for name in node.inputs):
+        if any(scale_name(name) in edit.constants for name in node.inputs):
             continue
         if node.op.kind == "Constant":
-            value = _constant(node.op)
+            values = [_constant(node.op)]
         elif node.op.kind == "Shape" and not node.op.attributes and _whole(edit.shape(node.inputs[0])):
-            value = np.array(edit.shape(node.inputs[0]), np.int64)
+            values = [np.array(edit.shape(node.inputs[0]), np.int64)]
         elif node.inputs and all(name in edit.constants or not name for name in node.inputs):
-            value = _evaluate(node, edit, graph)
+            values = evaluated(node, {name: edit.constants[name] for name in node.inputs if name}, graph)
         else:
             continue
         edit.remove(node)
-        edit.constants[node.output] = value
+        edit.constants.update(zip(outputs_of(node), values, strict=True))
     return edit.finish()
+
+
+def is_foldable(node: AnyNode, edit: Editor) -> TypeGuard[Node[Onnx]]:
+    """Whether constants may take the place of a node's outputs. Of several outputs, only a Split's are all its value."""
+    op = node.op
+    if not isinstance(op, Onnx) or op.domain or op.kind in NESTED or (op.more_outputs and op.kind != "Split"):
+        return False
+    return all(name and name not in edit.outputs for name in outputs_of(node))
 
 
 def _constant(op: Onnx) -> np.ndarray:
@@ -117,22 +126,23 @@ def _as_node(node: Node) -> onnx.NodeProto:
     return helper.make_node(node.op.kind, list(inputs), list(outputs_of(node)), domain=node.op.domain, **attributes)
 
 
-def _evaluate(node: Node, edit: Editor, source: Graph) -> np.ndarray:
+def evaluated(node: Node, feeds: Mapping[str, np.ndarray], source: Graph) -> list[np.ndarray]:
+    """The outputs of a node of `source`, of these inputs. ModelError: it cannot be computed, or makes too large a constant."""
     made = _as_node(node)
-    feeds = {name: edit.constants[name] for name in node.inputs if name}
     model_inputs = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
         for name, value in feeds.items()
     ]
-    whole = helper.make_graph([made], "constant", model_inputs, [onnx.ValueInfoProto(name=node.output)])
+    results = [onnx.ValueInfoProto(name=name) for name in outputs_of(node)]
+    whole = helper.make_graph([made], "constant", model_inputs, results)
     try:
         evaluator = ReferenceEvaluator(helper.make_model(whole, opset_imports=[helper.make_opsetid("", source.opset)]))
         with np.errstate(all="ignore"):  # infinities and NaN are numbers too; whoever cannot use them says so
-            answers = evaluator.run(None, feeds)
+            answers = evaluator.run(None, dict(feeds))
     except Exception as error:  # the evaluator passes on any exception of numpy
         raise ModelError(f"{place(node, source)} has constant inputs but cannot be computed: {error}") from None
     assert isinstance(answers, list)
-    value = np.asarray(answers[0])
-    if value.size > ELEMENTS_MAX:
-        raise ModelError(f"{place(node, source)} makes a constant of {value.size} elements; the limit is {ELEMENTS_MAX}")
-    return value
+    values = [np.asarray(answer) for answer in answers]
+    if (size := max(value.size for value in values)) > ELEMENTS_MAX:
+        raise ModelError(f"{place(node, source)} makes a constant of {size} elements; the limit is {ELEMENTS_MAX}")
+    return values

@@ -202,7 +202,7 @@ def quantised_limit(node: Node, graph: Graph) -> str | None:
             return _unquantised(node, name, graph)
     if isinstance(node.op, f.Conv):
         if node.op.weight_scale is None:
-            return f"its weights are not quantised; {_WHOLE}"
+            return f"its weights are not quantised, or not with one scale for each output channel or for all; {_WHOLE}"
         scale = graph.constants[node.op.weight_scale][:, None, None, None]
         whole = np.rint(graph.constants[node.op.weights] / scale)
         if whole.min(initial=0) < -128 or whole.max(initial=0) > 127:

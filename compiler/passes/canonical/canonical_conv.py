@@ -40,7 +40,7 @@ def canonical_conv(graph: Graph) -> Graph:
             )
         window = window_of(node.op, weights.shape[2:], shape[2:])
         bias = node.inputs[2] if given else edit.constant(f"{w}:bias", np.zeros(len(weights), weights.dtype))
-        scale = weight_scales(edit, node, w, weights.shape, 0)
+        scale = weight_scales(edit, w, weights.shape, 0)
         if weights.ndim == 3:
             w = edit.constant(f"{w}:2d", weights[:, :, None])
         op = Conv(window, groups, w, bias, scale)

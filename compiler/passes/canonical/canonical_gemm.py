@@ -36,7 +36,7 @@ def _tokens(edit: Editor, node: Node, x: str, w: str) -> None:
     if w not in edit.constants or edit.constants[w].ndim != 2 or shape[0] != 1 or min(*shape, *out) < 1:
         return
     perm = (0, len(shape) - 1, *range(1, len(shape) - 1))
-    scale = weight_scales(edit, node, w, edit.constants[w].shape, 1)
+    scale = weight_scales(edit, w, edit.constants[w].shape, 1)
     weights = np.ascontiguousarray(edit.constants[w].T)[:, :, None, None]
     names = edit.constant(f"{w}:1x1", weights), edit.constant(f"{w}:bias", np.zeros(len(weights), weights.dtype))
     moved = edit.insert(f"{node.name}:to", Transpose(perm), (x,), f"{x}:moved", tuple(shape[axis] for axis in perm))
@@ -60,7 +60,7 @@ def _convert(edit: Editor, node: Node) -> None:
     alpha, beta = float(attributes.get("alpha", 1.0)), float(attributes.get("beta", 1.0))
     matrix = edit.constants[w]
     axis = 0 if attributes.get("transB") else 1
-    scale = weight_scales(edit, node, w, matrix.shape, axis, abs(alpha) or 1.0)
+    scale = weight_scales(edit, w, matrix.shape, axis, abs(alpha) or 1.0)
     matrix = matrix if axis == 0 else matrix.T
     weights = edit.constant(f"{w}:1x1", np.ascontiguousarray(matrix * matrix.dtype.type(alpha))[:, :, None, None])
     offset = edit.constants[node.inputs[2]] if given else np.zeros(1, matrix.dtype)

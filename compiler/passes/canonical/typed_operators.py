@@ -12,7 +12,6 @@ import numpy as np
 from cnna.compiler.graph.editor import Editor
 from cnna.compiler.graph.float_ops import FloatOperator, Onnx, Reshape, scale_name
 from cnna.compiler.graph.ir import Node, Window
-from cnna.spec.errors import ModelError
 
 
 def window_of(op: Onnx, kernel: tuple[int, ...], size: tuple[int, ...]) -> Window:
@@ -71,19 +70,17 @@ def put_framed(
     edit.put(f"{node.name}:unframed", Reshape(edit.shape(node.output)), (inner,), node.output)
 
 
-def weight_scales(edit: Editor, node: Node, weights: str, shape: tuple[int, ...], axis: int, factor: float = 1.0) -> str | None:
-    """The name of a new constant: `factor` times the scale of each output channel of int8 weights; None for float weights.
+def weight_scales(edit: Editor, weights: str, shape: tuple[int, ...], axis: int, factor: float = 1.0) -> str | None:
+    """The name of a new constant: `factor` times the scale of each output channel of int8 weights.
 
-    shape: that of the weights. axis: the axis of their output channels. ModelError: scales differ within an output channel.
+    None for float weights, and where scales differ within an output channel, of which the accelerator has one sum. shape: that of
+    the weights. axis: the axis of their output channels.
     """
     if scale_name(weights) not in edit.constants:
         return None
     scales = np.broadcast_to(edit.constants[scale_name(weights)], shape)
     channels = np.moveaxis(scales, axis, 0).reshape(shape[axis], -1)
     if (channels != channels[:, :1]).any():
-        raise ModelError(
-            f"node '{node.name}' ({getattr(node.op, 'kind', 'Conv')}): its weights have scales along an axis other than the output "
-            f"channels; quantise them per output channel (axis {axis}) or per tensor"
-        )
+        return None
     scale = np.where(channels[:, 0] == 0, 1.0, channels[:, 0])  # the weights of such a channel are 0 at any scale
     return edit.constant(f"{weights}:scales", scale * factor)
