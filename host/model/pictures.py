@@ -1,6 +1,6 @@
 """Photographs for a model: reads JPEG and PNG files, cuts them to the input's size, and turns inputs back into pictures to look at.
 
-For the notebooks, `cnna quantize` and `cnna run`. Pillow, which a PYNQ image has, is imported only when a file is read.
+For the notebooks, `cnna quantize`, `cnna run` and `cnna serve`. `picture_modes` reads a file, `prepared` says what is done to it.
 """
 
 import os
@@ -11,13 +11,14 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.spec.errors import DataError, ToolError
+from cnna.host.model.picture_modes import upright
+from cnna.spec.errors import DataError
 from cnna.spec.manifest import Manifest
 from cnna.spec.preprocess import Preprocess
 
 BILINEAR = 2  # Pillow's number for it, the same in every version; its name has moved
 KINDS = (".jpg", ".jpeg", ".png")
-MARGIN = 256 / 224  # as for ImageNet's test pictures: the shorter side is scaled to so much more than is cut out of the middle
+MARGIN = 256 / 224  # as for ImageNet's test pictures: a picture of another size is scaled to so much more than is cut out
 USUAL = Preprocess()
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet's pixels, scaled to 0..1, by channel
 
@@ -40,35 +41,29 @@ def read(files: Iterable[Path | BinaryIO], shape: Sequence[int | None], how: Pre
     """Pictures for a model's input shape, uint8 [N, H, W, C]; grey if C is 1. shape: [C, H, W], or in the layout that `how` names.
     Files may be open.
 
-    They are scaled and cut as `how` says. Without a size there, the shorter side is scaled, with a margin around the middle that is
-    cut out. DataError: a file is no picture, C is neither 1 nor 3, or the cut has another size than the input. ToolError: no
-    Pillow.
+    They are scaled and cut as `how` says. Without a size there, a picture that has the input's size stays as it is; of any other
+    the shorter side is scaled, with a margin around the middle that is cut out. DataError: a file is no picture, C is neither 1
+    nor 3, or the cut has another size than the input. ToolError: no Pillow.
     """
-    try:
-        from PIL import Image, ImageOps
-    except ImportError:
-        raise ToolError("pictures are read with Pillow, which is not installed: pip install pillow") from None
-    channels, height, width = _frame(shape, how)
+    channels, height, width = frame(shape, how)
     found = []
     for file in files:
-        try:
-            with Image.open(file) as opened:
-                picture = ImageOps.exif_transpose(opened).convert("RGB" if channels == 3 else "L")
-        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-            raise DataError(f"{file}: not a picture that Pillow reads: {error}") from None
+        picture = upright(file, channels)
         size = _scaled((picture.height, picture.width), (height, width), how)
         top, left = (size[0] - height) // 2, (size[1] - width) // 2
         if min(top, left) < 0:
             raise DataError(
                 f"{file}: scaled to {size[0]} rows and {size[1]} columns, fewer than the {height} x {width} to cut out; give --size"
             )
-        cut = picture.resize((size[1], size[0]), BILINEAR).crop((left, top, left + width, top + height))
+        if size != (picture.height, picture.width):
+            picture = picture.resize((size[1], size[0]), BILINEAR)
+        cut = picture.crop((left, top, left + width, top + height))
         pixels = np.asarray(cut, np.uint8).reshape(height, width, channels)
         found.append(pixels[..., ::-1] if how.colour == "bgr" else pixels)
     return np.stack(found)
 
 
-def _frame(shape: Sequence[int | None], how: Preprocess) -> tuple[int, int, int]:
+def frame(shape: Sequence[int | None], how: Preprocess) -> tuple[int, int, int]:
     """Channels, rows and columns of the pictures. DataError: they cannot be the model's input."""
     if len(shape) != 3 or None in shape:
         raise DataError(f"the model's input {list(shape)} is no picture: it needs three axes of a fixed size")
@@ -86,6 +81,8 @@ def _scaled(own: tuple[int, int], wanted: tuple[int, int], how: Preprocess) -> t
     """Rows and columns to which a picture is scaled before its middle is cut out."""
     if how.size is not None and len(how.size) == 2:
         return how.size[0], how.size[1]
+    if how.size is None and own == wanted:
+        return own
     scale = MARGIN * max(wanted[0] / own[0], wanted[1] / own[1])
     if how.size is not None:
         scale, wanted = how.size[0] / min(own), (1, 1)

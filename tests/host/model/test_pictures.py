@@ -10,6 +10,7 @@ from PIL import Image
 from cnna.host.model import pictures
 from cnna.spec.errors import DataError
 from cnna.spec.manifest import Manifest
+from cnna.spec.preprocess import Preprocess
 
 from ..hand_made import requantised_copy
 
@@ -47,6 +48,23 @@ def test_the_margin_is_imagenets(tmp_path: Path) -> None:
     assert (whole == BLUE).all()
     framed[16], framed[-17] = RED, RED
     assert (pictures.read([save(tmp_path / "b.png", framed)], (3, 224, 224))[0, [0, -1]] == RED).all()
+
+
+@pytest.mark.parametrize("shape", [(3, 40, 60), (1, 40, 60), (40, 60, 3)])
+def test_a_picture_of_the_models_size_stays_as_it_is(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    """It would be magnified, and its edges lost: boxes and masks would lie elsewhere. A turned one counts as it is seen."""
+    how = Preprocess(layout="nhwc" if shape[2] == 3 else "nchw")
+    pixels = np.random.default_rng(1).integers(0, 256, (40, 60, 3), np.uint8)
+    turned = Image.Exif()
+    turned[0x0112] = 8  # held upright after a quarter to the left
+    files = [save(tmp_path / "a.png", pixels), save(tmp_path / "b.png", np.rot90(pixels, -1).copy(), exif=turned)]
+    wanted = np.asarray(Image.fromarray(pixels).convert("L"))[..., None] if shape[0] == 1 else pixels
+    assert np.array_equal(pictures.read(files, shape, how), np.stack([wanted, wanted]))
+    one_more = save(tmp_path / "c.png", np.pad(pixels, ((0, 1), (0, 0), (0, 0))))
+    assert not np.array_equal(pictures.read([one_more], shape, how)[0], wanted)
+    scaled = Image.fromarray(pixels).resize((90, 60), pictures.BILINEAR).crop((15, 10, 75, 50))
+    if shape[0] == 3:
+        assert np.array_equal(pictures.read(files[:1], shape, Preprocess(size=(60,)))[0], np.asarray(scaled))
 
 
 def test_every_kind_of_file_is_read(tmp_path: Path) -> None:
