@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from cnna.cli.arrays import Arrays, open_rows, read_once
 from cnna.host.model import pictures
+from cnna.host.model.preparation import preparation
 from cnna.host.model.rows import Rows
 from cnna.spec.errors import DataError, ModelError
 from cnna.spec.files import read_bytes
@@ -111,6 +112,23 @@ def open_samples(
         return pictures.as_input(pictures.read(files[start:stop], shape, how), how)
 
     return {name: read_once(Rows((len(files), *read(0, 1).shape[1:]), np.dtype(np.uint8), read))}
+
+
+def say_preparation(
+    path: Path,
+    inputs: Mapping[str, Sequence[int | None]],
+    types: Mapping[str, str],
+    table: Mapping[str, Any],
+    limit: int | None = None,
+) -> dict[str, Any]:
+    """Prints in a line what `open_samples` does to the pictures of a folder or file; nothing for arrays. Figures for `--json`."""
+    if not pictures.are_pictures(path):
+        return {}
+    ((name, shape),) = inputs.items()
+    files = pictures.find(path)[:limit]
+    found = preparation(shape, from_entry(table, str(path), strict=False), name in types, files)
+    print(f"{path}: {len(files)} picture{'s' * (len(files) != 1)}: {found.line()}")
+    return {"pictures": found.figures()}
 
 
 def check_channels(how: Preprocess, inputs: Mapping[str, Sequence[int | None]], where: str) -> None:

@@ -11,7 +11,7 @@ from cnna.cli import examined
 from cnna.cli.arrays import Arrays
 from cnna.cli.main import Outcome, counted
 from cnna.cli.options import add_shape_option, given_shapes
-from cnna.cli.picture_options import add_picture_options, beside, check_channels, given_preprocess, read_samples
+from cnna.cli.picture_options import add_picture_options, beside, check_channels, given_preprocess, read_samples, say_preparation
 from cnna.cli.progress import counter
 from cnna.spec.errors import UserError, about_model
 from cnna.spec.files import write_bytes
@@ -34,12 +34,13 @@ class Given:
     """What the options name: the model, the samples for its inputs, and what uint8 pictures go through.
 
     graph: of `cnna.compiler.quantise.quantise.float_graph`. Neither the model nor, once it has been taken, the graph is kept: that
-    saves the memory of their weights.
+    saves the memory of their weights. prepared: figures of what was done to pictures.
     """
 
     graph: Any
     images: Arrays
     preprocess: Preprocess | None
+    prepared: dict[str, Any]
 
     def taken(self) -> Any:
         """The graph, for one caller."""
@@ -49,11 +50,12 @@ class Given:
 
 @dataclass(frozen=True, eq=False)
 class QuantisationRun:
-    """A model that was quantised as the options say. report: a `cnna.compiler.quantise.quantise.Report`."""
+    """A model that was quantised as the options say. report: a `cnna.compiler.quantise.quantise.Report`. prepared: of `Given`."""
 
     images: Arrays
     model: "ModelProto"
     report: Any
+    prepared: dict[str, Any]
 
     def figures(self) -> dict[str, Any]:
         """The figures for `--json`."""
@@ -68,6 +70,7 @@ class QuantisationRun:
                 name: {"scale": quant.scale, "zero": quant.zero, "low": report.ranges[name][0], "high": report.ranges[name][1]}
                 for name, quant in report.quants.items()
             },
+            **self.prepared,
         }
 
 
@@ -111,7 +114,7 @@ def run(args: argparse.Namespace) -> Outcome:
     if examined.wanted(args):
         found = given(args)
         model, report, measured = examined.run(args, found.images, partial(calibration, args, found))
-        made = QuantisationRun(found.images, model, report)
+        made = QuantisationRun(found.images, model, report, found.prepared)
     else:
         made = quantised(args)
     report = made.report
@@ -134,7 +137,7 @@ def quantised(args: argparse.Namespace) -> QuantisationRun:
     with about_model(args.model):
         calibrated = calibration(args, found, found.images)
         result, report = calibrated.quantised(refining=counter("refining"))
-    return QuantisationRun(found.images, result, report)
+    return QuantisationRun(found.images, result, report, found.prepared)
 
 
 def given(args: argparse.Namespace) -> Given:
@@ -149,7 +152,8 @@ def given(args: argparse.Namespace) -> Given:
         wanted = {name: graph.tensors[name].shape[1:] for name in graph.inputs}
         table = _table(args, model)
         preprocess = _preprocess(args, table, wanted)
-        return Given(graph, read_samples(args.calib, wanted, graph.types, table), preprocess)
+        images = read_samples(args.calib, wanted, graph.types, table)
+        return Given(graph, images, preprocess, say_preparation(args.calib, wanted, graph.types, table))
 
 
 def calibration(args: argparse.Namespace, found: Given, images: Arrays) -> "Calibrated":

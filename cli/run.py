@@ -14,7 +14,7 @@ from cnna.cli import against
 from cnna.cli.arrays import Arrays, write_arrays
 from cnna.cli.main import Outcome
 from cnna.cli.options import CACHE_HELP, add_ddr_options, add_road_options, ddr_figures, given_ddr, given_road, simulated_ddr
-from cnna.cli.picture_options import add_picture_options, check_channels, given_preprocess, open_samples
+from cnna.cli.picture_options import add_picture_options, check_channels, given_preprocess, open_samples, say_preparation
 from cnna.cli.progress import Progress, counter
 from cnna.host.board.overlay import is_virtual, open_overlay
 from cnna.host.model.answers import WHOLE, compare_answers, named, outputs_of
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> Outcome:
     artifact = load(args.artifact)
     options = _device_options(args)
     labels = _labels(args.labels, artifact) if args.labels else None
-    inputs = _inputs(args, artifact)
+    inputs, prepared = _inputs(args, artifact)
     if "cache" in options:
         from cnna.sim.rtl.cache import private
 
@@ -89,7 +89,8 @@ def run(args: argparse.Namespace) -> Outcome:
     except CheckError as error:
         print(error, file=sys.stderr)
         figures = summary(artifact, args.device, [RunRecords()] * len(artifact.programs), time.perf_counter() - started, False)
-        return Outcome({**figures, "ddr": ddr}, error.exit_code)
+        return Outcome({**figures, "ddr": ddr, **prepared}, error.exit_code)
+    figures |= prepared
     if args.output:
         write_arrays(args.output, answers)
     samples = len(next(iter(inputs.values())))
@@ -189,22 +190,24 @@ def _device_options(args: argparse.Namespace) -> dict[str, Any]:
     return {**options, **({"ddr": ddr} if ddr else {})} if args.device == "rtl" else {}
 
 
-def _inputs(args: argparse.Namespace, artifact: Artifact) -> dict[str, Rows]:
-    """The samples to run, by input name; they are read batch by batch."""
+def _inputs(args: argparse.Namespace, artifact: Artifact) -> tuple[dict[str, Rows], dict[str, Any]]:
+    """The samples to run, by input name, which are read batch by batch; and figures of what is done to pictures."""
     entries = artifact.manifest["model_inputs"]
     wanted = {entry["name"]: entry["shape"] for entry in entries}
     types = {entry["name"]: entry["dtype"] for entry in entries if entry["dtype"] in WHOLE}
     given = given_preprocess(args)
     table = {**(artifact.manifest["preprocess"] or {}), **given}
     inputs = open_samples(args.input, wanted, types, table, args.limit)
+    prepared = say_preparation(args.input, wanted, types, table, args.limit)
     if not any(key in given for key in (*NORMALISATION, "layout")):
-        return inputs
+        return inputs, prepared
     how = from_entry(table, str(args.artifact), strict=False)
     check_channels(how, wanted, str(args.artifact))
-    return {
+    floats = {
         name: rows.mapped(how.apply, np.float32) if rows.dtype == np.uint8 and name not in types else rows
         for name, rows in inputs.items()
     }
+    return floats, prepared
 
 
 def _labels(path: Path, artifact: Artifact) -> list[str]:

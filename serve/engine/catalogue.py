@@ -165,7 +165,8 @@ class Catalogue:
             version = await asyncio.get_running_loop().run_in_executor(None, self.repository.version, model.name, name, settings)
             await self._tested(version)
             served.version, served.state = version, READY
-            self.log("info", "version ready", model=model.name, version=name)
+            prepared = version.signature.prepared()
+            self.log("info", "version ready", model=model.name, version=name, **({"pictures": prepared} if prepared else {}))
         except Exception as error:
             refusal = refusal_of(error)
             served.state, served.reason, served.busy = UNAVAILABLE, str(refusal), isinstance(refusal, BusyError)

@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from cnna.host.model.answers import WHOLE, outputs_of
 from cnna.host.model.inputs import Inputs, integers
+from cnna.host.model.preparation import preparation
 from cnna.serve.runtimes.interface import ANY, Arrays, Description, Tensor
 from cnna.spec.errors import ArtifactError, DataError
 from cnna.spec.manifest import ACCELERATOR, Manifest, PreprocessEntry
+from cnna.spec.preprocess import from_entry
 
 __all__ = ["Arrays", "Form", "Signature", "Tensor", "described_signature", "form_of", "rows_of", "signature_of", "units_of"]
 
@@ -50,6 +52,16 @@ class Signature:
         if self.manifest is not None:
             return self.manifest["preprocess"]
         return self.described.preprocess if self.described is not None else None
+
+    def prepared(self) -> str:
+        """What is done to pictures that clients send as files, in a line; "" where the version takes none."""
+        if self.preprocess is None or len(self.inputs) != 1:
+            return ""
+        tensor = self.inputs[0]
+        try:
+            return preparation(tensor.shape, from_entry(self.preprocess, self.model, strict=False), tensor.dtype in WHOLE).line()
+        except DataError:  # an input that no picture file fits; uint8 arrays may
+            return ""
 
     @property
     def alone(self) -> bool:

@@ -120,6 +120,46 @@ def test_grey_models_take_coloured_pictures(folder: Path) -> None:
     assert len(answer(folder, folder / "pictures")) == COUNT + 1
 
 
+def test_what_is_done_to_pictures_is_said_in_a_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A wrong size or mean gives answers that look like right ones: each command must say what it used, once, and as figures."""
+    Image.new("RGB", (SIZE, SIZE), (9, 9, 9)).save(folder / "pictures" / "9.png")
+    assert quantized(folder, "--scale", "1/255", "--colour", "bgr", "--json", folder / "q.json")
+    said = (
+        f"{folder / 'pictures'}: 7 pictures: 1 of 16 x 16 already stay as they are; of 6 the shorter side is scaled to 256/224 of "
+        "what is cut out, the middle 16 x 16 is cut out; x * 0.00392157, mean 0, std 1, bgr, channels first"
+    )
+    assert capsys.readouterr().out.splitlines().count(said) == 1
+    figures = {"size": None, "crop": [16, 16], "scale": 1 / 255, "mean": [0.0], "std": [1.0], "layout": "nchw", "colour": "bgr"}
+    assert json.loads((folder / "q.json").read_text())["pictures"] == {"count": 7, "as_they_are": 1, **figures}
+
+    answer(folder, folder / "pictures", "--json", folder / "r.json")
+    assert capsys.readouterr().out.splitlines().count(said) == 1
+    assert json.loads((folder / "r.json").read_text())["pictures"] == {"count": 7, "as_they_are": 1, **figures}
+    answer(folder, folder / "pictures", "--limit", 2, "--size", 32, "--mean", 1, 2, 3, "--json", folder / "r.json")
+    line = "2 pictures: the shorter side is scaled to 32, the middle 16 x 16 is cut out; x * 0.00392157, mean 1 2 3, std 1, bgr"
+    assert line in capsys.readouterr().out
+    told = json.loads((folder / "r.json").read_text())["pictures"]
+    assert told == {**figures, "count": 2, "as_they_are": 0, "size": [32], "mean": [1.0, 2.0, 3.0]}
+
+    answer(folder, folder / "pictures" / "9.png")
+    assert "9.png: 1 picture: of 16 x 16 already: neither scaled nor cut; x *" in capsys.readouterr().out
+    words = ["convert", folder / "m.onnx", "--calib", folder / "pictures", "--config", "tiny", "-o", folder / "c.cnna"]
+    assert main([str(word) for word in [*words, "--scale", "1/255", "--colour", "bgr", "--json", folder / "c.json"]]) == 0
+    assert capsys.readouterr().out.splitlines().count(said) == 1
+    assert json.loads((folder / "c.json").read_text())["quantised"]["pictures"] == {"count": 7, "as_they_are": 1, **figures}
+    np.save(folder / "x.npy", np.zeros((2, 3, SIZE, SIZE), np.uint8))
+    answer(folder, folder / "x.npy")
+    assert "picture" not in capsys.readouterr().out, "nothing is done to arrays"
+
+
+def test_whole_numbers_stay_as_they_are(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A model that takes uint8 gets the pixels themselves: a line about a scale would be wrong."""
+    network(folder / "m.onnx", "nhwc", TensorProto.UINT8)
+    quantized(folder, "--layout", "nhwc", "--json", folder / "q.json")
+    assert "cut out; numbers 0 to 255 as they are, rgb, channels last" in capsys.readouterr().out
+    assert "scale" not in json.loads((folder / "q.json").read_text())["pictures"]
+
+
 def _broken(folder: Path) -> None:
     (folder / "pictures" / "2.png").write_bytes(b"no picture")
 

@@ -69,6 +69,24 @@ def test_files_become_what_cnna_run_makes_of_them(core: Core, within: Within, tm
     within(run())
 
 
+def test_files_of_16_bits_and_of_the_models_size(core: Core, within: Within) -> None:
+    """A server would clip the numbers of 16 bits, or magnify what has the right size, without a word in its log."""
+    grey = np.arange(1024, dtype=np.uint16).reshape(32, 32) // 4
+    deep = io.BytesIO()
+    Image.fromarray(grey * 257).save(deep, "PNG")
+
+    async def run() -> None:
+        found = await decoded(core, "tiny", None, {"picture": array(deep.getvalue(), file_of(grey.astype(np.uint8), "PNG"))})
+        colours = np.repeat(grey[None].astype(np.uint8), 3, 0)
+        assert np.array_equal(found["picture"], np.stack([colours, colours]))
+
+    within(run())
+    version = core.catalogue.model("tiny").versions["1"].version
+    assert version is not None
+    said = "those of 32 x 32 stay as they are; of others the shorter side is scaled to 256/224 of what is cut out, the middle"
+    assert version.signature.prepared().startswith(said)
+
+
 def huge(side: int) -> bytes:
     """The head of a PNG that says it has so many rows and columns."""
     head = b"IHDR" + struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
