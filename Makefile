@@ -1,6 +1,7 @@
 # What a user types. Everything happens in .venv; a second run installs and builds only what has changed.
 PYTHON =
 FOR = 30
+SEED = $(shell date +%Y%m%d)
 BIN = .venv/bin
 # One process more than two processors: many tests wait, for a server or for a simulator that another process builds. Each has
 # one thread: threads of OpenBLAS on a busy processor wait for each other by spinning.
@@ -9,7 +10,7 @@ READY = .venv/installed
 SITE_READY = .venv/installed-docs
 unexport PYTHONDONTWRITEBYTECODE # with it, each of the many processes that tests start would compile every module anew
 
-.PHONY: help demo board-demo test soak test-all aarch64 conformance lint docs pages bench baseline resources clean
+.PHONY: help demo board-demo test soak fresh test-all aarch64 conformance lint docs pages bench baseline resources clean
 
 demo: $(READY)  ## quantise, compile and run the digits network on the simulated accelerator
 	$(BIN)/python examples/demo.py
@@ -22,6 +23,9 @@ test: $(READY)  ## the tests, RTL simulation included
 
 soak: $(READY)  ## servers under load and faults, 30 s each; FOR=300 for five minutes each
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 -m soak --soak $(FOR) tests/serve/soak
+
+fresh: $(READY)  ## compiles 300 random networks, every day others; SEED=20260131 repeats those of a day
+	$(PYTEST) --dist load --seed $(SEED) tests/test_agreement.py -k compiler_takes_fresh
 
 test-all: $(READY) $(SITE_READY)  ## every test, slow ones too, and the whole of onnx's suites
 	$(PYTEST) -m "" --durations=20

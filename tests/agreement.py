@@ -96,7 +96,7 @@ class Case:
 
     def failed(self, error: Exception) -> AssertionError:
         """The error with the seed, and with the command that repeats it."""
-        return AssertionError(f"{error}\n  seed {self.seed} ({self.graph.name}, batch {self.batch}); repeat it with: {self}")
+        return AssertionError(f"{error}\n  seed {self.seed} ({self.kind}, batch {self.batch}); repeat it with: {self}")
 
     def __str__(self) -> str:
         return f"python -m tests.agreement {self.config.name} {self.kind} {self.seed}"
@@ -112,9 +112,7 @@ def agree(case: Case, device: CosimDevice, by_register: bool = False) -> check.A
         return check.compare(case.piece, case.golden, case.inputs, answers, device)
     except Exception as error:
         device.reset()
-        raise AssertionError(
-            f"{error}\n  seed {case.seed} ({case.graph.name}, batch {case.batch}); repeat it with: {case}"
-        ) from error
+        raise case.failed(error) from error
 
 
 def agree_emulated(case: Case) -> check.Agreement:
@@ -125,9 +123,15 @@ def agree_emulated(case: Case) -> check.Agreement:
         assert all(np.array_equal(answers[name], case.golden[name]) for name in case.graph.outputs)
         return check.Agreement(("emulator", "reference"), tensors, elements)
     except Exception as error:
-        raise AssertionError(
-            f"{error}\n  seed {case.seed} ({case.graph.name}, batch {case.batch}); repeat it with: {case}"
-        ) from error
+        raise case.failed(error) from error
+
+
+def compiles(case: Case) -> None:
+    """Compiles the case. AssertionError: as of `agree`, if the compiler stops."""
+    try:
+        compile_graph(case.graph, case.config, case.batch)
+    except Exception as error:
+        raise case.failed(error) from error
 
 
 def main(config: str, kind: str, seed: str) -> None:

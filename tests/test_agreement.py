@@ -1,6 +1,6 @@
 """Reference, emulator and RTL on random layers and networks: equal to the bit, tensor by tensor and write by write.
 
-`--seed N` gives fresh ones. A failing case prints its seed and the command that repeats it.
+`--seed N` gives fresh ones; `make fresh` compiles 300 of the day. A failing case prints its seed and the command that repeats it.
 """
 
 import subprocess
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from .agreement import CONFIGS, Case, agree, agree_emulated
+from .agreement import CONFIGS, Case, agree, agree_emulated, compiles
 from .configurations import CODED, ODD
 
 TINY, PRODUCT, DEEP = CONFIGS["tiny"], CONFIGS["zcu102"], CONFIGS["tinyx2"]
@@ -19,6 +19,7 @@ KEPT = 300  # cases that are kept for the RTL behind the emulator, which runs 24
 BLOCK = 30  # cases in a test: few enough that a report says where, many enough to be quick
 LAYERS, NETWORKS = 300, 30
 ALL_LAYERS, ALL_NETWORKS = 1000, 100
+FRESH = 300  # networks that `make fresh` compiles, from a seed that changes
 PRODUCT_NETWORKS = 20  # these run through the product's RTL, at some 20,000 clocks a second
 
 
@@ -100,6 +101,15 @@ def test_rtl_equals_emulator_equals_reference_on_the_product(block, seed, rtl):
     """This size is measured and synthesised, so it must be right on more networks than the measured ones."""
     for case in cases(PRODUCT, block, seed):
         agree(case, rtl(PRODUCT))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", blocks(0, FRESH, "network"), ids=named)
+def test_the_compiler_takes_fresh_networks(block, seed):
+    """An order of kernels that nobody has written by hand would end in an internal error."""
+    kind, first, count = block
+    for number in range(seed * SEEDS + first, seed * SEEDS + first + count):
+        compiles(Case(TINY, kind, number))
 
 
 def test_the_command_that_repeats_a_case_finds_it(root):

@@ -28,7 +28,7 @@ def conv_commands(
     This is one weight stream and one pass. If the weights of a chunk exceed the ring, or come as codes, each chunk has a pass of
     its own.
 
-    load: the first of these commands takes the kernel's table, which lies in front of the part's stream.
+    load: the first of these commands takes the kernel's table. It lies in front of the part's stream, or `schedule` brings it.
     """
     config, table = context.config, part.stream.table_words
     first = max(part.first_chunk, tile.blocks[0] // config.chunk_blocks)
@@ -42,7 +42,7 @@ def conv_commands(
     code_beats = word_beats(config) if books else word
     unit_beats = head * word + books + (unit - head) * code_beats
 
-    assert not load or (table and first == part.first_chunk), f"the table of '{kernel.name}' lies elsewhere"
+    assert not load or first == part.first_chunk, f"the table of '{kernel.name}' lies elsewhere"
 
     def weights(chunk: int, skipped: int, beats: int, repeat: int = 1, code: int = PLAIN) -> PlannedCommand:
         """Brings beats of the part's stream, `skipped` beats behind a chunk's first."""

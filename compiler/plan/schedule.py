@@ -10,14 +10,15 @@ from dataclasses import replace
 from math import isqrt
 
 from cnna.compiler.cost.cost import moving_clocks
-from cnna.compiler.lower.kernels import ConvKernel, ConvPart, Kernel, Lowered, VectorPart, phases, views_of
+from cnna.compiler.lower.kernels import ConvKernel, ConvPart, Kernel, Lowered, Phase, VectorPart, phases, views_of
 from cnna.compiler.lower.layout import Box, FeaturePlace
 from cnna.compiler.plan.allocate import Allocation
-from cnna.compiler.plan.array_commands import conv_commands
+from cnna.compiler.plan.array_commands import WEIGHT_RING, conv_commands
 from cnna.compiler.plan.command import Access, PlanContext, PlannedCommand, signed
 from cnna.compiler.plan.tile import Tile, box_of, staged_place, tiles
-from cnna.compiler.plan.vector_commands import newest_block, vector_commands
-from cnna.spec.config import Config
+from cnna.compiler.plan.vector_commands import VECTOR_RING, newest_block, vector_commands
+from cnna.spec.codebook import PLAIN
+from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.regmap import SEGMENTS, command_fields
 
 LEAST_RUN = 16  # the fewest words of a run into which a block is cut, because shorter runs need too many bursts
@@ -101,8 +102,27 @@ def _passes(
                 assert not isinstance(kernel, ConvKernel)
                 assert isinstance(part, VectorPart)
                 made = list(vector_commands(context, kernel, part, phase, streams[id(part)], own, cut, places, load))
+            if load and made and not part.stream.table_words:  # the tile does not touch the part behind the table
+                yield _table(context.config, kernel, phase, streams)
             load = load and not made
             yield from made
+
+
+def _table(config: Config, kernel: Kernel, phase: Phase, streams: Mapping[int, int]) -> PlannedCommand:
+    """Brings a kernel's table alone, from the front of the stream of one of its parts. streams: where each part's stream lies."""
+    part = next(part for part in kernel.parts if part.stream.table_words)
+    array = isinstance(kernel, ConvKernel)
+    stripe = config.stripe_bytes if array else config.vector_word_bytes
+    fields = {
+        "ring": WEIGHT_RING if array else VECTOR_RING,
+        "seg": SEGMENTS.index("constant"),
+        "ddr": streams[id(part)],
+        "port": part.stream.data.shape[1],
+        "code": PLAIN,
+        "beats": part.stream.table_words * stripe // BEAT_BYTES,
+        "repeat": 1,
+    }
+    return PlannedCommand("weight", fields, phase.layer, None, (0, 0, 0, 0))
 
 
 def stream_keys(lowered: Lowered) -> Sequence[tuple[int, int]]:

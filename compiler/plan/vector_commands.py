@@ -55,7 +55,7 @@ def vector_commands(
     blocks, but none for images. The blocks before `cut` were written earlier. They get commands of their own, which need not wait
     for the other blocks.
 
-    load: the first of these commands takes the kernel's table, which lies in front of the part's stream.
+    load: the first of these commands takes the kernel's table. It lies in front of the part's stream, or `schedule` brings it.
     """
     rows = (max(part.rows[0], tile.rows[0]), min(part.rows[1], tile.rows[1]))
     if rows[0] >= rows[1]:
@@ -85,7 +85,7 @@ def _vector_weights(
     unit, count = part.stream.unit_words, blocks[1] - blocks[0]
     spared = part.stream.param_words * (count - 1) if kernel.uniform else 0
     table, skipped = part.stream.table_words, 0 if kernel.uniform else blocks[0] * unit  # uniform blocks have equal words
-    assert not load or (table and not skipped), f"the table of '{kernel.name}' lies elsewhere"
+    assert not (load and skipped), f"the table of '{kernel.name}' lies elsewhere"
     fields = {
         "ring": VECTOR_RING,
         "seg": SEGMENTS.index("constant"),

@@ -1,5 +1,8 @@
 """Bands of several layers are mixed where that pays, no band passes what it depends on, and answers stay the reference's."""
 
+from dataclasses import dataclass, replace
+from functools import cached_property
+
 import numpy as np
 import pytest
 
@@ -10,6 +13,7 @@ from cnna.compiler.lower.lower import lower
 from cnna.compiler.plan import plan, waves
 from cnna.compiler.plan.pitch import set_pitches
 from cnna.compiler.predict.predict import predicted_spans
+from cnna.spec.commands import commands
 from cnna.spec.config import preset
 
 from ... import networks
@@ -133,6 +137,34 @@ def every_wave(monkeypatch, small_bands):
     monkeypatch.setattr(plan, "VECTOR_LEAST", 0)
     monkeypatch.setattr(compile, "fastest_plan", waved)
     return taken
+
+
+def averaged(size=12):
+    """Between two convolutions, an average that does not count its padding: nine rectangles. It has a table."""
+    b = Builder(np.random.default_rng(6), "averaged")
+    x = b.conv(b.input(8, size, size), 8, ONE)
+    b.average_pool(x, ir.Window((3, 3), pads=(1, 1, 1, 1)))
+    pool = b.nodes.pop()
+    b.nodes.append(replace(pool, op=replace(pool.op, table=ir.Table(np.random.default_rng(7).bytes(256)))))
+    return b.graph(b.average_pool(b.conv(pool.output, 8, ONE), ir.Window((size, size))))
+
+
+@dataclass(frozen=True)
+class Averaged(Case):
+    """`averaged` in place of a random graph."""
+
+    @cached_property
+    def graph(self):
+        return averaged()
+
+
+def test_a_band_without_the_first_rectangle_gets_its_table(every_wave):
+    """The table lies in front of the first rectangle's parameters: the compiler would stop, or a band use another layer's table."""
+    for config in ("tiny", "odd", "tinyx2"):
+        case = Averaged(CONFIGS[config], "network", 0)
+        agree_emulated(case)
+        loads = [c for c in commands(case.piece.program) if c.engine == "vector" and c.f.table_load]
+        assert len(loads) > 1, "the average runs in bands, and each brings its table"
 
 
 @pytest.mark.parametrize("config", ["tiny", "odd", "tinyx2"])
