@@ -9,6 +9,7 @@ from cnna.cli.main import Outcome, counted
 from cnna.cli.options import CONFIG_HELP, add_batch_option, add_shape_option, configuration, given_shapes
 from cnna.cli.progress import Progress
 from cnna.spec.artifact import Artifact, CpuPiece, save
+from cnna.spec.boards import described
 from cnna.spec.end_to_end import EndToEnd, end_to_end
 from cnna.spec.errors import about_model
 from cnna.spec.files import make_folder
@@ -50,7 +51,7 @@ def run(args: argparse.Namespace) -> Outcome:
     figures = figures_of(artifact)
     cpu = cpu_entries(artifact)
     print(
-        f"{args.output}: {figures['layers']} layers for {config.name}, {figures['macs']:,} MACs an image, "
+        f"{args.output}: {figures['layers']} layers for {described(config)}, {figures['macs']:,} MACs an image, "
         f"{figures['program_writes']:,} register writes, {figures['constant_bytes']:,} bytes of constants"
     )
     if artifact.programs:
@@ -76,6 +77,7 @@ def figures_of(artifact: Artifact) -> dict[str, Any]:
     manifest = artifact.manifest
     return {
         "config": artifact.config.name,
+        "clock_mhz": artifact.config.clock_mhz,
         "batch": manifest["batch"],
         "macs": manifest["macs"],
         "cpu_macs": manifest["cpu_macs"],

@@ -24,7 +24,6 @@ from cnna.spec.boards import BOARDS, LUT_SHARE, Board
 from cnna.spec.config import preset
 from cnna.spec.errors import UserError, about_model
 from cnna.spec.files import write_text, writing
-from cnna.spec.metrics import REPORT_MHZ
 
 OUTPUTS = ("png", "html")
 
@@ -77,7 +76,7 @@ def run(args: argparse.Namespace) -> Outcome:
     configs = explore.configurations(budget, board)
     with about_model(args.model):
         name, graphs = _graphs(args)
-    memory = predicted_ddr(ddr) if ddr else board.ddr
+    memory = predicted_ddr(ddr, board.ddr)
     with Progress("compiling") as progress:
         points, refused = explore.explore(
             graphs, configs, args.batch, lambda done, total, what: progress.count(done, total, f"compiling for {what}"), memory
@@ -104,9 +103,8 @@ def run(args: argparse.Namespace) -> Outcome:
 
 
 def _clock(board: Board) -> str:
-    """For which clock images a second are stated, and the board's own clock where it has another one."""
-    own = preset(board.key).clock_mhz
-    return f"fps at {REPORT_MHZ} MHz" + (f" (the clock of {board.key} is {own} MHz)" if own != REPORT_MHZ else "")
+    """For which clock images a second are stated: the board's."""
+    return f"fps at {preset(board.key).clock_mhz} MHz, the clock of {board.key}"
 
 
 def _budget(args: argparse.Namespace) -> Any:

@@ -1,7 +1,7 @@
 """Options that several commands share: `--config`, `--shape`, the DDR to simulate or predict with.
 
 `--config` names a preset, or a preset with changed parameters, such as `zcu102,pix=4,bank_words=4096`. `--ddr-bytes-per-cycle` and
-`--ddr-latency` describe another DDR than the planned one. `--shape` gives an input the sizes that a model leaves open.
+`--ddr-latency` describe another DDR than the board's. `--shape` gives an input the sizes that a model leaves open.
 """
 
 import argparse
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cnna.spec.config import OPTIONS, PRESETS, Config, ConfigError, as_dict, preset
-from cnna.spec.ddr import PLANNED, ROADS, DdrSpeed
+from cnna.spec.ddr import ROADS, DdrSpeed
 from cnna.spec.errors import DataError, UserError
 
 CONFIG_HELP = f"{', '.join(PRESETS)}, or one with parameters changed: zcu102,pix=4,bank_words=4096"
@@ -96,10 +96,10 @@ def add_ddr_options(parser: argparse.ArgumentParser) -> None:
         "--ddr-bytes-per-cycle",
         type=int,
         metavar="N",
-        help=f"bytes a clock that all AXI ports move together (default: {PLANNED.bytes_per_cycle})",
+        help="bytes a clock that all AXI ports move together (default: the board's, such as 48; docs/boards.md)",
     )
     parser.add_argument(
-        "--ddr-latency", type=int, metavar="N", help=f"clocks until DDR answers a read or write (default: {PLANNED.latency_cycles})"
+        "--ddr-latency", type=int, metavar="N", help="clocks until DDR answers a read or write (default: the board's, such as 120)"
     )
 
 
@@ -145,14 +145,14 @@ def simulated_ddr(found: Mapping[str, int]) -> dict[str, int]:
     return {setting: value for name, value in found.items() for setting in names[name]}
 
 
-def ddr_figures(settings: Mapping[str, int]) -> dict[str, int | str]:
-    """What a run's figures say of its DDR: these `settings`, and the model's own values where there are none.
+def ddr_figures(settings: Mapping[str, int], config: Config) -> dict[str, int | str]:
+    """What a run's figures say of its DDR: these `settings`, and the board's own values where there are none.
 
     A road other than the plain one has its name and speed, and the bytes a clock that are planned for it.
     """
-    from cnna.sim.rtl.linked_models import SETTINGS
+    from cnna.sim.rtl.linked_models import SETTINGS, board_settings
 
-    whole = {name: default for name, (default, _) in SETTINGS.items()} | dict(settings)
+    whole = {name: default for name, (default, _) in SETTINGS.items()} | board_settings(config) | dict(settings)
     for name, road in ROADS.items():
         if road.number == whole["road"] != 0:
             planned = dict(zip(DDR_FIGURES, (road.planned[whole["mts"]], whole["latency"]), strict=True))
@@ -162,15 +162,16 @@ def ddr_figures(settings: Mapping[str, int]) -> dict[str, int | str]:
 
 def predicted_ddr(
     found: Mapping[str, int],
+    own: DdrSpeed,
     measured: Mapping[str, Any] | None = None,
     road: tuple[str, int] | None = None,
     ports: int = 4,
 ) -> DdrSpeed:
-    """The DDR to predict for. What the options leave open is as in the `measured` run, or else as planned.
+    """The DDR to predict for. What the options leave open is as in the `measured` run, or else as the board's `own`.
 
     road: as `named_road` gives it. ports: of the accelerator. DataError: the run's `ddr` is not what a run writes.
     """
-    values = dict(zip(DDR_LIMITS, PLANNED, strict=True))
+    values = dict(zip(DDR_LIMITS, own, strict=True))
     if run := (measured or {}).get("ddr"):
         if not isinstance(run, dict) or not _is_written(run):
             raise DataError(f"ddr is {run}, which is not what `cnna run --json` writes")
@@ -178,7 +179,7 @@ def predicted_ddr(
         if road is None and "road" in run and "ddr_bytes_per_cycle" not in found:
             road = run["road"], run["mts"]
         elif road == ("plain", 0) and "road" in run:
-            values["ddr_bytes_per_cycle"] = PLANNED.bytes_per_cycle
+            values["ddr_bytes_per_cycle"] = own.bytes_per_cycle
     values |= found
     if road and road[0] != "plain":
         return ROADS[road[0]].speed(road[1], values["ddr_latency"], ports)

@@ -17,13 +17,14 @@ from cnna.cli.options import (
     predicted_ddr,
 )
 from cnna.spec.artifact import load
+from cnna.spec.boards import ddr_of
 from cnna.spec.errors import DataError
 from cnna.spec.files import read_bytes, write_text, writing
 
 OUTPUTS = ("html", "png", "trace")
 _TEXTS = ("config", "device", "name", "op", "engine")  # a run's figures that are text
 _NUMBERS = (
-    *("batch", "macs", "cpu_macs", "cycles", "mac_utilization", "fps_at_300mhz", "fps_end_to_end"),
+    *("batch", "macs", "cpu_macs", "cycles", "mac_utilization", "clock_mhz", "fps", "fps_at_300mhz", "fps_end_to_end"),
     *("ddr_read_bytes", "ddr_write_bytes", "wall_seconds", "cpu_seconds"),
 )
 
@@ -49,7 +50,7 @@ def run(args: argparse.Namespace) -> Outcome:
     from cnna.compiler.report.table import table
 
     try:
-        memory = predicted_ddr(options, measured, road, artifact.config.ports)
+        memory = predicted_ddr(options, ddr_of(artifact.config), measured, road, artifact.config.ports)
         figures = report.figures(artifact, measured, memory)
     except DataError as error:  # about the measured figures
         raise DataError(f"{args.measured}: {error}") from None

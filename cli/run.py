@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> Outcome:
         private(args.cache)
     other = against.open_other(args.against, artifact, inputs) if args.against else None
     started = time.perf_counter()
-    ddr = ddr_figures(options.get("ddr", {})) if args.device == "rtl" else None
+    ddr = ddr_figures(options.get("ddr", {}), artifact.config) if args.device == "rtl" else None
     try:
         clocks = artifact.predicted_clocks() * -(-len(next(iter(inputs.values()))) // artifact.manifest["batch"])
         with Progress("opening the device") as progress, _session(args, artifact, options, progress, clocks) as session:
@@ -237,6 +237,6 @@ def _print_figures(figures: dict[str, Any], samples: int) -> None:
     if figures["cycles"]:
         line += (
             f"; {figures['cycles']:,.0f} clocks for a batch of {figures['batch']}, "
-            f"MAC utilisation {figures['mac_utilization']:.1%}, {figures['fps_at_300mhz']:,.0f} fps at 300 MHz"
+            f"MAC utilisation {figures['mac_utilization']:.1%}, {figures['fps']:,.0f} fps at {figures['clock_mhz']} MHz"
         )
     print(line)

@@ -31,6 +31,7 @@ from cnna.compiler.plan.plan import Plan, finalists
 from cnna.compiler.predict.predict import Count, PredictedSpan, predicted_spans
 from cnna.compiler.predict.timeline import Prediction, prediction
 from cnna.spec.artifact import Artifact, ProgramPiece, artifact_of
+from cnna.spec.boards import ddr_of
 from cnna.spec.config import Config, as_dict
 from cnna.spec.cpu_ops import numpy_suffices, only_views
 from cnna.spec.ddr import PLANNED, DdrSpeed
@@ -82,8 +83,9 @@ class Program:
         """Of one image."""
         return sum(layer["macs"] for layer in self.layers) // self.batch
 
-    def predicted(self, memory: DdrSpeed = PLANNED, count: Count | None = None) -> Prediction:
-        """What the program takes with that DDR behind it. count: as of `predicted_spans`."""
+    def predicted(self, memory: DdrSpeed | None = None, count: Count | None = None) -> Prediction:
+        """What the program takes with that DDR behind it; None: its board's. count: as of `predicted_spans`."""
+        memory = memory or ddr_of(self.config)
         spans = self.spans if memory == PLANNED else None
         spans = spans or predicted_spans(self.program, self.config, memory, count)
         return prediction(spans, self.commands, len(self.layers), memory)

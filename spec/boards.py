@@ -1,15 +1,17 @@
 """Boards that presets are made for: what their chips hold, and what Vivado and Linux call them.
 
 A preset belongs to the board of its name, and so does a preset with changed parameters; all others belong to the ZCU102. The block
-designs, the virtual boards, `bitstreams/build.tcl` and the budgets of `cnna explore` read this.
+designs, the virtual boards, `bitstreams/build.tcl` and the budgets of `cnna explore` read this. So do all predictions and
+simulations: the DDR of a configuration is its board's.
 """
 
 from dataclasses import dataclass
 
-from cnna.spec.config import Config
-from cnna.spec.ddr import PLANNED, DdrSpeed
+from cnna.spec.config import BEAT_BYTES, PRESETS, Config
+from cnna.spec.ddr import PL, PLANNED, DdrSpeed
 
 DSP_SHARE, LUT_SHARE = 0.95, 0.70  # of a chip that a preset may take; the rest is for placing and routing
+MOST_BYTES = 4 * BEAT_BYTES  # that ports can move in a clock
 LOW = ("LOW", 0x0, 0x8000_0000)  # PS DDR (name, base, size), below and above 4 GiB
 HIGH = ("HIGH", 0x8_0000_0000, 0x8000_0000)
 
@@ -124,3 +126,25 @@ BOARDS = {
 def board_of(config: Config) -> Board:
     """The board that a configuration is made for."""
     return BOARDS.get(config.name.split("-")[0], ZCU102)
+
+
+def ddr_of(config: Config) -> DdrSpeed:
+    """The DDR that an accelerator of this configuration works on: its board's, or the PL's own where it has streams.
+
+    A DDR moves as many bytes in a second, and answers after the same time, whatever the accelerator's clock. So clocks and bytes a
+    clock are scaled where the clock is not the preset's.
+    """
+    board = board_of(config)
+    ddr, own = PL if config.streams else board.ddr, PRESETS[board.key].clock_mhz
+    rate = ddr.bytes_per_cycle * own // config.clock_mhz
+    return DdrSpeed(min(max(rate, 1), MOST_BYTES), max(round(ddr.latency_cycles * config.clock_mhz / own), 1))
+
+
+def clock_and_ddr(config: Config) -> str:
+    """The clock and the DDR for which a configuration's figures are stated."""
+    return f"{config.clock_mhz} MHz, {ddr_of(config).bytes_per_cycle} bytes of DDR a clock"
+
+
+def described(config: Config) -> str:
+    """A configuration's name, with the clock and the DDR for which its figures are stated."""
+    return f"{config.name} ({clock_and_ddr(config)})"

@@ -1,7 +1,7 @@
 """The DDR that an accelerator works on: its speed, and the allocation of the PL's own memory.
 
-Clocks are predicted for a `DdrSpeed`. The compiler plans with PLANNED; `ddr_of` is the DDR of each variant of the board. The
-compiler, the simulation and boards use both.
+Clocks are predicted for a `DdrSpeed`. The compiler plans with PLANNED, whatever the board; `spec.boards.ddr_of` is the DDR of a
+configuration's board, for which clocks are predicted and simulated.
 """
 
 from collections.abc import Iterable
@@ -37,11 +37,6 @@ class DdrSpeed(NamedTuple):
 
 PLANNED = DdrSpeed()  # the PS's DDR4 of a ZCU102
 PL = DdrSpeed(bytes_per_cycle=15)  # the PL's: 16 bit wide, at 300 MHz
-
-
-def ddr_of(config: Config) -> DdrSpeed:
-    """The DDR that an accelerator of this configuration works on."""
-    return PL if config.streams else PLANNED
 
 
 class Road(NamedTuple):

@@ -31,7 +31,9 @@ HEAD = """# Boards
 
 Each of these boards has a preset of its name, which `--config` takes. The resources are those that Yosys counts before placing
 ([resources.md](resources.md) says how); flip-flops include those that output registers of block RAMs can hold. Frames a second are
-predicted, for one image at a time. The commands:
+predicted, for one image at a time, at the board's clock and with its DDR, as in `cnna explain`, `compile`, `report` and `explore`.
+A configuration with another clock, such as `--config ultra96,clock_mhz=200`, has the same bytes of DDR in a second, so more in a
+clock. The commands:
 
     make resources CONFIG=kv260        # and the others: half an hour each
     .venv/bin/python tools/board_rows.py --predict
@@ -112,12 +114,12 @@ def _presets() -> Iterator[tuple[Board, Config]]:
 
 
 def predicted(board: Board, name: str) -> int:
-    """Clocks of one image of a network, as `cnna report` predicts them for the board's DDR."""
+    """Clocks of one image of a network, as `cnna report` predicts them."""
     with TemporaryDirectory() as folder:
         artifact, figures = Path(folder, "m.cnna"), Path(folder, "p.json")
         model = network(name, ROOT / "build" / "networks", cnna) / "q.onnx"
         cnna("compile", model, "--config", board.key, "-o", artifact)
-        cnna("report", artifact, "--json", figures, "--ddr-bytes-per-cycle", board.ddr.bytes_per_cycle)
+        cnna("report", artifact, "--json", figures)
         return int(json.loads(figures.read_text())["predicted"]["cycles"])
 
 

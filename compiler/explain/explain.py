@@ -26,6 +26,7 @@ from cnna.compiler.graph.node_names import place
 from cnna.compiler.passes.pipeline import QUANTISATION, REWRITES, run_passes
 from cnna.compiler.quantise.quantise import is_quantised
 from cnna.compiler.report.report import coded_in
+from cnna.spec.boards import ddr_of
 from cnna.spec.config import Config
 from cnna.spec.end_to_end import EndToEnd, end_to_end
 from cnna.spec.errors import ModelError
@@ -66,6 +67,8 @@ class Explanation:
         return {
             "name": self.name,
             "config": self.config.name,
+            "clock_mhz": self.config.clock_mhz,
+            "ddr": ddr_of(self.config).entry(),
             "batch": self.batch,
             "assumed_ranges": self.assumed,
             "pieces": list(self.pieces),

@@ -9,9 +9,9 @@ from cnna.compiler.graph.float_ops import Conv
 from cnna.compiler.graph.ir import AnyNode, Graph
 from cnna.compiler.lower.array import few_groups
 from cnna.compiler.quantise.books import takes_books
+from cnna.spec.boards import ddr_of
 from cnna.spec.codebook import ENTRIES
 from cnna.spec.config import BEAT_BYTES, Config, ConfigError
-from cnna.spec.ddr import PLANNED
 
 CODED = "its weights come as codes of 4 bits"
 QUANTISE = "cnna quantize --fc-bits auto"
@@ -36,7 +36,7 @@ def remedy(node: AnyNode, whole: Graph, config: Config, batch: int) -> tuple[str
         return None
     todo = [*([] if few else [QUANTISE]), *([] if config.codebook else [DECODER])]
     saved = weights.size // 2 - BOOK_BYTES * len(weights)
-    clocks = saved // min(PLANNED.bytes_per_cycle, BEAT_BYTES * config.ports)
+    clocks = saved // min(ddr_of(config).bytes_per_cycle, BEAT_BYTES * config.ports)
     return (f"4 bits would do for its weights: {' and '.join(todo)}", clocks) if todo and clocks > 0 else None
 
 

@@ -3,6 +3,7 @@
 from cnna.compiler.explain.explain import Explanation
 from cnna.compiler.explain.rows import CONSTANT, Row
 from cnna.compiler.report.table import printed
+from cnna.spec.boards import clock_and_ddr
 from cnna.spec.manifest import ACCELERATOR, CPU, pieces_text
 
 HEADS = ("node", "operator", "where", "MACs", "time")
@@ -65,7 +66,7 @@ def summary(found: Explanation, model: str, default: bool) -> list[str]:
     ]
     folded = sum(row.side == CONSTANT for row in found.rows)
     lines = [
-        f"{model} on {found.config.name}{chosen}, {many}"
+        f"{model} on {found.config.name}{chosen}, {clock_and_ddr(found.config)}, {many}"
         + ("; its ranges are assumed, which changes neither places nor clocks" if found.assumed else ""),
         f"{_many(len(found.rows), 'node')}: {', '.join(sides)}{f', {folded} constant' if folded else ''}; "
         f"{pieces_text(found.pieces)}{_parts(found)}",

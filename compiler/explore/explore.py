@@ -16,7 +16,7 @@ from cnna.compiler.graph.ir import Graph
 from cnna.compiler.report.axis_numbers import linear
 from cnna.spec.boards import ZCU102, Board, board_of
 from cnna.spec.config import BEAT_BYTES, OPTIONS, Config, ConfigError, as_dict, preset
-from cnna.spec.ddr import PLANNED, DdrSpeed
+from cnna.spec.ddr import DdrSpeed
 from cnna.spec.errors import ModelError, UserError
 from cnna.spec.metrics import REPORT_MHZ
 
@@ -48,8 +48,8 @@ class Point:
 
     @property
     def fps(self) -> float:
-        """Images a second at 300 MHz."""
-        return self.batch * REPORT_MHZ * 1e6 / self.cycles
+        """Images a second at the configuration's clock."""
+        return self.batch * self.config.clock_mhz * 1e6 / self.cycles
 
     @property
     def utilization(self) -> float:
@@ -68,7 +68,9 @@ class Point:
             "uram288": self.uram288,
             "luts": self.luts,
             "predicted_cycles": self.cycles,
-            "predicted_fps_at_300mhz": self.fps,
+            "clock_mhz": self.config.clock_mhz,
+            "predicted_fps": self.fps,
+            "predicted_fps_at_300mhz": self.batch * REPORT_MHZ * 1e6 / self.cycles,
             "predicted_mac_utilization": self.utilization,
             "predicted_ddr_bytes": self.bytes,
         }
@@ -114,12 +116,12 @@ def _memories(board: Board, budget: Budget, pix: int, ci: int, co: int) -> Itera
 
 
 def explore(
-    graphs: Sequence[Graph], configs: Sequence[Config], batch: int | None, say: Say, memory: DdrSpeed = PLANNED
+    graphs: Sequence[Graph], configs: Sequence[Config], batch: int | None, say: Say, memory: DdrSpeed | None = None
 ) -> tuple[list[Point], int]:
     """The predictions of all configurations, and how many configurations cannot run the network.
 
     batch: None tries 1 everywhere, then BATCHES where that was quickest. `say` is called with steps done, all steps, and what is
-    compiled. ModelError: no configuration can run the network; the message is that of the last one.
+    compiled. memory: as of `evaluate`. ModelError: no configuration can run the network; the message is that of the last one.
     """
     points: list[Point] = []
     refused: ModelError | None = None
@@ -140,8 +142,11 @@ def explore(
     return points, missing
 
 
-def evaluate(graphs: Sequence[Graph], config: Config, batch: int, memory: DdrSpeed = PLANNED) -> Point:
-    """Compiles and predicts. graphs: the pieces of a model that run on the accelerator. ModelError: one of them does not fit."""
+def evaluate(graphs: Sequence[Graph], config: Config, batch: int, memory: DdrSpeed | None = None) -> Point:
+    """Compiles and predicts. graphs: the pieces of a model that run on the accelerator. ModelError: one of them does not fit.
+
+    memory: None is the DDR of the configuration's board.
+    """
     programs = [compile_graph(graph, config, batch) for graph in graphs]
     moved = sum(layer["ddr_read_bytes"] + layer["ddr_write_bytes"] for program in programs for layer in program.layers)
     cycles = sum(program.predicted(memory).cycles for program in programs)
@@ -207,7 +212,7 @@ def picture(name: str, points: Sequence[Point], budget: Budget, file: Path | Bin
         axes.annotate(about, (p.dsp, p.fps), xytext=(-4, 5), textcoords="offset points", fontsize=8, ha="right")
     axes.margins(x=0.12, y=0.1)
     axes.set_xlabel(f"DSP48E2, of {budget.dsp:,} (numbers: PIX x CI x CO)")
-    axes.set_ylabel("images a second at 300 MHz, predicted")
+    axes.set_ylabel(f"images a second at {points[0].config.clock_mhz} MHz, predicted")
     linear(axes.xaxis)
     linear(axes.yaxis)
     axes.set_title(f"{name}, at most {budget}")

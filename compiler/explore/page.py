@@ -32,7 +32,7 @@ COLUMNS = (  # heading, the point's figure, format
         ("LUTs", "luts", ",d"),
         ("clocks", "predicted_cycles", ",d"),
     ),
-    *(("fps", "predicted_fps_at_300mhz", ",.1f"), ("util.", "predicted_mac_utilization", ".1%")),
+    *(("fps", "predicted_fps", ",.1f"), ("util.", "predicted_mac_utilization", ".1%")),
     ("DDR bytes", "predicted_ddr_bytes", ",d"),
 )
 
@@ -86,9 +86,9 @@ def _plot(values: Sequence[dict[str, Any]], field: str, title: str, colour: str)
             "encoding": {
                 "x": {"field": field, "type": "quantitative", "axis": {"title": title, "format": ",d"}},
                 "y": {
-                    "field": "predicted_fps_at_300mhz",
+                    "field": "predicted_fps",
                     "type": "quantitative",
-                    "axis": {"title": "images a second at 300 MHz, predicted", "format": ",d"},
+                    "axis": {"title": f"images a second at {values[0]['clock_mhz']} MHz, predicted", "format": ",d"},
                 },
                 "stroke": {"field": colour, "type": "quantitative", "legend": {"orient": "top", "title": colour.upper()}},
                 "fill": {

@@ -107,7 +107,7 @@ _LAYER_COLUMNS = {  # group: (heading, key, format)
 }
 _TOTALS = (
     ("cycles", "clocks", "{:,.0f}"),
-    ("fps_at_300mhz", "images a second at 300 MHz", "{:,.1f}"),
+    ("fps", "images a second at {clock_mhz} MHz", "{:,.1f}"),
     ("fps_end_to_end", "images a second from end to end", "{:,.1f}"),
     ("mac_utilization", "of the array's MACs used", "{:.1%}"),
     ("ddr_read_bytes", "DDR bytes read", "{:,.0f}"),
@@ -168,7 +168,8 @@ def _totals(found: Figures) -> str:
     for key, name, form in _TOTALS:
         values = [found[kind][key] for kind in kinds]
         if any(value is not None for value in values):
-            rows.append(_tr([("word", name), *(("", "-" if value is None else form.format(value)) for value in values)]))
+            cells = ["-" if value is None else form.format(value) for value in values]
+            rows.append(_tr([("word", name.format(**found)), *(("", text) for text in cells)]))
     return "\n".join(rows)
 
 

@@ -12,10 +12,11 @@ from cnna.compiler.predict.timeline import Bar, busy, in_a_row, last_clock, laye
 from cnna.compiler.report.network import network
 from cnna.compiler.report.over_time import ddr_over_time, memory_over_time
 from cnna.spec.artifact import Artifact
+from cnna.spec.boards import ddr_of, described
 from cnna.spec.codebook import CODES
 from cnna.spec.commands import commands
-from cnna.spec.config import BEAT_BYTES, TAPS
-from cnna.spec.ddr import PLANNED, DdrSpeed
+from cnna.spec.config import BEAT_BYTES, TAPS, Config
+from cnna.spec.ddr import DdrSpeed
 from cnna.spec.end_to_end import end_to_end
 from cnna.spec.errors import DataError
 from cnna.spec.manifest import ACCELERATOR, CPU, LayerEntry, Manifest, PieceEntry, ProgramEntry
@@ -28,14 +29,14 @@ Figures = dict[str, Any]
 def figures(artifact: Artifact, measured: Mapping[str, Any] | None = None, memory: DdrSpeed | None = None) -> Figures:
     """All figures of an artifact. measured: what `cnna run --json` wrote. DataError: it is of another artifact.
 
-    memory: the DDR that is predicted for; None: the one for which the artifact's own figures hold.
+    memory: the DDR that is predicted for; None: the one of the configuration's board.
 
     All figures are of a whole batch. Names that begin with `predicted` come from the predictor; all others were measured or follow
     from the program. What was not measured is None. `memory` and `ddr` are predicted (`over_time`). A layer's `bound` is the engine
     that is predicted to work on it longest.
     """
     manifest, config = artifact.manifest, artifact.config
-    memory = memory or artifact.predicted_for
+    memory = memory or ddr_of(config)
     if measured is not None:
         _check(artifact, measured)
     run = measured or {}
@@ -53,6 +54,9 @@ def figures(artifact: Artifact, measured: Mapping[str, Any] | None = None, memor
     return {
         "name": manifest["name"],
         "config": config.name,
+        "described": described(config),
+        "clock_mhz": config.clock_mhz,
+        "board_ddr": ddr_of(config).entry(),
         "batch": manifest["batch"],
         "macs": manifest["macs"],
         "macs_per_cycle": config.macs,
@@ -65,7 +69,7 @@ def figures(artifact: Artifact, measured: Mapping[str, Any] | None = None, memor
         "pieces": [_piece(entry) for entry in manifest["pieces"]],
         "device": run.get("device"),
         "predicted": _predicted(artifact, bars["predicted"] or [], memory),
-        "measured": _measured(manifest, run, config.macs) if run.get("cycles") else None,
+        "measured": _measured(manifest, run, config) if run.get("cycles") else None,
         "engines": _engines(artifact, bars),
         "layers": layers,
         "graph": network(artifact),
@@ -135,16 +139,17 @@ def _short(value: Any) -> str:
 
 
 def for_ddr(found: Figures) -> str:
-    """Names the DDR of the prediction where it is not the planned one."""
+    """Names the DDR of the prediction where it is not the board's."""
     ddr = DdrSpeed(**found["predicted"]["ddr"])
-    return "" if ddr == PLANNED else f" for {ddr}"
+    return "" if ddr.entry() == found["board_ddr"] else f" for {ddr}"
 
 
-def _total(manifest: Manifest, cycles: float, peak: int) -> Figures:
+def _total(manifest: Manifest, cycles: float, config: Config) -> Figures:
     batch, macs = manifest["batch"], manifest["macs"]
     return {
         "cycles": cycles,
-        "mac_utilization": macs * batch / (cycles * peak) if cycles else None,
+        "mac_utilization": macs * batch / (cycles * config.macs) if cycles else None,
+        "fps": batch * config.clock_mhz * 1e6 / cycles if cycles else None,
         "fps_at_300mhz": batch * REPORT_MHZ * 1e6 / cycles if cycles else None,
     }
 
@@ -160,7 +165,7 @@ def _predicted(artifact: Artifact, bars: Sequence[Bar], memory: DdrSpeed) -> Fig
     steps = sum(command_steps("conv", vars(command.f), config).steps for command in played if command.engine == "conv")
     held = busy(bars)["conv"]
     return {
-        **_total(manifest, cycles, config.macs),
+        **_total(manifest, cycles, config),
         **end_to_end(manifest["pieces"], cycles, config.clock_mhz, manifest["batch"]).figures(),
         "ddr": memory.entry(),
         "ddr_read_bytes": sum(layer["ddr_read_bytes"] for layer in layers_of(artifact)),
@@ -169,7 +174,7 @@ def _predicted(artifact: Artifact, bars: Sequence[Bar], memory: DdrSpeed) -> Fig
     }
 
 
-def _measured(manifest: Manifest, run: Mapping[str, Any], peak: int) -> Figures:
+def _measured(manifest: Manifest, run: Mapping[str, Any], config: Config) -> Figures:
     """Measured figures of the whole artifact.
 
     `array`: clocks in which the array works, then the clocks of each cause of a stall.
@@ -177,7 +182,7 @@ def _measured(manifest: Manifest, run: Mapping[str, Any], peak: int) -> Figures:
     stalls = run.get("stalls") or {}
     known = bool(stalls) and all(clocks is not None for clocks in stalls.values())
     return {
-        **_total(manifest, run["cycles"], peak),
+        **_total(manifest, run["cycles"], config),
         "fps_end_to_end": run.get("fps_end_to_end"),
         "ddr_read_bytes": run.get("ddr_read_bytes"),
         "ddr_write_bytes": run.get("ddr_write_bytes"),

@@ -56,7 +56,7 @@ def stalls_text(stalls: Mapping[str, int] | None, most: int = 2) -> str:
 def headline(found: Figures) -> list[str]:
     """The figures of the whole artifact, one a line."""
     lines = [
-        f"{found['name']} for {found['config']}, batch {found['batch']}: {found['macs']:,} MACs an image, "
+        f"{found['name']} for {found['described']}, batch {found['batch']}: {found['macs']:,} MACs an image, "
         f"{found['program_writes']:,} register writes, {found['segments']['constant']:,} bytes of constants"
     ]
     if found["coded_layers"]:
@@ -75,7 +75,7 @@ def _total_line(found: Figures, kind: str) -> str:
     parts = []
     if total["cycles"]:
         parts += [f"{total['cycles']:,.0f} clocks", f"{total['mac_utilization']:.1%} of the array"]
-        parts.append(f"{total['fps_at_300mhz']:,.1f} images a second at 300 MHz")
+        parts.append(f"{total['fps']:,.1f} images a second at {found['clock_mhz']} MHz")
     if total["fps_end_to_end"] is not None:
         parts.append(f"{total['fps_end_to_end']:,.1f} from end to end")
     if moved := sum(total[key] for key in _BYTES if total[key] is not None):

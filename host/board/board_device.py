@@ -17,8 +17,8 @@ from cnna.host.board.deferred_signals import reporting_failures, signals_deferre
 from cnna.host.board.remote_turn import RemoteTurn
 from cnna.host.board.run_wait import await_end
 from cnna.host.board.turn import LocalTurn, Turns
+from cnna.spec.boards import ddr_of
 from cnna.spec.config import as_dict
-from cnna.spec.ddr import ddr_of
 from cnna.spec.device import soft_reset
 from cnna.spec.errors import ArtifactError, RunError, TurnLostError, reason_of
 from cnna.spec.identity import read_config

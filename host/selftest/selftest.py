@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from cnna.host.board.board_device import BoardDevice
+from cnna.spec.boards import ddr_of
 from cnna.spec.config import BEAT_BYTES
-from cnna.spec.ddr import ddr_of
 from cnna.spec.errors import RunError
 from cnna.spec.regmap import REGISTERS, offset, there
 

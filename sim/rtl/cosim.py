@@ -17,7 +17,7 @@ from cnna.sim.emulator.memory import DDR_BASE, SimulatedMemory
 from cnna.sim.rtl.build import Say, build, to_stderr
 from cnna.sim.rtl.cache import default_cache
 from cnna.sim.rtl.lifetime import Scratch
-from cnna.sim.rtl.linked_models import BROUGHT, STORED, WRITTEN
+from cnna.sim.rtl.linked_models import BROUGHT, STORED, WRITTEN, board_settings
 from cnna.sim.rtl.profile import Layer, layers, weight_clocks
 from cnna.sim.rtl.simulator import TRACE, Count, Simulator
 from cnna.sim.rtl.sources import sources
@@ -69,7 +69,7 @@ class CosimDevice(SimulatedMemory):
         try:
             self._simulator = Simulator(folder, self._run, trace is not None, self._say, count)
             self._ask("open", path=f"/proc/{os.getpid()}/fd/{self._file}", base=base, size_bytes=memory_bytes)
-            self.set_ddr(clock_mhz=config.clock_mhz, **(ddr or {}))
+            self.set_ddr(**{**board_settings(config), **(ddr or {})})
             if trace:
                 self._ask("trace", first=from_cycle, last=-1 if to_cycle is None else to_cycle)
         except BaseException:

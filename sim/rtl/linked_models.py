@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cnna.spec.boards import ddr_of
+from cnna.spec.config import Config
 from cnna.spec.ddr import PLANNED, ROADS
 from cnna.spec.errors import RunError
 
@@ -32,6 +34,18 @@ SETTINGS = {  # name: (default, description)
     "hang_after": (-1, "beats after which nothing answers any more; -1: never"),
 }
 U64, I64 = ctypes.c_uint64, ctypes.c_int64
+
+
+def board_settings(config: Config) -> dict[str, int]:
+    """The settings of the DDR of a configuration's board, and the accelerator's clock."""
+    ddr = ddr_of(config)
+    latency = ddr.latency_cycles
+    return {
+        "bytes_per_clock": ddr.bytes_per_cycle,
+        "clock_mhz": config.clock_mhz,
+        "latency": latency,
+        "write_latency": latency,
+    }
 
 
 class Ddr:
