@@ -1,7 +1,6 @@
 """`cnna quantize --report F` and `--search LOSS`: what quantisation costs, layer by layer and, with labels, in right answers."""
 
 import argparse
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from cnna.cli.row_files import NPY, ZIPS, rows_in
 from cnna.host.model import pictures
 from cnna.spec.errors import DataError, UserError, about_model
 from cnna.spec.files import read_bytes, write_text
+from cnna.spec.json_text import json_text
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -54,7 +54,7 @@ class Examination:
         print(said(self.figures))
         for path in args.report:
             if path.suffix.lower() == FIGURES:
-                write_text(path, json.dumps(self.figures, indent=1) + "\n")
+                write_text(path, json_text(self.figures, indent=1) + "\n")
             else:
                 from cnna.compiler.report.noise_page import noise_page
 

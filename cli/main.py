@@ -9,7 +9,6 @@ import argparse
 import errno
 import importlib
 import io
-import json
 import os
 import sys
 import traceback
@@ -26,6 +25,7 @@ from cnna.cli.exit_signals import ended_in_order
 from cnna.cli.progress import clear_line
 from cnna.spec.errors import CnnaError, ToolError, UserError
 from cnna.spec.files import check_outputs, write_text
+from cnna.spec.json_text import json_text
 
 # Name: one line; `cnna.cli.NAME`, or one in FOLDERS, has configure(parser), run(args) -> Outcome, OUTPUTS if it writes files.
 COMMANDS = {
@@ -130,7 +130,7 @@ def _carry_out(args: argparse.Namespace) -> int:
     with redirect_stdout(sys.stderr) if figures_only else nullcontext():
         outcome: Outcome = args.run(args)
     if args.json:
-        text = json.dumps(outcome.figures, indent=1) + "\n"
+        text = json_text(outcome.figures, indent=1) + "\n"
         if figures_only:
             sys.stdout.write(text)
         else:

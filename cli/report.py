@@ -20,6 +20,7 @@ from cnna.spec.artifact import load
 from cnna.spec.boards import ddr_of
 from cnna.spec.errors import DataError
 from cnna.spec.files import read_bytes, write_text, writing
+from cnna.spec.json_text import json_text
 
 OUTPUTS = ("html", "png", "trace")
 _TEXTS = ("config", "device", "name", "op", "engine")  # a run's figures that are text
@@ -67,7 +68,7 @@ def run(args: argparse.Namespace) -> Outcome:
     if args.trace:
         from cnna.compiler.report.trace import trace
 
-        write_text(args.trace, json.dumps(trace(artifact, measured, memory)))
+        write_text(args.trace, json_text(trace(artifact, measured, memory)))
     return Outcome(figures, written=tuple(path for path in (args.html, args.png, args.trace) if path))
 
 

@@ -41,6 +41,9 @@ def rows_in(path: Path) -> dict[str, Rows]:
     source = path if whole is None else BytesIO(whole)
     with _damage(path), ZipFile(source) as archive:
         names = archive.namelist()
+    arrays = [name.removesuffix(SUFFIX) for name in names]
+    if twice := next((name for name in arrays if arrays.count(name) > 1), None):
+        raise DataError(f"{path}: has the array {twice} twice; save it again with each name once")
     return {name.removesuffix(SUFFIX): _rows(path, partial(_member, source, name)) for name in names}
 
 

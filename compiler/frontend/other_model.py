@@ -13,6 +13,7 @@ from onnx import ModelProto, ValueInfoProto
 
 from cnna.spec.cpu_ops import onnxruntime_errors, session_options
 from cnna.spec.errors import DataError, ModelError, reason_of
+from cnna.spec.names import differences
 
 Arrays = dict[str, NDArray[Any]]
 TYPES = {"tensor(float)": "float32", "tensor(float16)": "float16", "tensor(double)": "float64", "tensor(bool)": "bool"}
@@ -46,8 +47,8 @@ class OtherModel:
     def check_inputs(self, names: Collection[str]) -> None:
         """DataError: the inputs are others than these. The name of a single input does not matter."""
         own = [entry.name for entry in self._session.get_inputs()]
-        if set(own) != set(names) and not len(own) == len(names) == 1:
-            raise DataError(f"{self.name} has inputs {', '.join(own)}, but the .cnna has {', '.join(names)}: not the same model")
+        if not len(own) == len(names) == 1 and (wrong := differences(own, names)):
+            raise DataError(f"{self.name}: not the same model: the .cnna {wrong}")
 
     def run(self, sample: Mapping[str, NDArray[Any]]) -> Arrays:
         """The outputs and the tensors to show, for one sample, [1, ...] by input. ModelError: as of the class."""

@@ -17,6 +17,7 @@ from cnna.spec import pack
 from cnna.spec.cpu_ops import reads
 from cnna.spec.errors import DataError, reason_of
 from cnna.spec.manifest import ACCELERATOR, CPU, Manifest, Port
+from cnna.spec.names import differences, in_line
 from cnna.spec.preprocess import from_entry
 
 Arrays = dict[str, NDArray[Any]]
@@ -72,9 +73,8 @@ class Inputs:
         given: Mapping[str, Any] = x if isinstance(x, Mapping) else {self._single_input(): x}
         wanted = {entry["name"]: entry["shape"] for entry in self.manifest["model_inputs"]}
         whole = {entry["name"]: entry["dtype"] for entry in self.manifest["model_inputs"] if entry["dtype"] in WHOLE}
-        if set(given) != set(wanted):
-            names = ", ".join(map(str, given)) or "none"
-            raise DataError(f"{self.manifest['name']} has inputs {', '.join(wanted)}, not {names}")
+        if wrong := differences(given, wanted):
+            raise DataError(f"{self.manifest['name']} {wrong}")
         found = {}
         given = shared({name: self._array(name, given[name], name in whole) for name in wanted}, wanted)
         for name, shape in wanted.items():
@@ -98,7 +98,7 @@ class Inputs:
     def _single_input(self) -> str:
         names = [entry["name"] for entry in self.manifest["model_inputs"]]
         if len(names) != 1:
-            raise DataError(f"{self.manifest['name']} has inputs {', '.join(names)}: give a dict by these names")
+            raise DataError(f"{self.manifest['name']} has inputs {in_line(names)}: give a dict by these names")
         return str(names[0])
 
     def _array(self, name: str, given: Any, whole: bool) -> Given:

@@ -26,6 +26,7 @@ from cnna.spec.device import Device, state_of
 from cnna.spec.errors import DataError, RunError
 from cnna.spec.manifest import Manifest
 from cnna.spec.metrics import Figures
+from cnna.spec.names import in_line
 
 DEVICES = (*SIMULATED, "reference")
 BIT = ".bit"
@@ -252,7 +253,7 @@ class InferenceSession:
         except TypeError:
             raise DataError(f"{self.name}: output_names is a list of names or None, not {type(names).__name__}") from None
         if unknown := [name for name in chosen if not isinstance(name, str) or name not in self._outputs]:
-            raise DataError(f"{self.name} has outputs {', '.join(self._outputs)}, not {', '.join(map(str, unknown))}")
+            raise DataError(f"{self.name} has outputs {in_line(self._outputs)}; unknown: {in_line(map(str, unknown))}")
         return chosen
 
     def _doing(self) -> str:

@@ -22,13 +22,14 @@ from cnna.serve.engine.cover import seconds_of
 from cnna.serve.engine.dispatcher import Dispatcher, version_of
 from cnna.serve.engine.history import History
 from cnna.serve.engine.request import BatchRun, Request, Result
-from cnna.serve.engine.served import Served
+from cnna.serve.engine.served import Served, ServedModel
 from cnna.serve.models.repository import Repository
 from cnna.serve.models.settings import Settings
 from cnna.serve.models.version import Version
 from cnna.serve.runtimes.interface import CNNA
 from cnna.spec.errors import BusyError, CnnaError, DataError, LateError, RunError, UserError
 
+REASONS = 4  # models that the server names if it is not ready
 USUAL = 100  # the priority of requests that name none, or 0: those of 1 to 99 go first
 
 
@@ -111,12 +112,27 @@ class Core:
     @property
     def ready(self) -> bool:
         """Whether every model has a version that is ready, or was unloaded; some board is not out; it neither starts nor ends."""
-        models = self.catalogue.models.values()
-        return bool(
-            not (self.draining or self.starting)
-            and (models or self._alive(None))
-            and all(model.unloaded or (model.default is not None and self._alive(model.default)) for model in models)
-        )
+        return self.why_not_ready() is None
+
+    def why_not_ready(self) -> str | None:
+        """Why the server as a whole is not ready, in a line that names the first few models; None: it is."""
+        if self.draining or self.starting:
+            return "the server is ending" if self.draining else "the server is starting"
+        if not self.catalogue.models and not self._alive(None):
+            return (
+                f"no board can answer: {'; '.join(f'{board.spec.name}: {board.cause}' for board in self.boards) or 'there is none'}"
+            )
+        found = [reason for model in self.catalogue.models.values() if (reason := self._missing(model)) is not None]
+        more = f"; and {len(found) - REASONS} more models" if len(found) > REASONS else ""
+        return "; ".join(found[:REASONS]) + more if found else None
+
+    def _missing(self, model: ServedModel) -> str | None:
+        """What a model lacks that is to be served; None: nothing."""
+        if model.unloaded:
+            return None
+        if model.default is None:
+            return f"model {model.name} has no version that is ready: {model.why()}"
+        return None if self._alive(model.default) else self._no_board(model.name, model.default)
 
     def board(self, name: str) -> EngineBoard | None:
         """The board of that name."""
@@ -158,8 +174,7 @@ class Core:
         samples, arrays = served.version.signature.request(inputs)
         self._check_size(served.version, settings, samples)
         if not self._alive(served):
-            boards = [f"{board.spec.name}: {self._why_not(board, served.version)}" for board in self.boards]
-            raise BusyError(f"model {model}: no board can answer: {'; '.join(boards)}")
+            raise BusyError(self._no_board(model, served))
         waiting = self._waiting(served)
         if waiting and waiting + samples > settings.queue:
             served.stats.failed["queue full"] += 1
@@ -252,6 +267,10 @@ class Core:
         """Whether a board has a version, or may have it when it comes back: its configuration may be unknown until then."""
         takes = any(map(board.spec.takes, version.runtimes())) and version not in board.without
         return takes and board.state != "out" and (board.can(version) or board.state != "ready")
+
+    def _no_board(self, model: str, served: Served) -> str:
+        boards = [f"{board.spec.name}: {self._why_not(board, version_of(served))}" for board in self.boards]
+        return f"model {model}: no board can answer: {'; '.join(boards)}"
 
     def _why_not(self, board: EngineBoard, version: Version) -> str:
         """Why a board will not answer for a version."""

@@ -1,10 +1,11 @@
 """The log: one JSON object a line on standard error, with the time, what happened, and to whom. Never a tensor."""
 
-import json
 import sys
 import time
 from collections.abc import Callable
 from typing import Any, TextIO
+
+from cnna.spec.json_text import json_text
 
 
 def json_log(stream: TextIO | None = None) -> Callable[..., None]:
@@ -13,7 +14,7 @@ def json_log(stream: TextIO | None = None) -> Callable[..., None]:
     def log(level: str, event: str, **more: Any) -> None:
         known = {key: value for key, value in more.items() if value not in ("", None)}
         print(
-            json.dumps({"ts": round(time.time(), 6), "level": level, "event": event, **known}),
+            json_text({"ts": round(time.time(), 6), "level": level, "event": event, **known}),
             file=stream or sys.stderr,
             flush=True,
         )

@@ -98,7 +98,10 @@ class Service:
         return pb.ServerReadyResponse(ready=self.core.ready)
 
     async def _model_ready(self, request: pb.ModelRequest, context: Context) -> Any:
-        return pb.ModelReadyResponse(ready=described.why_not_ready(self.core, *_names(request)) is None)
+        try:
+            return pb.ModelReadyResponse(ready=described.why_not_ready(self.core, *_names(request)) is None)
+        except UnknownError:  # as Triton does: whether it is ready is asked, and it is not; the index says what there is
+            return pb.ModelReadyResponse(ready=False)
 
     async def _server(self, request: Any, context: Context) -> Any:
         return ParseDict(described.server(self.version), pb.ServerMetadataResponse())

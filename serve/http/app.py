@@ -22,6 +22,7 @@ from cnna.serve.protocol import described, parameters
 from cnna.serve.protocol.overview import overview
 from cnna.serve.protocol.photographs import decoded
 from cnna.spec.errors import BusyError, CnnaError, DataError, LateError, NoTokenError, RunError, UnknownError, UserError
+from cnna.spec.json_text import json_text
 
 if TYPE_CHECKING:  # OpenTelemetry is installed where traces are wanted
     from cnna.serve.traces.tracing import RequestTrace, Tracing
@@ -120,13 +121,13 @@ class App:
         return said({"live": True})
 
     async def _ready(self, request: Request) -> Response:
-        ready = self.core.ready
-        return said({"ready": ready}, 200 if ready else 503)
+        return _readiness(self.core.why_not_ready())
 
     async def _model_ready(self, request: Request) -> Response:
-        model, version = _names(request)
-        why = described.why_not_ready(self.core, model, version)
-        return said({"ready": True} if why is None else {"ready": False, "error": why}, 200 if why is None else 503)
+        try:
+            return _readiness(described.why_not_ready(self.core, *_names(request)))
+        except UnknownError as error:
+            return _readiness(str(error), 404)
 
     async def _metadata(self, request: Request) -> Response:
         return said(described.metadata(self.core, *_names(request)))
@@ -225,7 +226,7 @@ class App:
         """The body of a request whose body is an object or empty."""
         data = await self._body(request, SMALL_BYTES)
         try:
-            found = json.loads(data) if data.strip() else {}
+            found = json.loads(data, parse_constant=body.no_number) if data.strip() else {}
         except (ValueError, RecursionError) as error:
             raise DataError(f"the body is not JSON: {error}") from None
         if not isinstance(found, dict):
@@ -257,7 +258,11 @@ def refused(error: CnnaError) -> Response:
 
 def said(value: Any, code: int = 200, headers: dict[str, str] | None = None) -> Response:
     """An answer in JSON."""
-    return Response(json.dumps(value).encode(), code, headers, "application/json")
+    return Response(json_text(value).encode(), code, headers, "application/json")
+
+
+def _readiness(why_not: str | None, code: int = 503) -> Response:
+    return said({"ready": True}) if why_not is None else said({"ready": False, "error": " ".join(why_not.split())}, code)
 
 
 def _names(request: Request) -> tuple[str, str | None]:

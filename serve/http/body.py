@@ -3,8 +3,9 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
+import numpy as np
 from numpy.typing import NDArray
 
 from cnna.serve.engine.request import Result
@@ -13,6 +14,7 @@ from cnna.serve.runtimes.interface import CNNA
 from cnna.spec.errors import DataError
 
 LENGTH = "inference-header-content-length"
+ALLOW_NAN = "allow_nan"  # a parameter of ours
 MOST_TENSORS = 256
 MOST_JSON = 16 << 20  # bytes: it is read in one piece, for which all others wait
 
@@ -34,6 +36,7 @@ class Asked:
     outputs: list[Wanted] | None
     binary: bool
     request_id: str | None
+    allow_nan: bool = False  # numbers that are not finite may stand in JSON, as Python and Triton write them: NaN, Infinity
     more: dict[str, Any] = field(default_factory=dict)  # arguments of `Core.admit`
 
 
@@ -42,14 +45,26 @@ def read(body: bytes, length: str | None) -> Asked:
     size = len(body) if length is None else _header(length, len(body))
     if size > MOST_JSON:
         raise DataError(f"the JSON of a request has at most {MOST_JSON:,} bytes; send binary tensors behind it")
+    literals: list[str] = []
+
+    def literal(text: str) -> float:
+        literals.append(text)
+        return float(text)
+
     try:
-        found = json.loads(body[:size])
+        found = json.loads(body[:size], parse_constant=literal)
     except (ValueError, RecursionError) as error:
         raise DataError(f"the body is not JSON: {error}; binary tensors need the header {LENGTH}") from None
     if not isinstance(found, dict) or not isinstance(found.get("inputs"), list) or not found["inputs"]:
         raise DataError('the body must be an object with a list "inputs"')
     if len(found["inputs"]) > MOST_TENSORS:
         raise DataError(f"more than {MOST_TENSORS} inputs")
+    given = _parameters(found, "the request")
+    allow_nan = _flag(given, ALLOW_NAN)
+    if literals and not allow_nan:
+        raise DataError(
+            f"the body is not JSON: it has {literals[0]}; send binary tensors, or set the parameter {ALLOW_NAN} to true"
+        )
     raw, inputs = memoryview(body)[size:], dict[str, NDArray[Any]]()
     for entry in found["inputs"]:
         name = _name(entry, "inputs")
@@ -58,13 +73,16 @@ def read(body: bytes, length: str | None) -> Asked:
         inputs[name], raw = _input(name, entry, raw)
     if len(raw):
         raise DataError(f"{len(raw)} bytes behind the JSON belong to no input: give each binary_data_size")
-    given = _parameters(found, "the request")
     binary = _flag(given, "binary_data_output")
-    return Asked(inputs, _outputs(found.get("outputs"), binary), binary, _text(found, "id"), parameters.of_request(given))
+    outputs, more = _outputs(found.get("outputs"), binary), parameters.of_request(given)
+    return Asked(inputs, outputs, binary, _text(found, "id"), allow_nan, more)
 
 
 def write(asked: Asked, result: Result) -> tuple[bytes, int | None]:
-    """The body of an answer, and the length of its JSON if tensors follow it."""
+    """The body of an answer, and the length of its JSON if tensors follow it.
+
+    DataError: an output has a value that JSON does not have, and the request does not allow it.
+    """
     wanted = asked.outputs if asked.outputs is not None else [Wanted(name, asked.binary) for name in result.outputs]
     entries, raw = [], list[bytes]()
     for one in wanted:
@@ -75,6 +93,8 @@ def write(asked: Asked, result: Result) -> tuple[bytes, int | None]:
             raw.append(tensors.to_raw(array))
             entry["parameters"] = {"binary_data_size": len(raw[-1])}
         else:
+            if not asked.allow_nan:
+                _check_finite(one.name, array)
             entry["data"] = tensors.to_list(array)
         entries.append(entry)
     head: dict[str, Any] = {"model_name": result.model, "model_version": result.version, "outputs": entries}
@@ -84,6 +104,21 @@ def write(asked: Asked, result: Result) -> tuple[bytes, int | None]:
         head["id"] = asked.request_id
     text = json.dumps(head, separators=(",", ":")).encode()
     return (b"".join([text, *raw]), len(text)) if raw else (text, None)
+
+
+def no_number(text: str) -> NoReturn:
+    """For `parse_constant` of `json.loads`. ValueError: JSON has no such number."""
+    raise ValueError(f"it has {text}")
+
+
+def _check_finite(name: str, array: NDArray[Any]) -> None:
+    """DataError: an output cannot be said in JSON."""
+    odd = array.size - np.count_nonzero(np.isfinite(array)) if array.dtype.kind == "f" else 0
+    if odd:
+        raise DataError(
+            f"output {name}: JSON has no NaN and no infinity, but {odd:,} of {array.size:,} values are one; "
+            f"ask for binary_data, use gRPC, or set the request's parameter {ALLOW_NAN} to true"
+        )
 
 
 def _header(length: str, most: int) -> int:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cnna.serve.models import golden
 from cnna.serve.models.signature import Arrays, Signature, units_of
@@ -54,12 +55,23 @@ def measured(runtime: str, model: bytes, signature: Signature, inputs: Arrays, o
     units, tolerance, most = units_of(signature), dict[str, float](), 0.0
     for tensor in signature.outputs:
         want = outputs[tensor.name].astype(np.float64)
-        apart = float(np.abs(found[tensor.name] - want).max(initial=0.0))
-        unit = units.get(tensor.name, float(np.abs(want).max(initial=0.0)) / 100)
+        apart = _greatest_difference(f"fallback {runtime}: output {tensor.name}", found[tensor.name].astype(np.float64), want)
+        unit = units.get(tensor.name, float(np.abs(want[np.isfinite(want)]).max(initial=0.0)) / 100)
         tolerance[tensor.name], most = max(unit, 2 * apart), max(most, apart)
     if wrong := golden.difference(signature.outputs, found, outputs, tolerance):
         raise CheckError(f"fallback {runtime}: {wrong}")
     return Spare(model, tolerance, most)
+
+
+def _greatest_difference(where: str, found: NDArray[np.float64], want: NDArray[np.float64]) -> float:
+    """CheckError: a value is finite on one side only, so that no tolerance would do."""
+    if found.shape != want.shape:
+        raise CheckError(f"{where} is {list(found.shape)}, not {list(want.shape)}")
+    differ = ~((found == want) | (np.isnan(found) & np.isnan(want)))
+    apart = np.abs(found[differ] - want[differ])
+    if not np.isfinite(apart).all():
+        raise CheckError(f"{where} has NaN or infinity where the golden answer has another value")
+    return float(apart.max(initial=0.0))
 
 
 def write(folder: Path, spare: Spare) -> None:

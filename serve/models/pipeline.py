@@ -27,6 +27,7 @@ from cnna.serve.models.settings import settings_text, version_name
 from cnna.serve.models.signature import Signature
 from cnna.serve.runtimes.interface import ANY, FLOATS, Description, Tensor
 from cnna.spec.errors import UserError
+from cnna.spec.names import differences
 
 FILE = "pipeline.yaml"
 KINDS = ("model", "function", "onnx")
@@ -97,8 +98,8 @@ def input_of(pipeline: Pipeline, step: Step, tensors: Mapping[str, Tensor]) -> t
 def check_step(pipeline: Pipeline, step: Step, signature: Signature, tensors: Mapping[str, Tensor]) -> None:
     """UserError: what a step gets is not what it takes. tensors: by source, of the inputs and the steps before."""
     where, wanted = f"{pipeline.path}: step {step.name}", {tensor.name: tensor for tensor in signature.inputs}
-    if set(step.inputs) != set(wanted):
-        raise UserError(f"{where}: {step.what} has inputs {', '.join(wanted)}, not {', '.join(step.inputs)}")
+    if wrong := differences(step.inputs, wanted):
+        raise UserError(f"{where}: {step.what} {wrong}")
     for name, source in step.inputs.items():
         have, want = _source(pipeline, f"step {step.name}", source, tensors), wanted[name]
         picture = signature.pictures and have.dtype == "uint8"

@@ -16,6 +16,7 @@ from cnna.host.model.preparation import preparation
 from cnna.serve.runtimes.interface import ANY, Arrays, Description, Tensor
 from cnna.spec.errors import ArtifactError, DataError
 from cnna.spec.manifest import ACCELERATOR, Manifest, PreprocessEntry
+from cnna.spec.names import differences
 from cnna.spec.preprocess import from_entry
 
 __all__ = ["Arrays", "Form", "Signature", "Tensor", "described_signature", "form_of", "rows_of", "signature_of", "units_of"]
@@ -98,8 +99,8 @@ class Signature:
     def _plain(self, given: Mapping[str, NDArray[Any]]) -> tuple[int, Arrays]:
         """As `request`, where there is no accelerator: floats may be NaN."""
         wanted = [tensor.name for tensor in self.inputs]
-        if set(given) != set(wanted):
-            raise DataError(f"model {self.model} has inputs {', '.join(wanted)}, not {', '.join(given) or 'none'}")
+        if wrong := differences(given, wanted):
+            raise DataError(f"model {self.model} {wrong}")
         ready = {tensor.name: self._fitted(tensor, given[tensor.name]) for tensor in self.inputs}
         counts = {name: len(array) for name, array in ready.items()}
         if self.alone:  # a step between models: its inputs may have rows of different things, or none

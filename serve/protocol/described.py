@@ -119,6 +119,8 @@ def _configured(tensor: Tensor) -> dict[str, Any]:
 
 def why_not_ready(core: Core, model: str, version: str | None) -> str | None:
     """Why a model takes no requests now; None: it does. UnknownError: there is none of that name."""
+    if core.starting and model not in core.catalogue.models:
+        return "the server is starting"
     try:
         core.catalogue.model(model).chosen(version, "")
     except BusyError as error:

@@ -1,6 +1,8 @@
 """Arrays that a user gives are matched by name, checked, and refused with a reason."""
 
+import warnings
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -99,6 +101,17 @@ def test_files_that_hold_no_arrays(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x.npz").write_bytes(content)
     with pytest.raises(DataError, match=r"x\.npz"):
         read_arrays(tmp_path / "x.npz", SHAPE)
+
+
+def test_an_array_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    """One of the two would be taken without a word."""
+    path = tmp_path / "a.npz"
+    write_arrays(path, {"x": np.zeros((1, 2), np.float32)})
+    with warnings.catch_warnings(), ZipFile(path, "a") as archive:
+        warnings.simplefilter("ignore")
+        archive.writestr("x.npy", archive.read("x.npy"))
+    with pytest.raises(DataError, match=r"a\.npz: has the array x twice"):
+        read_arrays(path, {"x": (2,)})
 
 
 def test_unequal_numbers_of_samples(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_what_does_not_fit_is_said() -> None:
     """The line would lack the model's name. The name of a single input does not matter."""
     other = OtherModel(model([1, 2]), "m.onnx", ())
     other.check_inputs(["image"])
-    with pytest.raises(DataError, match=r"m.onnx has inputs x, but the .cnna has a, b"):
+    with pytest.raises(DataError, match=r"m.onnx: not the same model: the .cnna has inputs a, b; missing: a, b; unknown: x"):
         other.check_inputs(["a", "b"])
     with pytest.raises(ModelError, match=r"m.onnx: onnxruntime cannot run it"):
         other.run({"x": np.zeros((1, 5), np.float32)})

@@ -77,7 +77,7 @@ def test_every_value_of_a_picture_is_what_the_arithmetic_makes_of_it():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"z": samples(1)}, "has inputs x, not z"),
+        ({"z": samples(1)}, "has inputs x; missing: x; unknown: z"),
         (samples(1)[:, :3], r"shape \[1, 3, 3, 4\]"),
         (samples(1)[:0], "N at least 1"),
         (samples(1).astype(np.int64), "int64"),
@@ -85,7 +85,7 @@ def test_every_value_of_a_picture_is_what_the_arithmetic_makes_of_it():
         (samples(1).astype(object), "object"),
         ([[0.5], [0.5, 0.5]], "input x is no array: .*inhomogeneous"),
         (None, "object"),
-        ({"x": samples(1), 5: samples(1)}, "has inputs x, not x, 5"),
+        ({"x": samples(1), 5: samples(1)}, "has inputs x; unknown: 5$"),
         (np.zeros((1, 3, 4, 6), np.uint8), "input x is uint8, but the model stores no preprocessing"),
         (samples(1) * np.nan, "tensor x holds NaN"),
     ],

@@ -155,7 +155,7 @@ def test_errors_name_the_step(engine: Engine) -> None:
         engine.infer("a_pipe", {"x": x(2000)})
     with pytest.raises(BusyError, match=r"step choose: .*steps:chosen returned 1 arrays, but declares rows, number"):
         engine.infer("a_pipe", {"x": x(600)})
-    with pytest.raises(DataError, match="a_pipe has inputs x, not z"):
+    with pytest.raises(DataError, match="a_pipe has inputs x; missing: x"):
         engine.infer("a_pipe", {"z": x(1)})
     with pytest.raises(DataError, match="no samples"):
         engine.infer("a_pipe", {"x": x()})
@@ -233,7 +233,10 @@ def test_a_file_that_was_changed_is_taken_by_load_if_it_is_good(made: Path, tmp_
         "b: tenfold.y": ("b: tenfold.z", "step join: step tenfold has no output 'z'; it has y"),
         "steps:joined": ("steps:glued", "step join: steps has no function 'glued'; it has chosen, joined"),
         "tenfold.onnx": ("hundred.onnx", "step tenfold: "),
-        "{x: choose.rows}}\n  tenfold": ("{z: choose.rows}}\n  tenfold", "step triple: scaled has inputs x, not z"),
+        "{x: choose.rows}}\n  tenfold": (
+            "{z: choose.rows}}\n  tenfold",
+            "step triple: scaled has inputs x; missing: x; unknown: z",
+        ),
         "sum: join.sum": ("sum: join.total", "output sum: step join has no output 'total'; it has sum"),
     }
     with Engine(root, ["a=cpu"], PATIENT) as engine:

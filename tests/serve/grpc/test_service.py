@@ -102,6 +102,8 @@ def test_answers_and_what_the_server_says_of_itself(tmp_path: Path, within: With
             assert (await client.call("ServerReady", pb.Empty(), pb.ServerReadyResponse)).ready
             one = pb.ModelRequest(name="m")
             assert (await client.call("ModelReady", one, pb.ModelReadyResponse)).ready
+            for other in (pb.ModelRequest(name="none"), pb.ModelRequest(name="m", version="9")):  # no error, as of HTTP's clients
+                assert not (await client.call("ModelReady", other, pb.ModelReadyResponse)).ready
             metadata = await client.call("ModelMetadata", one, pb.ModelMetadataResponse)
             assert list(metadata.inputs[0].shape) == [-1, 2]
             config = (await client.call("ModelConfig", one, pb.ModelConfigResponse)).config

@@ -128,6 +128,117 @@ def test_readiness_has_a_cause(tmp_path: Path, within: Within) -> None:
     within(run())
 
 
+def test_the_server_says_why_it_is_not_ready(tmp_path: Path, within: Within) -> None:
+    """`docs/serving.md` promises the reason; an operator saw `false` alone, and had to look through the log."""
+
+    async def run() -> None:
+        served = Served(tmp_path)
+        health, core = "/v2/health/ready", served.core
+        assert (await served.call("GET", health)).json == {"ready": True}
+        model = core.catalogue.models["m"]
+        default, model.default, model.reason = model.default, None, "model.yaml: no such\nkey"
+        answer = await served.call("GET", health)
+        said = {"ready": False, "error": "model m has no version that is ready: model.yaml: no such key"}
+        assert (answer.code, answer.json) == (503, said)
+        for number in range(100):
+            core.catalogue.models[f"m{number}"] = model
+        assert (await served.call("GET", health)).json["error"].endswith("; and 97 more models")
+        core.catalogue.models, model.default, model.reason = {"m": model}, default, ""
+        served.board.state, served.board.cause = "out", "its worker died"
+        assert (await served.call("GET", health)).json["error"] == "model m: no board can answer: a: its worker died"
+        core.catalogue.models = {}
+        assert (await served.call("GET", health)).json["error"] == "no board can answer: a: its worker died"
+        core.starting = True
+        assert (await served.call("GET", health)).json["error"] == "the server is starting"
+        assert (await served.call("GET", "/v2/models/m/ready")).json["error"] == "the server is starting"
+        core.draining = True
+        assert (await served.call("GET", health)).json["error"] == "the server is ending"
+
+    within(run())
+
+
+def test_a_model_that_is_not_there_is_not_ready(tmp_path: Path, within: Within) -> None:
+    """A client that asks before it sends would need two ways to read the answer."""
+
+    async def run() -> None:
+        served = Served(tmp_path)
+        for path in ("/v2/models/none/ready", "/v2/models/m/versions/9/ready"):
+            answer = await served.call("GET", path)
+            assert (answer.code, answer.json["ready"]) == (404, False)
+            assert "there is no model 'none'" in answer.json["error"] or "no version '9'" in answer.json["error"]
+
+    within(run())
+
+
+def strictly(text: bytes) -> Any:
+    """JSON, read as other languages read it."""
+
+    def none(literal: str) -> None:
+        raise AssertionError(f"{literal} is no JSON")
+
+    return json.loads(text, parse_constant=none)
+
+
+def test_values_that_json_does_not_have(tmp_path: Path, within: Within) -> None:
+    """Go, Rust and browsers could not read the answer; null in the place of infinity would be another value without a word."""
+
+    async def run() -> None:
+        served = Served(tmp_path)
+        x = np.array([[np.inf, 1], [np.nan, -np.inf]], np.float32)
+        entry = {"name": "x", "datatype": "FP32", "shape": [2, 2], "parameters": {"binary_data_size": x.nbytes}}
+
+        async def infer(**parameters: Any) -> Answer:
+            head = json.dumps({"inputs": [entry], "parameters": parameters}).encode()
+            return await served.call("POST", INFER, head + x.tobytes(), **{LENGTH: str(len(head))})
+
+        refused = await infer()
+        assert refused.code == 400
+        assert "output y: JSON has no NaN and no infinity, but 3 of 4 values are one" in strictly(refused.body)["error"]
+        binary = await infer(binary_data_output=True)
+        size = int(binary.headers[LENGTH])
+        strictly(binary.body[:size])
+        assert np.array_equal(np.frombuffer(binary.body[size:], np.float32).reshape(2, 2), x * 10 + 1, equal_nan=True)
+        allowed = await infer(allow_nan=True)
+        assert allowed.code == 200
+        assert b"[Infinity,11.0,NaN,-Infinity]" in allowed.body
+        for classes in (1, 2):
+            head = {"inputs": [TEN], "outputs": [{"name": "y", "parameters": {"classification": classes}}]}
+            strictly((await served.call("POST", INFER, head)).body)
+
+    within(run())
+
+
+def test_numbers_of_a_request_that_json_does_not_have(tmp_path: Path, within: Within) -> None:
+    """A client's division by zero would be a sample like any other."""
+
+    async def run() -> None:
+        served = Served(tmp_path)
+        for text in ("NaN", "Infinity", "-Infinity"):
+            body = json.dumps({"inputs": [TEN], "parameters": {"allow_nan": False}}).replace("11,", f"{text},", 1).encode()
+            answer = await served.call("POST", INFER, body)
+            assert (answer.code, f"it has {text}; send binary tensors" in answer.json["error"]) == (400, True)
+            answer = await served.call("POST", INFER, body.replace(b"false", b"true"))
+            assert (answer.code, text in answer.body.decode()) == (200, True)
+            answer = await served.call("POST", "/v2/repository/index", b'{"ready": %s}' % text.encode())
+            assert (answer.code, "not JSON" in answer.json["error"]) == (400, True)
+        answer = await served.call("POST", INFER, {"inputs": [TEN], "parameters": {"allow_nan": 1}})
+        assert "allow_nan: 1 must be true or false" in answer.json["error"]
+
+    within(run())
+
+
+def test_figures_that_are_not_finite_are_null(tmp_path: Path, within: Within) -> None:
+    """A sensor that answers NaN would make the page of boards, and the console, unreadable."""
+
+    async def run() -> None:
+        served = Served(tmp_path)
+        served.board.described = lambda: {"name": "a", "watts": float("nan"), "loaded": [float("inf")]}  # type: ignore[method-assign]
+        assert strictly((await served.call("GET", "/v2/boards")).body) == [{"name": "a", "watts": None, "loaded": [None]}]
+        assert strictly((await served.call("GET", "/v2/console")).body)["boards"][0]["watts"] is None
+
+    within(run())
+
+
 BAD: list[tuple[Any, str]] = [
     (b"", "not JSON"),
     (b"\xff\xfe", "not JSON"),

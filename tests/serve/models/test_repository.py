@@ -123,8 +123,8 @@ def test_requests_are_checked_before_they_wait() -> None:
     floats = np.zeros((3, 3, 32, 32), np.float64)
     assert signature.request({"picture": floats})[1]["picture"].dtype == np.float32
     wrong: list[tuple[dict[str, NDArray[np.generic]], str]] = [
-        ({"image": floats}, "has inputs picture, not image"),
-        ({}, "has inputs picture, not none"),
+        ({"image": floats}, "has inputs picture; missing: picture; unknown: image"),
+        ({}, "has inputs picture; missing: picture"),
         ({"picture": floats[:, :2]}, "the model wants"),
         ({"picture": floats[:0]}, "N at least 1"),
         ({"picture": np.array(1.0)}, "no axis for the samples"),

@@ -129,7 +129,11 @@ def test_versions_are_tested_switched_and_named(tmp_path: Path) -> None:
         assert (result.version, result.runtime) == ("2", "onnxruntime")
         assert np.array_equal(result.outputs["y"], x * 3)
         assert np.array_equal(engine.infer("scaled", {"x": x}, "1").outputs["y"], x * 2)
-        for given, said in (({"x": x[:, :2]}, "the model wants"), ({"z": x}, "has inputs x, not z"), ({"x": x[:0]}, "no samples")):
+        for given, said in (
+            ({"x": x[:, :2]}, "the model wants"),
+            ({"z": x}, "has inputs x; missing: x; unknown: z"),
+            ({"x": x[:0]}, "no samples"),
+        ):
             with pytest.raises(DataError, match=said):
                 engine.infer("scaled", given)
         shutil.copytree(root / "scaled" / "1", root / "scaled" / "3")
