@@ -38,6 +38,7 @@ def run(args: argparse.Namespace) -> Outcome:
     from cnna.compiler.compile import compile_model
 
     made = quantize.quantised(args)
+    quantize.warn(made.report)
     with about_model(args.model), Progress(f"compiling for {config.name}") as progress:
         artifact = compile_model(made.model, config, batch=args.batch, cpu=not args.no_cpu, count=progress.step)
     found = _verified(args, artifact, made.images)

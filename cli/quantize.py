@@ -1,8 +1,9 @@
 """`cnna quantize`: turns a float ONNX model, with images for calibration, into an int8 model in standard QDQ form."""
 
 import argparse
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,6 +42,7 @@ class Given:
     images: Arrays
     preprocess: Preprocess | None
     prepared: dict[str, Any]
+    warnings: tuple[str, ...] = ()
 
     def taken(self) -> Any:
         """The graph, for one caller."""
@@ -66,6 +68,7 @@ class QuantisationRun:
             "samples": report.samples,
             "floating": list(report.floating),
             "four_bits": list(report.coded),
+            "warnings": list(report.warnings),
             "tensors": {
                 name: {"scale": quant.scale, "zero": quant.zero, "low": report.ranges[name][0], "high": report.ranges[name][1]}
                 for name, quant in report.quants.items()
@@ -124,11 +127,18 @@ def run(args: argparse.Namespace) -> Outcome:
         print(f"weights of 4 bits: {counted(report.coded)}")
     if report.floating:
         print(f"stays float, for the CPU: {counted(report.floating)}")
+    warn(report)
     figures = {"output": str(args.output), **made.figures()}
     if measured is None:
         return Outcome(figures)
     measured.write(args)
     return Outcome(figures | measured.search, measured.exit_code, tuple(args.report))
+
+
+def warn(report: Any) -> None:
+    """Prints to standard error what the user should look at."""
+    for line in report.warnings:
+        print(f"cnna: warning: {line}", file=sys.stderr)
 
 
 def quantised(args: argparse.Namespace) -> QuantisationRun:
@@ -144,6 +154,8 @@ def given(args: argparse.Namespace) -> Given:
     """Reads the model and the images. UserError: they cannot be read, or do not fit."""
     given_preprocess(args)  # a mistake in the options is reported before the model is read
     from cnna.compiler.frontend.onnx_import import load_model
+    from cnna.compiler.quantise.calibrate import check_samples
+    from cnna.compiler.quantise.prepare import rewriting_warnings
     from cnna.compiler.quantise.quantise import float_graph
 
     with about_model(args.model):
@@ -153,7 +165,9 @@ def given(args: argparse.Namespace) -> Given:
         table = _table(args, model)
         preprocess = _preprocess(args, table, wanted)
         images = read_samples(args.calib, wanted, graph.types, table)
-        return Given(graph, images, preprocess, say_preparation(args.calib, wanted, graph.types, table))
+        check_samples(graph, images, preprocess)
+        prepared = say_preparation(args.calib, wanted, graph.types, table)
+        return Given(graph, images, preprocess, prepared, rewriting_warnings(model, graph, images, preprocess))
 
 
 def calibration(args: argparse.Namespace, found: Given, images: Arrays) -> "Calibrated":
@@ -163,6 +177,7 @@ def calibration(args: argparse.Namespace, found: Given, images: Arrays) -> "Cali
 
     progress = counter("calibrating")
     given = calibrated(found.taken(), images, args.method, found.preprocess, progress=progress, effort=args.effort)
+    given = replace(given, warnings=(*found.warnings, *given.warnings))
     if args.fc_bits == FC_BITS[0]:
         return given
     if args.fc_bits == "auto":

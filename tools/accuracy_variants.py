@@ -21,8 +21,7 @@ from faces import recall
 from trained import FLOAT, Array, Trained
 
 from cnna.compiler.frontend.onnx_import import load_model
-from cnna.compiler.quantise import heads
-from cnna.compiler.quantise import quantise as quantiser
+from cnna.compiler.quantise import heads, prepare
 from cnna.compiler.quantise.quantise import quantise
 from cnna.host.model.divergence import Divergence
 
@@ -109,7 +108,7 @@ def measure(network: Network) -> Iterator[tuple[tuple[str, str], str]]:
     in_float = trained.onnxruntime_answers(proto, x)
     for variant in network.variants:
         started = time.process_time()
-        equalising = patch.object(quantiser, "pairs", quantiser.pairs if variant != UNEQUAL else lambda graph, body: [])
+        equalising = patch.object(prepare, "pairs", prepare.pairs if variant != UNEQUAL else lambda graph, body: [])
         with equalising, patch.object(heads, "APART", inf if variant == TOGETHER else heads.APART):
             model, _ = quantise(proto, {name: calibration}, **VARIANTS.get(variant, {}))
         seconds = time.process_time() - started

@@ -133,5 +133,6 @@ def _put(edit: Editor, node: Node[Any], weights: np.ndarray, bias: np.ndarray) -
         node.op,
         weights=edit.constant(node.op.weights, weights.astype(np.float32)),
         bias=edit.constant(node.op.bias, bias.astype(np.float32)),
+        weight_scale=None,  # scaled weights are no multiples of it, as those that select a channel were
     )
     edit.nodes[node.output] = replace(node, op=op)

@@ -189,6 +189,7 @@ def _split(edit: Editor, head: Head, runs: Sequence[int]) -> None:
             conv.op,
             weights=edit.constant(f"{conv.op.weights}:part{number}", weights[chosen]),
             bias=edit.constant(f"{conv.op.bias}:part{number}", bias[chosen]),
+            weight_scale=None,  # it has a number for each channel of the whole
         )
         map_shape = (shape[0], len(chosen), *shape[2:])
         made = edit.insert(f"{conv.name}:part{number}", op, conv.inputs, f"{conv.output}:part{number}", map_shape)

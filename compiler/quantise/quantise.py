@@ -21,9 +21,9 @@ from cnna.compiler.graph.node_names import kind_of
 from cnna.compiler.graph.pointwise import lively
 from cnna.compiler.passes.pipeline import REWRITES, Dump, run_passes
 from cnna.compiler.quantise.books import nearest_in_books
-from cnna.compiler.quantise.calibrate import Progress, Statistics, calibrate, channels, check_samples
-from cnna.compiler.quantise.equalise import equalised, pairs
-from cnna.compiler.quantise.heads import apart, float_tail, heads_of, span_of, split_heads
+from cnna.compiler.quantise.calibrate import Progress, Statistics, calibrate, check_samples
+from cnna.compiler.quantise.heads import apart, float_tail, span_of
+from cnna.compiler.quantise.prepare import prepared, rewriting_warnings
 from cnna.compiler.quantise.ranges import METHODS, quant_of
 from cnna.compiler.quantise.refine import EFFORTS, Refinement, refined
 from cnna.compiler.quantise.stages import convolutions
@@ -46,6 +46,7 @@ class Report:
     quants: dict[str, Quant]
     floating: tuple[str, ...]
     coded: tuple[str, ...] = ()  # names of the layers whose weights have books
+    warnings: tuple[str, ...] = ()  # what the user should look at, each in a line
 
     @property
     def how(self) -> str:
@@ -71,6 +72,7 @@ class Calibrated:
     preprocess: Preprocess | None
     more: Refinement | None
     coded: frozenset[str] = frozenset()
+    warnings: tuple[str, ...] = ()
 
     def quantised(self, kept: Collection[str] = (), refining: Progress | None = None) -> tuple[ModelProto, Report]:
         """The model as QDQ. kept: nodes that stay in float, by output. ModelError: it could not be compiled."""
@@ -91,7 +93,7 @@ class Calibrated:
         ranges = {name: (self.statistics[name].low, self.statistics[name].high) for name in quants}
         floating = tuple(map(kind_of, left))
         coded = tuple(node.name for node in body.nodes if node.output in self.coded)
-        return result, Report(self.method, self.effort, self.samples, ranges, quants, floating, coded)
+        return result, Report(self.method, self.effort, self.samples, ranges, quants, floating, coded, self.warnings)
 
     def trial(self, kept: Collection[str]) -> ModelProto:
         """As `quantised`, but without effort, and unchecked."""
@@ -117,7 +119,9 @@ def quantise(
     its ranges on the samples give a model that cannot be compiled. DataError: an unknown method or effort, or samples that do not
     fit (`calibrate`).
     """
-    given = calibrated(float_graph(model, dump), samples, method, preprocess, correct_bias, progress, effort)
+    graph = float_graph(model, dump)
+    given = calibrated(graph, samples, method, preprocess, correct_bias, progress, effort)
+    given = replace(given, warnings=(*rewriting_warnings(model, graph, samples, preprocess), *given.warnings))
     return given.quantised(refining=refining)
 
 
@@ -142,23 +146,12 @@ def calibrated(
     if effort not in EFFORTS:
         raise DataError(f"effort {effort} is unknown; there are {', '.join(map(str, EFFORTS))}")
     count = check_samples(graph, samples, preprocess)
-    graph = _prepared(graph, samples, count, preprocess)
+    graph, warnings = prepared(graph, float_body(graph)[1], samples, count, preprocess)
     _, body = float_body(graph)
     more = Refinement.of(graph, body, count) if effort else None
     watch = more.watch if more else None
     statistics = calibrate(graph, tuple(body.tensors), samples, method != "minmax", preprocess, progress, watch)
-    return Calibrated(graph, body, statistics, count, method, correct_bias, effort, preprocess, more)
-
-
-def _prepared(graph: Graph, samples: Mapping[str, np.ndarray], count: int, preprocess: Preprocess | None) -> Graph:
-    """The same function in a form that rounding harms less: channels are equalised, detectors' heads are split."""
-    _, body = float_body(graph)
-    chosen, heads = pairs(graph, body), list(heads_of(graph, body))
-    if not chosen and not heads:
-        return graph
-    tensors = dict.fromkeys([*(first.output for first, _ in chosen), *(head.conv.output for head in heads)])
-    seen = channels(graph, [*tensors], samples, count, preprocess)
-    return split_heads(equalised(graph, chosen, seen), heads, seen)
+    return Calibrated(graph, body, statistics, count, method, correct_bias, effort, preprocess, more, warnings=warnings)
 
 
 def float_body(graph: Graph, kept: Collection[str] = ()) -> tuple[Reasons, Graph]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cnna.compiler.frontend.onnx_export import to_model
-from cnna.compiler.quantise import quantise as quantiser
+from cnna.compiler.quantise import prepare
 from cnna.compiler.quantise.calibrate import channels
 from cnna.compiler.quantise.equalise import EQUALISED, equalised, pairs
 from cnna.compiler.quantise.quantise import float_body, float_graph, quantise
@@ -79,7 +79,7 @@ def test_depthwise_networks_come_nearer_to_float():
             model, one = depthwise_network(seed, high=inf), Divergence("y")
             with pytest.MonkeyPatch.context() as patch:
                 if not equalising:
-                    patch.setattr(quantiser, "pairs", lambda graph, body: [])
+                    patch.setattr(prepare, "pairs", lambda graph, body: [])
                 result, _ = quantise(model, calibration)
             one.extend(answers(result, test)[0], answers(model, test)[0])
             decibels.append(one.decibels)

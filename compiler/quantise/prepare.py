@@ -1,0 +1,89 @@
+"""The float graph in a form that rounding harms less, and the check that this form, and every other, answers as the model does.
+
+Ranges, means and biases are measured on the graph that the quantiser has made. Were that another function than the model's, they
+would fit another network, and nothing behind would show it. So the graphs are compared on samples, tensor by tensor.
+"""
+
+from collections.abc import Mapping
+from itertools import islice
+from math import inf
+
+import numpy as np
+from onnx import ModelProto
+
+from cnna.compiler.frontend.onnx_export import to_model
+from cnna.compiler.frontend.preprocess import Preprocess
+from cnna.compiler.graph.ir import Graph
+from cnna.compiler.quantise.calibrate import channels
+from cnna.compiler.quantise.equalise import equalised, pairs
+from cnna.compiler.quantise.heads import heads_of, split_heads
+from cnna.compiler.quantise.noise import Noise
+from cnna.compiler.quantise.sessions import Session, feeds_of
+from cnna.spec.errors import ModelError
+
+SAMPLES = 2  # on which graphs are compared
+LEAST = 60.0  # decibels that two forms of one function keep; float32 alone gives 90 and more, int8 at best 50
+ALIKE = -LEAST / 10
+
+Values = Mapping[str, np.ndarray]
+
+
+def prepared(
+    graph: Graph, body: Graph, samples: Values, count: int, preprocess: Preprocess | None
+) -> tuple[Graph, tuple[str, ...]]:
+    """The graph with channels equalised and detectors' heads split, and what a user should be told.
+
+    body: what of it the accelerator runs. A form that does not answer as the graph does is left out.
+    """
+    chosen, heads = pairs(graph, body), list(heads_of(graph, body))
+    if not chosen and not heads:
+        return graph, ()
+    tensors = dict.fromkeys([*(first.output for first, _ in chosen), *(head.conv.output for head in heads)])
+    seen = channels(graph, [*tensors], samples, count, preprocess)
+    changed = split_heads(equalised(graph, chosen, seen), heads, seen)
+    found = unlike_form(graph, changed, samples, count, preprocess)
+    if found is None:
+        return changed, ()
+    told = f"channels are not equalised and heads not split, since tensor '{found}' would change in float; please report this model"
+    return graph, (told,)
+
+
+def unlike_form(graph: Graph, other: Graph, samples: Values, count: int, preprocess: Preprocess | None) -> str | None:
+    """The first tensor of real numbers that two forms of a graph make with other values; None: all are alike."""
+    both = [name for node in graph.nodes if (name := node.output) in other.tensors and name not in graph.types]
+    inner = [name for name in both if name not in graph.outputs]
+    sessions = [Session(to_model(one, inner).SerializeToString(), graph.name) for one in (graph, other)]
+    return _first_unlike(sessions, both, graph, samples, count, preprocess)
+
+
+def rewriting_warnings(model: ModelProto, graph: Graph, samples: Values, preprocess: Preprocess | None) -> tuple[str, ...]:
+    """What to tell the user if the rewritten graph gives an output of real numbers other values than the model does.
+
+    Nothing where the model has no one answer that could be compared: onnxruntime cannot run it, or it draws random numbers.
+    """
+    count = min(len(values) for values in samples.values())
+    try:
+        theirs = Session(model.SerializeToString(), graph.name)
+        ours = Session(to_model(graph).SerializeToString(), graph.name)
+        if _first_unlike([theirs, theirs], theirs.outputs, graph, samples, count, preprocess) is not None:
+            return ()
+        found = _first_unlike([theirs, ours], theirs.outputs, graph, samples, count, preprocess)
+    except ModelError:
+        return ()
+    return (
+        () if found is None else (f"in float, output '{found}' of the rewritten graph differs from the model's; please report it",)
+    )
+
+
+def _first_unlike(
+    sessions: list[Session], names: list[str], graph: Graph, samples: Values, count: int, preprocess: Preprocess | None
+) -> str | None:
+    noise = {name: Noise(None) for name in names}
+    for feeds in islice(feeds_of(graph, samples, count, preprocess), SAMPLES):
+        first, second = (session.run(feeds) for session in sessions)
+        for name in names:
+            real, made = first[name], second[name]
+            if real.dtype.kind == "f" and real.shape == made.shape:
+                finite = np.isfinite(real) & np.isfinite(made)
+                noise[name].extend(real[finite], made[finite])
+    return next((name for name in names if 10**ALIKE < noise[name].ratio < inf), None)
