@@ -11,22 +11,23 @@ from numpy.typing import ArrayLike, NDArray
 from cnna.spec.config import PARAM_BITS
 
 MULT_BITS = 24  # of a normalised multiplier
-SHIFT_MIN, SHIFT_MAX = 1, 55
+SHIFT_MIN, SHIFT_MAX = 1, 55  # that the compiler makes
+SHIFT_LIMIT = 1 << PARAM_BITS["shift"]  # a parameter word holds shifts below this one, and the RTL computes with all of them
 ADD_OFFSET_BITS = 32  # of the constant beside the two products of an add, signed
 
 Int8 = NDArray[np.int8]
 
 
 def round_shift(product: ArrayLike, shift: ArrayLike) -> NDArray[np.int64]:
-    """product / 2**shift, rounded half to even; int64, any shape that broadcasts.
+    """product / 2**shift, rounded half to even; int64, any shape that broadcasts. product is below 2**62 and not below -2**62.
 
-    ValueError: a shift outside 1..55.
+    ValueError: a shift outside 0..63.
     """
     product, shift = np.asarray(product, np.int64), np.asarray(shift, np.int64)
-    if shift.min() < SHIFT_MIN or shift.max() > SHIFT_MAX:
-        raise ValueError(f"shifts {shift.min()}..{shift.max()} are not within {SHIFT_MIN}..{SHIFT_MAX}")
-    odd = (product >> shift) & 1
-    half_below = (np.int64(1) << (shift - 1)) - 1
+    if shift.min() < 0 or shift.max() >= SHIFT_LIMIT:
+        raise ValueError(f"shifts {shift.min()}..{shift.max()} are not within 0..{SHIFT_LIMIT - 1}")
+    odd = (product >> shift) & np.minimum(shift, 1)  # a shift of 0 leaves the product
+    half_below = ((np.int64(1) << shift) - 1) >> 1
     return (product + half_below + odd) >> shift
 
 

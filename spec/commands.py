@@ -1,7 +1,8 @@
 """Decodes register writes into commands, from `spec.regmap` alone, for the emulator, reports and the check of programs.
 
 A `Decoder` keeps every engine's shadow registers as the RTL's register file does, write by write. A write to an engine's GO
-register answers with the command that it queues. `tables_of` decodes a whole program at once, into a table for each engine.
+register answers with the command that it queues, if its bit 0 is set. `tables_of` decodes a whole program at once, into a table for
+each engine.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -115,12 +116,15 @@ class Decoder:
     def write(self, offset: int, value: int) -> Command | str | None:
         """Takes one program write.
 
-        Returns the command that it queues, "end", or None. IllegalWriteError: the write does not count.
+        Returns the command that it queues, "end", or None, as for a GO or END whose bit 0 is clear. IllegalWriteError: the write
+        does not count.
         """
         engine, register, members = _decode(offset, value)
         pc, self.writes = self.writes, self.writes + 1
         if members is not None:
             self.shadow[engine].update(members)
+            return None
+        if not value & 1:
             return None
         if register == "END":
             return "end"
@@ -143,8 +147,9 @@ def program_writes(program: bytes) -> list[tuple[int, int]]:
 
 
 def go_writes(program: bytes) -> NDArray[np.int64]:
-    """The numbers of the writes that end a command, in order: those to a `*_GO` register."""
-    return np.flatnonzero(np.isin(np.frombuffer(program, "<u4")[::2], list(GO_OFFSETS)))
+    """The numbers of the writes that end a command, in order: those to a `*_GO` register with bit 0 set."""
+    offsets, values = np.frombuffer(program, "<u4").reshape(-1, 2).T
+    return np.flatnonzero(np.isin(offsets, list(GO_OFFSETS)) & (values & 1 == 1))
 
 
 def commands(program: bytes) -> Iterator[Command]:
@@ -159,12 +164,17 @@ def commands(program: bytes) -> Iterator[Command]:
 def tables_of(program: bytes) -> dict[str, CommandTable]:
     """The commands of a program by engine, from fresh shadow registers.
 
-    UnsoundError: a write that programs may not make, a field outside its limits, no END, or an END that is not the last write.
+    UnsoundError: a write that programs may not make, a field outside its limits, a GO or END whose bit 0 is clear, no END, or an
+    END that is not the last write.
     """
     offsets, values = np.frombuffer(program, "<u4").reshape(-1, 2).T.astype(np.int64)
     foreign = np.flatnonzero(~np.isin(offsets, list(IN_PROGRAMS)))
     if foreign.size:
         raise UnsoundError(f"write {foreign[0]} of program.bin is to offset {offsets[foreign[0]]:#x}, which no program may write")
+    idle = np.flatnonzero(np.isin(offsets, [*GO_OFFSETS, REGISTERS["END"].offset]) & (values & 1 == 0))
+    if idle.size:
+        what = f"{BY_OFFSET[int(offsets[idle[0]])].name} to {values[idle[0]]:#x}, which does nothing: bit 0 must be 1"
+        raise UnsoundError(f"write {idle[0]} of program.bin sets {what}")
     if np.flatnonzero(offsets == REGISTERS["END"].offset).tolist() != [len(offsets) - 1]:
         raise UnsoundError("program.bin does not end with a write to END, its only one")
     pcs = go_writes(program)

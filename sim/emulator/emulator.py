@@ -2,16 +2,18 @@
 
 Each command runs to completion at its GO write: program order is a valid serial order, see `docs/engines.md`. A command that no
 accelerator could carry out (`spec.checks.program.fault`) stops the emulator with `illegal_value` at the engine's GO. A wait that
-program order cannot meet stops it with `watchdog`. In both cases `wait` names the command. The emulator has no clock, so RUN_LIMIT
-stops a program as soon as an engine's commands would take longer even if nothing ever held them up. `spec.commands` decodes,
-`engines` executes; nothing is shared with the compiler's scheduling.
+program order cannot meet stops it with `watchdog`. In both cases `wait` names the command. A program in memory that has no END
+stops with `watchdog` too. The emulator has no clock, so RUN_LIMIT stops a program as soon as an engine's commands would take longer
+even if nothing ever held them up. A command whose waits are not met, or that leaves its segment, stops the program for that reason,
+because the accelerator finds these before it works.
+`spec.commands` decodes, `engines` executes; nothing is shared with the compiler's scheduling.
 """
 
 from functools import lru_cache
 
 import numpy as np
 
-from cnna.sim.emulator.engines import ENGINE_RUNS
+from cnna.sim.emulator.engines import ENGINE_RUNS, check_segment
 from cnna.sim.emulator.memory import DDR_BASE, SimulatedMemory
 from cnna.sim.emulator.state import BusError, EmulatorState, LoggedWrite, OutsideError, ProgramError
 from cnna.spec.checks.program import fault
@@ -120,6 +122,8 @@ class EmulatorDevice(SimulatedMemory):
                 self._begin()
                 if fields["start"]:
                     self._play(self._fetch())
+                    if self._busy and self._registers["WATCHDOG"]:  # there is no END
+                        self.stop("watchdog")
         elif register.name == "STATUS":
             done = REGISTERS["STATUS"].pack(done=1)
             self._registers["STATUS"] &= ~(value & done)
@@ -150,7 +154,7 @@ class EmulatorDevice(SimulatedMemory):
         """Sets the registers as an error does. PC stays at the write that failed."""
         self._busy = False
         self._registers["ERROR"] = REGISTERS["ERROR"].pack(cause=ERRORS.index(cause), port=port, response=response)
-        self._registers["ERROR_INFO"] = offset
+        self._registers["ERROR_INFO"] = REGISTERS["ERROR_INFO"].unpack(offset)["offset"]  # of 16 bits
         self._registers["STATUS"] = REGISTERS["STATUS"].pack(error=1)
 
     # --- the program ---
@@ -163,10 +167,8 @@ class EmulatorDevice(SimulatedMemory):
                 if self._lacks(offset):
                     raise IllegalWriteError("illegal_register", offset)
                 made = self._decoder.write(offset, value)
-                if isinstance(made, Command) and self._too_long(made):
-                    self.stop("run_limit")
-                elif isinstance(made, Command) and not self._refuses(made):
-                    self.execute(made)
+                if isinstance(made, Command):
+                    self._take(made)
                 elif made == "end":
                     self._busy = False
                     self._registers["STATUS"] = REGISTERS["STATUS"].pack(done=1)
@@ -180,6 +182,19 @@ class EmulatorDevice(SimulatedMemory):
             except (ProgramError, ValueError) as error:
                 self.stop("watchdog")
                 self._failure = RunError(f"emulator: {made} {error}")
+
+    def _take(self, command: Command) -> None:
+        """Carries out a command, or stops the program because of it, with the cause that the accelerator finds first.
+
+        ProgramError: no accelerator could carry it out. OutsideError, BusError: an error that stops it.
+        """
+        if command.engine in COUNTED:
+            self._check_waits(command, command.units(self.config.chunk_blocks))
+        check_segment(self.state, command)
+        if self._too_long(command):
+            self.stop("run_limit")
+        elif not self._refuses(command):
+            self.execute(command)
 
     def _too_long(self, command: Command) -> bool:
         """Whether the command would keep its engine at work for more than RUN_LIMIT clocks."""
@@ -197,11 +212,9 @@ class EmulatorDevice(SimulatedMemory):
     def execute(self, command: Command) -> None:
         """Carries out one command to its end.
 
-        ProgramError: no accelerator could. OutsideError, BusError: an error that stops it.
+        ProgramError: no accelerator could. BusError: an error that stops it.
         """
         units = command.units(self.config.chunk_blocks)
-        if command.engine in COUNTED:
-            self._check_waits(command, units)
         ENGINE_RUNS[command.engine](self.state, command)
         if units:
             done = self._done[command.engine] = (self._done[command.engine] + units) % (1 << COUNT_BITS)

@@ -16,7 +16,7 @@ from cnna.spec.codebook import BOOKS, CODES, decoded, stripe_rows, unpacked_book
 from cnna.spec.commands import Command
 from cnna.spec.config import BEAT_BYTES, PARAM_BYTES, TABLE_BYTES
 from cnna.spec.decks import located, sets_on
-from cnna.spec.regmap import DECK_BIT, VECTOR_OPS
+from cnna.spec.regmap import BOUNDED, DECK_BIT, VECTOR_OPS
 from cnna.spec.window import row_steps
 
 GATHER_BYTES = 1 << 23  # float32 operands that conv multiplies at a time: about the size of a cache
@@ -26,14 +26,24 @@ EXACT_TERMS = 1 << 10  # products of int8 whose sum float32 holds exactly: 2^10 
 IDENTITY = {"add_a": 2, "add_b": 0, "add_offset": 0, "add_shift": 1, "out_zero": 0}  # `combine` parameters that change nothing
 
 
+def check_segment(state: EmulatorState, command: Command) -> None:
+    """OutsideError: a command of load, store or weight would leave its segment; nothing of it is carried out."""
+    f, config = command.f, state.config
+    if command.engine == "weight":
+        ports = 1 if f.ring else config.ports
+        state.check_segment(f.seg, (f.ddr + (ports - 1) * f.port) // BEAT_BYTES + f.beats - 1)
+    elif command.engine in BOUNDED:
+        first, to_block, to_run = (offset // BEAT_BYTES for offset in (f.ddr, f.ddr_block, f.ddr_run))
+        more = (f.run - 1) // config.beat_words
+        state.check_segment(f.seg, first + (f.blocks - 1) * to_block + (f.runs - 1) * to_run + more)
+
+
 def _runs(state: EmulatorState, f: SimpleNamespace) -> tuple[Words, Words]:
     """(bus byte addresses, feature addresses) of every word of a load or store, each int64 [blocks, runs, words].
 
-    Places in DDR are whole beats; lower address bits are ignored. OutsideError: some places are not in the segment.
+    Places in DDR are whole beats; lower address bits are ignored.
     """
     first, to_block, to_run = (offset // BEAT_BYTES for offset in (f.ddr, f.ddr_block, f.ddr_run))
-    more = (f.run - 1) // state.config.beat_words
-    state.check_segment(f.seg, first + (f.blocks - 1) * to_block + (f.runs - 1) * to_run + more)
     block, run, word = np.ogrid[: f.blocks, : f.runs, : f.run]
     ddr = state.segments[f.seg] + (first + block * to_block + run * to_run) * BEAT_BYTES + word * state.config.ci
     sets, deck = walk.blocks(f, "fm", block, state.config.depth)
@@ -75,7 +85,6 @@ def weight(state: EmulatorState, command: Command) -> None:
     f, config = command.f, state.config
     ports, stripe = (1, config.vector_word_bytes) if f.ring else (config.ports, config.stripe_bytes)
     stripes = []
-    state.check_segment(f.seg, (f.ddr + (ports - 1) * f.port) // BEAT_BYTES + f.beats - 1)
     for port in range(ports):
         start = state.segments[f.seg] + (f.ddr + port * f.port) // BEAT_BYTES * BEAT_BYTES - state.ddr_base
         if not 0 <= start <= len(state.ddr) - f.beats * BEAT_BYTES:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cnna.hw.lanes.requant import LATENCY, LOW_BITS, Lanes, Modes
-from cnna.spec.arith import combine, requantise
+from cnna.spec.arith import SHIFT_LIMIT, combine, requantise
 
 from ...rigs import bench
 from ...rigs.block import make_block
@@ -72,7 +72,7 @@ def _sums(rng: np.random.Generator, n: int, sets: int) -> dict[str, np.ndarray]:
     """acc, offset, factor and shift to requantise. A third are ties: a factor 2^23, and a sum with an odd number of halves."""
     size, common = (n, LANES), (n, sets)
     tie, halves = rng.random((n, 1)) < 0.3, _laned(rng.integers(0, 21, common))
-    shift = np.where(tie, 24 + halves, _laned(rng.integers(1, 56, common)))
+    shift = np.where(tie, 24 + halves, _laned(rng.integers(0, SHIFT_LIMIT, common)))
     factor = _laned(_some(rng, 0.1, (0, 1 << 23, (1 << 24) - 1), rng.integers(1 << 23, 1 << 24, common)))
     factor = np.where(tie, 1 << 23, factor)
     near = _magnitudes(rng, size, np.clip(shift - 14, 0, 31))  # most of these answers are not clamped
@@ -86,8 +86,8 @@ def _operands(rng: np.random.Generator, n: int, sets: int) -> dict[str, np.ndarr
     size, common = (n, LANES), (n, sets)
     a, b = (_some(rng, 0.2, INT8_ENDS, rng.integers(-128, 128, size)) for _ in "ab")
     factor, factor_b = (_laned(_some(rng, 0.1, FACTOR_ENDS, _magnitudes(rng, wide, 25))) for wide in (common, (n, 1)))
-    shift = _laned(rng.integers(1, 56, common))
-    halves = (2 * rng.integers(-300, 300, size) + 1) << np.minimum(shift - 1, 30)
+    shift = _laned(rng.integers(0, SHIFT_LIMIT, common))
+    halves = (2 * rng.integers(-300, 300, size) + 1) << np.clip(shift - 1, 0, 30)
     tied = np.clip(halves - (a * factor + b * factor_b), INT32.min, INT32.max)[:, :sets]
     offset = np.where(rng.random((n, 1)) < 0.5, tied, _some(rng, 0.3, INT32_ENDS, _magnitudes(rng, common, 31)))
     return {"a": a, "b": b, "offset": _laned(offset), "factor": factor, "factor_b": factor_b, "shift": shift}

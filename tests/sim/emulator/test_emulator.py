@@ -5,6 +5,7 @@ import pytest
 
 from cnna.sim.emulator.emulator import EmulatorDevice
 from cnna.spec import arith
+from cnna.spec.commands import UnsoundError, tables_of
 from cnna.spec.config import preset
 from cnna.spec.errors import RunError
 from cnna.spec.regmap import ERRORS, REGISTERS, VECTOR_OPS, offset
@@ -246,6 +247,59 @@ def test_a_command_that_cannot_be_carried_out_stops_with_a_cause(go, cause, wher
     assert (status["busy"], status["done"], status["error"]) == (0, 0, 1)
     assert ERRORS[REGISTERS["ERROR"].unpack(device.read(offset("ERROR")))["cause"]] == cause
     assert device.read(offset("ERROR_INFO")) == (offset(where) if where else 0)
+
+
+@pytest.mark.parametrize("go", ["LOAD_GO", "WEIGHT_GO", "CONV_GO", "VECTOR_GO", "STORE_GO", "END"])
+@pytest.mark.parametrize("value", [0, 2, 0xFFFFFFFE])
+def test_a_go_without_its_bit_does_nothing(go, value):
+    """The RTL looks at bit 0: the emulator would carry out what the accelerator does not, or end a program that goes on."""
+    program, device = Program(), EmulatorDevice(preset("tiny"), 1 << 16, logging=True)
+    program.write(go, value)
+    program.go("load", run=1)
+    run(device, program)
+    assert REGISTERS["STATUS"].unpack(device.read(offset("STATUS")))["done"]
+    assert (len(device.log), device.read(offset("DONE_LOAD")), device.read(offset("PC"))) == (1, 1, len(program.writes))
+    with pytest.raises(
+        UnsoundError, match=rf"^write 0 of program.bin sets {go} to {value:#x}, which does nothing: bit 0 must be 1$"
+    ):
+        tables_of(program.bytes())
+
+
+@pytest.mark.parametrize("engine", ["load", "weight", "store"])
+def test_a_command_outside_its_segment_says_so_however_long_it_is(engine):
+    """The accelerator looks at places before it works: its ERROR is `outside_segment` where it would also run for too long."""
+    program, device = Program(), EmulatorDevice(preset("tiny"), 1 << 16)
+    program.go(engine, **({"beats": 5000} if engine == "weight" else {"run": 16, "runs": 1000, "ddr_run": 64}))
+    for name, value in (("RUN_LIMIT", 100), ("SEG_CONSTANT_BYTES", 64)):
+        device.write(offset(name), value)
+    run(device, program)
+    assert ERRORS[REGISTERS["ERROR"].unpack(device.read(offset("ERROR")))["cause"]] == "outside_segment"
+    assert device.read(offset("ERROR_INFO")) == offset(f"{engine.upper()}_SEG")
+
+
+def test_the_offset_of_an_illegal_write_has_16_bits():
+    """The register ERROR_INFO has no more."""
+    program, device = Program(), EmulatorDevice(preset("tiny"), 1 << 16)
+    program.writes.append((0x7_0204, 0))
+    run(device, program)
+    assert ERRORS[REGISTERS["ERROR"].unpack(device.read(offset("ERROR")))["cause"]] == "illegal_register"
+    assert device.read(offset("ERROR_INFO")) == 0x204
+
+
+@pytest.mark.parametrize(("clocks", "cause"), [(1000, "watchdog"), (0, "none")])
+def test_a_program_without_an_end_stops_as_the_accelerator_does(clocks, cause):
+    """STATUS would say busy for ever, where the watchdog of the RTL ends the program, if there is one."""
+    program, device = Program(), EmulatorDevice(preset("tiny"), 1 << 16)
+    program.go("load", run=1)
+    base = device.allocate(len(program.bytes()))
+    device.store(base, program.bytes())
+    for name in ("PROG_BASE", "SEG_CONSTANT"):
+        device.write(offset(f"{name}_LO"), base & 0xFFFFFFFF)
+        device.write(offset(f"{name}_HI"), base >> 32)
+    for name, value in (("PROG_COUNT", len(program.writes)), ("WATCHDOG", clocks), ("CTRL", 1)):
+        device.write(offset(name), value)
+    assert ERRORS[REGISTERS["ERROR"].unpack(device.read(offset("ERROR")))["cause"]] == cause
+    assert REGISTERS["STATUS"].unpack(device.read(offset("STATUS")))["busy"] == (cause == "none")
 
 
 def test_a_load_outside_memory_is_a_bad_response():
