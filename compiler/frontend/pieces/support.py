@@ -12,6 +12,7 @@ from cnna.compiler.graph import float_ops as f
 from cnna.compiler.graph.ir import Graph, Node, Window, taps_inside
 from cnna.compiler.graph.node_names import kind_in, kind_of, place
 from cnna.compiler.passes.canonical.canonical_bilinear import bilinear_limit
+from cnna.compiler.passes.rounding.integer_limits import LIMITS
 from cnna.spec.machine import limits
 
 SIZE_MAX = limits("conv", "out_width")[1]  # rows, columns of a map
@@ -183,6 +184,8 @@ def limit(node: Node, graph: Graph) -> str | None:
 def _no_form(node: Node, graph: Graph) -> str:
     """Why an operator that no pass has rewritten does not run."""
     kind = "" if getattr(node.op, "domain", "") else kind_of(node)
+    if kind in LIMITS and node.output in graph.types:
+        return "it limits integers; only numbers between a QuantizeLinear and a DequantizeLinear of one scale run"
     if kind in (*CURVES, *STEEP_KINDS) and any(tensor.quant for tensor in graph.tensors.values()):
         return "what it reads and what it makes are not int8 on both sides; put Q and DQ there"
     if kind in STEEP_KINDS:

@@ -1,7 +1,8 @@
-"""Moves a DequantizeLinear in front of operators that only move or select int8 elements, so that they too work on real values.
+"""Moves a DequantizeLinear in front of operators that only move, select or limit int8 elements, so that they work on real values.
 
 Requires: folded constants (`fold_constants`), checked scales (`check_scales`).
-Ensures: DQ(op(q)) is op(DQ(q)), through whole chains of such operators. Nodes that read op(q) as int8 still can.
+Ensures: DQ(op(q)) is op(DQ(q)), through whole chains of such operators. Nodes that read op(q) as int8 still can. Limits of integers
+(Clip, Min, Max, Relu) become a Clip.
 Leaves alone: a DQ with a scale for each channel, because the operator may move channels; Pads whose value or whose DQ's zero
 point is computed; other domains.
 """
@@ -13,6 +14,7 @@ import numpy as np
 from cnna.compiler.graph.editor import Editor, settled
 from cnna.compiler.graph.float_ops import Onnx
 from cnna.compiler.graph.ir import AnyNode, Graph, Node, Tensor
+from cnna.compiler.passes.rounding.integer_limits import bounds_of, real_limits, rounding_of
 
 MOVERS = (
     *("MaxPool", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Slice", "Concat", "Pad"),
@@ -37,8 +39,10 @@ def _mover(edit: Editor, node: Node) -> Node | None:
     if not isinstance(node.op, Onnx) or node.op.domain or node.op.kind != "DequantizeLinear":
         return None
     scale, mover = edit.constants.get(node.inputs[1]), edit.producer(node.inputs[0], Onnx)
-    if mover is None or mover.op.domain or mover.op.kind not in MOVERS or scale is None or scale.size != 1:
+    if mover is None or mover.op.domain or scale is None or scale.size != 1:
         return None
+    if mover.op.kind not in MOVERS:
+        return mover if bounds_of(edit, mover) is not None and rounding_of(edit, node) is not None else None
     if mover.op.kind == "Resize" and mover.op.attributes.get("mode", "nearest") != "nearest":
         return None
     if mover.op.kind == "Gather" and mover.inputs[0] in edit.constants:
@@ -58,12 +62,15 @@ def _hoist(edit: Editor, mover: Node, node: Node) -> None:
             edit.put(reader.name, Onnx("Identity"), (output,), reader.output)
         else:
             edit.redirect(reader.output, output)
-    real = []
-    for name in mover.inputs if mover.op.kind == "Concat" else mover.inputs[:1]:
+    limits, real = bounds_of(edit, mover), []
+    for name in mover.inputs if mover.op.kind == "Concat" else (limits[0] if limits else mover.inputs[0],):
         whole = edit.fresh(f"{name}:real")
         edit.tensors[whole] = Tensor(edit.shape(name))
         real.append(edit.put(f"{node.name}:{name}", node.op, (name, *node.inputs[1:]), whole))
     op, rest = mover.op, mover.inputs[len(real) :]
+    rounding = rounding_of(edit, node)
+    if limits and rounding:
+        op, rest = real_limits(edit, mover, limits[1], *rounding)
     if op.kind == "Pad" and op.attributes.get("mode", "constant") == "constant":
         rest = (rest[0], _real_padding(edit, mover, node), *rest[2:])
     if edit.uses(mover.output):

@@ -2,8 +2,8 @@
 
 Requires: quantisations noted on tensors (`annotate_quantisation`), limits folded (`fuse_clip`).
 Ensures: the output of an operator that only selects among its input's values has the input's quantisation. So has the output of a
-Pad whose value this quantisation holds exactly. The input of an operator that commutes with rounding (MaxPool, Maximum, Minimum,
-Concat, Pad, Clip) has the quantisation of the output, if no other operator reads it.
+Pad whose value, or a Clip whose limits, this quantisation holds exactly. The input of an operator that commutes with rounding
+(MaxPool, Maximum, Minimum, Concat, Pad, Clip) has the quantisation of the output, if no other operator reads it.
 Leaves alone: tensors with a quantisation, inputs with other readers, Concats of unequal quantisations.
 """
 
@@ -37,15 +37,20 @@ def _keeps_values(edit: Editor, node: Node) -> bool:
     """Whether every element of the output is an element of an input, or a value that the inputs' quantisation holds exactly."""
     op = node.op
     if isinstance(op, Clip):
-        return {op.low, op.high} <= {-inf, 0.0, inf}
+        return all(bound in (-inf, 0.0, inf) or _is_held(edit, node, bound) for bound in (op.low, op.high))
     if isinstance(op, Conv):
         weights = edit.constants[op.weights]
         chooses = not edit.constants[op.bias].any() and (op.low, op.high) == (-inf, inf) and ((weights == 0) | (weights == 1)).all()
         return bool(chooses and (weights.sum(axis=(1, 2, 3)) <= 1).all())
     if isinstance(op, Pad):
-        quant = edit.tensors[node.inputs[0]].quant
-        if quant is None:
-            return False
-        value = np.array(op.value, np.float32)
-        return bool(pack.dequantise(pack.quantise(value, quant.scale, quant.zero), quant.scale, quant.zero) == value)
+        return _is_held(edit, node, op.value)
     return isinstance(op, MOVES)
+
+
+def _is_held(edit: Editor, node: Node, number: float) -> bool:
+    """Whether the quantisation of a node's input holds a number exactly."""
+    quant = edit.tensors[node.inputs[0]].quant
+    if quant is None:
+        return False
+    value = np.array(number, np.float32)
+    return bool(pack.dequantise(pack.quantise(value, quant.scale, quant.zero), quant.scale, quant.zero) == value)
