@@ -18,7 +18,9 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
+import cocotb
 import numpy as np
 from cocotb.clock import Clock
 from cocotb.task import bridge, resume
@@ -31,7 +33,9 @@ from cnna.sim.rtl.axilite import AxiLite
 from cnna.sim.rtl.build import build, to_stderr
 from cnna.sim.rtl.cache import NO_CODE_FROM_HERE, default_cache
 from cnna.sim.rtl.lifetime import scratch
-from cnna.sim.rtl.linked_models import SETTINGS, Ddr, Packets, has_streams
+from cnna.sim.rtl.linked_models import SETTINGS, Ddr, Packets, Probes, has_streams
+from cnna.sim.rtl.runner import RESULTS
+from cnna.sim.rtl.simulator import TRACE_ARGUMENT
 from cnna.sim.rtl.sources import sources
 from cnna.spec.config import Config, preset
 from cnna.spec.device import Device
@@ -46,6 +50,7 @@ FIRST_SLICE_CLOCKS = 512
 POLL_CLOCKS = 20_000  # between looks at STATUS, for programs that run without the interrupt
 PATIENCE_CLOCKS = 200_000  # beyond RUN_LIMIT, which counts from when a program begins: until then a reset may wait for the bus
 MOST_CLOCKS = 1 << 32  # of a run without RUN_LIMIT: more than CYCLES counts
+MOST_LETTERS = 200  # of what an error says of a failed test; all of it stands above
 MEMORY_BYTES = 1 << 28  # of a user's testbench; only touched pages cost anything
 
 Report = Callable[[int, float], None]  # clocks since the simulation began, time.monotonic(); may raise to stop
@@ -65,6 +70,8 @@ class Testbench:
         """Starts the clock (cocotb's own, no Python in it) and resets."""
         for name, (default, _) in SETTINGS.items():
             self.ddr.set(name, default)
+        if TRACE_ARGUMENT in cocotb.plusargs:  # the whole of it, unless a part is chosen before the first program starts
+            Probes.trace(self.dut, 0, -1)
         Clock(self.dut.aclk, PERIOD_STEPS, "step", impl="gpi").start()
         await self.reset()
 
@@ -179,18 +186,51 @@ class InnerDevice(SimulatedMemory):
         """The testbench lives on."""
 
 
-def run_tests(config: str | Config, module: str, folder: Path, plusargs: Sequence[str] = (), cache: Path | None = None) -> None:
+def run_tests(
+    config: str | Config,
+    module: str,
+    folder: Path,
+    plusargs: Sequence[str] = (),
+    cache: Path | None = None,
+    trace: Path | None = None,
+) -> None:
     """Runs the cocotb tests of a Python module in `folder` on the simulated accelerator, built if need be.
 
-    plusargs: "+name=value", which a test sees as `cocotb.plusargs`. RunError: a test failed; with the simulator's output.
+    What tests and cocotb print appears while they run. They work in the caller's folder, so relative paths are the caller's.
+    plusargs: "+name=value", which a test sees as `cocotb.plusargs`. trace: an FST file for the waveform, from the first program's
+    start on; needs a simulator of its own. RunError: names the tests that failed and says why, or the simulator ended early.
     """
     chosen, cache = preset(config) if isinstance(config, str) else config, cache or default_cache()
-    built = build(sources(chosen, cache, to_stderr), cache, False, to_stderr)
+    traced = trace is not None
+    built = build(sources(chosen, cache, to_stderr, trace=traced), cache, traced, to_stderr)
+    arguments = [*plusargs, *([f"+{TRACE_ARGUMENT}={Path(trace).absolute()}"] if trace is not None else [])]
+    path = os.pathsep.join([str(Path(folder).absolute()), *filter(None, [os.environ.get("PYTHONPATH")])])
+    env = os.environ | {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1"} | NO_CODE_FROM_HERE
     with scratch("cnna-") as run_folder:
-        path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
-        command = [sys.executable, "-m", "cnna.sim.rtl.runner", "run", str(built), str(run_folder), module, *plusargs]
-        done = subprocess.run(
-            command, env=os.environ | {"PYTHONPATH": path} | NO_CODE_FROM_HERE, capture_output=True, text=True, check=False
-        )
-    if done.returncode:
-        raise RunError(f"cocotb tests of {module} failed:\n{done.stdout}{done.stderr}")
+        command = [sys.executable, "-m", "cnna.sim.rtl.runner", "tests", str(built), str(run_folder), module, *arguments]
+        process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+        with process:
+            for line in process.stdout or ():
+                print(line, end="", flush=True)
+        count, failed = _results(run_folder / RESULTS)
+    if failed:
+        raise RunError(f"{len(failed)} of {count} cocotb tests of {module} failed: {'; '.join(failed)}")
+    if process.returncode:
+        raise RunError(f"the simulator of the cocotb tests of {module} ended with code {process.returncode}, before they did")
+    if not count:
+        raise RunError(f"{module} has no cocotb test: write `@cocotb.test()` before one")
+
+
+def _results(path: Path) -> tuple[int, list[str]]:
+    """How many tests have run, and of each that failed its name and the reason."""
+    try:
+        cases = list(ElementTree.parse(path).iter("testcase"))
+    except (OSError, ElementTree.ParseError):
+        return 0, []
+    failed = []
+    for case in cases:
+        for failure in (*case.iter("failure"), *case.iter("error")):
+            said = [failure.get(key) or "" for key in ("error_type", "error_msg")]
+            said = said if said[1] else [failure.get("message") or ""]
+            failed.append(" ".join(f"{case.get('name')}: {': '.join(filter(None, said))}".split())[:MOST_LETTERS])
+    return len(cases), failed

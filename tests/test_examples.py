@@ -1,5 +1,9 @@
 """The examples that users copy work as they stand."""
 
+import re
+import subprocess
+import sys
+
 import pytest
 
 from cnna.compiler.compile import compile_model
@@ -30,5 +34,30 @@ def test_a_users_own_cocotb_test_runs_and_can_fail(root, digits):
     """It must pass within its budget, and be reported with its message if the budget is too small."""
     folder = root / "examples" / "cocotb_counter"
     run_tests("tiny", "counter", folder, [f"+artifact={digits}"])
-    with pytest.raises(RunError, match="cycles"):
+    with pytest.raises(RunError, match=r"1 of 1 cocotb tests of counter failed: stays_within_its_cycles: .* cycles"):
         run_tests("tiny", "counter", folder, [f"+artifact={digits}", "+budget=10"])
+
+
+@pytest.mark.cosim
+def test_the_example_runs_as_its_docstring_says(root, digits):
+    """A newcomer's first command would fail, since it ran in another folder, or end without a word."""
+    command = [sys.executable, str(root / "examples" / "cocotb_counter" / "counter.py"), "+artifact=digits.cnna"]
+    done = subprocess.run(command, cwd=digits.parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^[0-9,]+ cycles, [0-9,]+ at work$", done.stdout, re.MULTILINE)
+    assert "TESTS=1 PASS=1 FAIL=0" in done.stdout
+    assert [path.name for path in digits.parent.iterdir()] == ["digits.cnna"]
+    done = subprocess.run([*command[:-1], "+artifact=no.cnna"], cwd=digits.parent, capture_output=True, text=True, check=False)
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+    assert done.stderr.count("no.cnna: no such file") == 1
+
+
+@pytest.mark.cosim
+def test_a_module_that_has_no_test_is_no_success(tmp_path):
+    """A forgotten decorator, or a module that cannot be imported, would look like tests that passed."""
+    (tmp_path / "nothing.py").write_text("")
+    with pytest.raises(RunError, match=r"nothing"):
+        run_tests("tiny", "nothing", tmp_path)
+    (tmp_path / "broken.py").write_text("import nonsense_that_is_not_there")
+    with pytest.raises(RunError, match=r"broken"):
+        run_tests("tiny", "broken", tmp_path)

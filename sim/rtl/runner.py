@@ -1,4 +1,4 @@
-"""Builds or runs a simulator under cocotb's runner, in a process of its own: `python -m cnna.sim.rtl.runner build|run ...`."""
+"""Builds or runs a simulator under cocotb's runner in a process of its own: `python -m cnna.sim.rtl.runner build|run|tests ...`."""
 
 import os
 import sys
@@ -9,6 +9,8 @@ from cocotb_tools.runner import get_results, get_runner
 
 from cnna.sim.rtl.build import TOP
 from cnna.sim.rtl.lifetime import die_with_parent
+
+RESULTS = "results.xml"  # of the tests, in the folder of a run
 
 
 def build(arguments: list[str]) -> int:
@@ -37,15 +39,25 @@ def run(arguments: list[str]) -> int:
     does not watch its parent: the kernel's signal at a parent's death follows a thread, not a process.
     """
     build_folder, run_folder, module, *plusargs = arguments
+    return _simulate(build_folder, Path(run_folder), run_folder, "WARNING", module, plusargs)
+
+
+def tests(arguments: list[str]) -> int:
+    """As `run`, for a user's tests: they work in the folder of this process, and cocotb's log says which have passed."""
+    build_folder, run_folder, module, *plusargs = arguments
+    return _simulate(build_folder, Path(run_folder), os.getcwd(), "INFO", module, plusargs)
+
+
+def _simulate(build_folder: str, run_folder: Path, work: str, level: str, module: str, plusargs: list[str]) -> int:
     # The program names the folder of cocotb's libraries of the environment that built it, which may have been removed since.
     libraries = os.pathsep.join(filter(None, (str(config.libs_dir), os.environ.get("LD_LIBRARY_PATH"))))
     results = get_runner("verilator").test(
-        test_module=module, hdl_toplevel=TOP, hdl_toplevel_lang="verilog", build_dir=build_folder, test_dir=run_folder,
-        results_xml=str(Path(run_folder).absolute() / "results.xml"), plusargs=plusargs,
-        extra_env={"COCOTB_LOG_LEVEL": "WARNING", "LD_LIBRARY_PATH": libraries},
+        test_module=module, hdl_toplevel=TOP, hdl_toplevel_lang="verilog", build_dir=build_folder, test_dir=work,
+        results_xml=str(run_folder.absolute() / RESULTS), plusargs=plusargs,
+        extra_env={"COCOTB_LOG_LEVEL": level, "LD_LIBRARY_PATH": libraries},
     )  # fmt: skip
     return int(get_results(results)[1] != 0)
 
 
 if __name__ == "__main__":
-    sys.exit({"build": build, "run": run}[sys.argv[1]](sys.argv[2:]))
+    sys.exit({"build": build, "run": run, "tests": tests}[sys.argv[1]](sys.argv[2:]))

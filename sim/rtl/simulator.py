@@ -23,6 +23,7 @@ STOP_SECONDS = 5
 LOG_LINES = 15  # number of lines of the simulator's output that an error shows
 REPORT_SECONDS = 2.0
 TRACE = "trace.fst"  # the waveform, in the folder of the run
+TRACE_ARGUMENT = "cnna_trace"  # the plusarg that names it, as the top of the testbench reads it
 
 Count = Callable[[int], None]  # takes the clocks since the simulation began
 
@@ -47,7 +48,7 @@ class Simulator:
             f"+cnna_socket={path}",
         ]
         if traced:
-            command.append(f"+cnna_trace={run / TRACE}")
+            command.append(f"+{TRACE_ARGUMENT}={run / TRACE}")
         self._connection: socket.socket | None = None
         with socket.socket(socket.AF_UNIX) as listener, (run / "simulator.log").open("w") as log:
             listener.bind(str(path))

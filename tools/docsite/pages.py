@@ -27,7 +27,19 @@ NAVIGATION = (
     Section("Tutorials", ("tutorials/first-run", "tutorials/your-model", "tutorials/explore", "board")),
     Section("Notebooks", tuple(f"notebooks/{name}" for name in NOTEBOOKS)),
     Section(
-        "How to", ("howto/bare-metal", "pynq-image", "vivado", "preprocess", "quantise", "report", "explore", "models", "serving")
+        "How to",
+        (
+            "howto/bare-metal",
+            "howto/cocotb",
+            "pynq-image",
+            "vivado",
+            "preprocess",
+            "quantise",
+            "report",
+            "explore",
+            "models",
+            "serving",
+        ),
     ),
     Section("Reference", ("commands/index", "python", "api", "artifact", "registers", "operators")),
     Section("Rules", ("numerics", "engines", "glossary")),
