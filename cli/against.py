@@ -2,11 +2,12 @@
 
 The inner tensors are the integer reference's, which equal those of emulator and RTL (`--check`). The outputs are those of the
 device that ran. The other model runs in onnxruntime. Tensors are matched by name; a fused layer has the name of its last node.
+Those whose names the other model does not have are matched by their values (`matched`).
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.cli.arrays import Arrays
+from cnna.cli.matched import Match, alike, matched
 from cnna.host.model.answers import outputs_of
-from cnna.host.model.divergence import DECIBELS, Divergence, OutputDivergence, squeezed
+from cnna.host.model.divergence import DECIBELS, Divergence, OutputDivergence
 from cnna.host.model.inputs import Given
 from cnna.host.model.session import InferenceSession
 from cnna.spec.artifact import Artifact
-from cnna.spec.errors import DataError
+from cnna.spec.errors import DataError, ModelError
+from cnna.spec.names import in_line
 from cnna.spec.preprocess import from_entry
 
 WORST = 10  # rows to print
@@ -36,11 +39,14 @@ class Against:
     tensors: Sequence[Divergence]
     outputs: Sequence[OutputDivergence]
     known: int
+    by_value: Mapping[str, Match] = field(default_factory=dict)  # tensors that the other model calls otherwise
+    missing: Sequence[str] = ()  # tensors that were not found there
 
     @property
     def worst(self) -> list[Divergence]:
         """All tensors that could be compared, the least signal to noise first."""
-        inside = {tensor.name for tensor in self.tensors}
+        same = {match.name for match in self.by_value.values() if match.scales is None}
+        inside = same.union(tensor.name for tensor in self.tensors)
         others = [output for output in self.outputs if output.name not in inside and output.unlike < output.samples]
         return sorted([*self.tensors, *others], key=lambda one: one.decibels)
 
@@ -52,9 +58,22 @@ class Against:
             "compared": len(self.tensors),
             "known": self.known,
             "worst": self.worst[0].name if self.worst else None,
-            "tensors": [tensor.figures() for tensor in self.tensors],
+            "tensors": [{**tensor.figures(), **self._otherwise(tensor.name)} for tensor in self.tensors],
+            "missing": list(self.missing),
             "outputs": [output.figures() for output in self.outputs],
         }
+
+    def _otherwise(self, name: str) -> dict[str, Any]:
+        """What the other model calls a tensor, and whether its channels are scaled there; empty: it has the same name."""
+        match = self.by_value.get(name)
+        return {} if match is None else {"other": match.name, "scaled": match.scales is not None}
+
+    def label(self, name: str) -> str:
+        """What a row of the table calls a tensor."""
+        match = self.by_value.get(name)
+        if match is None:
+            return name
+        return f"{name} ({match.name}{', scaled' * (match.scales is not None)})"
 
 
 def compare(
@@ -69,23 +88,43 @@ def compare(
     apart = {output.name: output.apart(answers, total) for output in outputs_of(artifact.manifest)}
     outputs = {name: OutputDivergence(name) for name in apart if name in other.outputs}
     tensors: dict[str, Divergence] = {}
-    known: set[str] = set()
+    matches: dict[str, Match] = {}
     with InferenceSession(artifact, "reference") as reference:
         for number in range(total):
             if not number % batch:
                 reference.run(None, {name: array[number : number + batch] for name, array in inputs.items()})
                 ours = {name: x for name, x in reference.tensors().items() if name not in inputs}
-                known |= {*ours}
-            theirs = other.run(_in_float(artifact, {name: array[number : number + 1] for name, array in inputs.items()}))
-            for name, x in ours.items():
-                mine = x[number % batch : number % batch + 1]
-                if name in theirs and _alike(mine, theirs[name]):
-                    tensors.setdefault(name, Divergence(name)).extend(mine, theirs[name])
+            sample = _in_float(artifact, {name: array[number : number + 1] for name, array in inputs.items()})
+            if not number:
+                matches, other = _matches({name: x[:1] for name, x in ours.items()}, other, sample)
+            theirs = other.run(sample)
+            for name, match in matches.items():
+                mine = ours[name][number % batch : number % batch + 1]
+                if match.name in theirs and alike(mine, theirs[match.name]):
+                    tensors.setdefault(name, Divergence(name)).extend(match.like(mine), theirs[match.name])
             for name, output in outputs.items():
                 output.compare(apart[name][number], theirs[name])
             if progress:
                 progress(number + 1, total)
-    return Against(other.name, total, list(tensors.values()), list(outputs.values()), len(known))
+    by_value = {name: match for name, match in matches.items() if match.name != name}
+    missing = [name for name in ours if name not in tensors]
+    return Against(other.name, total, [*tensors.values()], [*outputs.values()], len(ours), by_value, missing)
+
+
+def _matches(ours: Arrays, other: Any, sample: Arrays) -> tuple[dict[str, Match], Any]:
+    """Where each tensor is in the other model, in the order in which ours are made, and that model with these tensors to show."""
+    theirs = other.run(sample)
+    named = {name for name, x in ours.items() if name in theirs and alike(x, theirs[name])}
+    if len(named) == len(ours):
+        return {name: Match(name) for name in ours}, other
+    try:
+        every = other.showing().run(sample)
+    except ModelError:  # onnxruntime does not show all that is inside
+        return {name: Match(name) for name in ours if name in named}, other
+    rest = {name: x for name, x in ours.items() if name not in named}
+    found = matched(rest, {name: y for name, y in every.items() if name not in named})
+    matches = {name: found.get(name, Match(name)) for name in ours if name in named or name in found}
+    return matches, other.showing({match.name for match in matches.values()})
 
 
 def open_other(path: Path, artifact: Artifact, inputs: Mapping[str, Given]) -> Any:
@@ -112,17 +151,20 @@ def lines(found: Against) -> list[str]:
     """What is printed: the worst tensors, the first that is far, and the outputs."""
     shown = found.worst[:WORST]
     said = [
-        f"against {found.name}: {len(found.tensors)} of the {found.known} tensors on the accelerator are in it by name, "
+        f"against {found.name}: {len(found.tensors)} of the {found.known} tensors on the accelerator are in it, "
+        f"{f'{len(found.by_value)} of them by value since their names differ, ' if found.by_value else ''}"
         f"{found.samples} sample{'s' * (found.samples != 1)}; the worst first"
     ]
-    width = max([6, *(len(one.name) for one in shown)])
+    width = max([6, *(len(found.label(one.name)) for one in shown)])
     said.append(f"{'tensor':{width}}  signal to noise  cosine  greatest  mean (of the range)")
     for one in shown:
         cosine = "     -" if one.cosine is None else f"{one.cosine:6.4f}"
         far = f"{one.greatest / one.span:8.2%}  {one.mean / one.span:.3%}"
-        said.append(f"{one.name:{width}}  {_decibels(one):>15}  {cosine}  {far}")
+        said.append(f"{found.label(one.name):{width}}  {_decibels(one):>15}  {cosine}  {far}")
     if first := next((tensor for tensor in found.tensors if tensor.decibels < FAR), None):
         said.append(f"the first below {FAR:g} dB, in the order of the model: {first.name}")
+    if found.missing:
+        said.append(f"not found in it, by name or by value: {in_line(found.missing)}")
     return [*said, *map(output_line, found.outputs)]
 
 
@@ -157,10 +199,3 @@ def _in_float(artifact: Artifact, sample: Arrays) -> Arrays:
         return sample
     stored = from_entry(preprocess, "preprocess", strict=False)
     return {name: stored.apply(x) if x.dtype == np.uint8 else x for name, x in sample.items()}
-
-
-def _alike(ours: NDArray[Any], theirs: NDArray[Any]) -> bool:
-    """Whether one is the other but for axes of 1, or for how its axes are joined; numbers of another kind are never."""
-    if theirs.dtype.kind != "f" or ours.size != theirs.size:
-        return False
-    return squeezed(ours.shape) == squeezed(theirs.shape) or ours.ndim != theirs.ndim

@@ -27,7 +27,7 @@ class OtherModel:
     """
 
     def __init__(self, model: ModelProto, name: str, wanted: Collection[str]) -> None:
-        self.name = name
+        self.name, self._model = name, model
         copy = ModelProto()
         copy.CopyFrom(model)
         self.outputs = [value.name for value in copy.graph.output]
@@ -43,6 +43,11 @@ class OtherModel:
             )
         except onnxruntime_errors() as error:
             raise self._refused(error) from None
+
+    def showing(self, wanted: Collection[str] | None = None) -> "OtherModel":
+        """The same model with other tensors to show; None: all of them. ModelError: as of the class."""
+        every = {output for node in self._model.graph.node for output in node.output if output}
+        return OtherModel(self._model, self.name, every if wanted is None else wanted)
 
     def check_inputs(self, names: Collection[str]) -> None:
         """DataError: the inputs are others than these. The name of a single input does not matter."""
