@@ -122,8 +122,7 @@ def _layer(args: argparse.Namespace) -> Outcome:
 
     with about_model(args.model):
         _, graphs = _graphs(args)
-        own = next((graph for graph in graphs if args.layer in {node.name for node in graph.nodes}), graphs[0])
-        choices = layer.tilings(own, config, args.layer)
+        choices = layer.tilings(graphs, config, args.layer)
     print(f"{args.layer} on {config.name}, {len(choices) - 1:,} legal tilings, estimated for one image")
     for line in layer.best(choices):
         print(line)

@@ -22,6 +22,7 @@ from cnna.compiler.plan.tile import Tiling, box_of, box_words, tiles, tiling_clo
 from cnna.compiler.report.axis_numbers import from_zero, logarithmic
 from cnna.spec.config import Config
 from cnna.spec.errors import UserError
+from cnna.spec.names import in_line, nearest
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Layers:
         folded, _ = fold_inputs(graph, config)
         self._network, self._config = graph.name, config
         self._lowered = set_pitches(lower(folded, config, 1), config)
-        self._names = [folded.nodes[kernel.layer].name for kernel in self._lowered.kernels]
+        self.names = [folded.nodes[kernel.layer].name for kernel in self._lowered.kernels]
 
     @cached_property
     def _chosen(self) -> Mapping[Kernel, Tiling]:
@@ -58,20 +59,26 @@ class Layers:
 
     def tilings(self, name: str) -> list[Choice]:
         """As the function."""
-        if name not in self._names:
-            raise UserError(f"--layer {name}: no such layer; there are {', '.join(dict.fromkeys(self._names))}")
         lowered, config = self._lowered, self._config
-        kernel = lowered.kernels[self._names.index(name)]
+        kernel = lowered.kernels[self.names.index(name)]
         found = [_choice(kernel, lowered, tiling, config, False) for tiling in _legal(kernel, lowered, config)]
         return [*found, _choice(kernel, lowered, self._chosen[kernel], config, True)]
 
 
-def tilings(graph: Graph, config: Config, name: str) -> list[Choice]:
-    """All legal tilings of the layer's first pass, the compiler's behind the others.
+def tilings(graphs: Sequence[Graph], config: Config, name: str) -> list[Choice]:
+    """All legal tilings of the first pass of a layer of these graphs, the compiler's behind the others.
 
-    UserError: no layer has that name. ModelError: the network does not fit.
+    UserError: no layer has that name; names the nearest. ModelError: the network does not fit.
     """
-    return Layers(graph, config).tilings(name)
+    names: list[str] = []
+    for graph in graphs:
+        layers = Layers(graph, config)
+        if name in layers.names:
+            return layers.tilings(name)
+        names += dict.fromkeys(layers.names)
+    near = nearest(name, names)
+    there = f"the nearest of {len(names):,} are {', '.join(near)}" if near else f"there are {in_line(names)}"
+    raise UserError(f"--layer {name}: no such layer; {there} (cnna report and cnna explain list all)")
 
 
 def best(choices: Sequence[Choice]) -> list[str]:

@@ -62,9 +62,20 @@ def test_words_of_the_picture_do_not_overlap(least_bytes, monkeypatch):
 
 
 def test_an_unknown_layer_is_refused():
-    """The line must list the layers that exist."""
-    with pytest.raises(UserError, match="no such layer; there are "):
-        tilings(networks.network(3), preset("tiny"), "nothing")
+    """The user could not tell how the layer is spelled, or would get the names of all thousand layers in a line."""
+    graphs, config = [networks.network(3), networks.network(4)], preset("tiny")
+    with pytest.raises(UserError, match=r"no such layer; there are .*\(cnna report and cnna explain list all\)"):
+        tilings(graphs, config, "?")
+    last = Layers(graphs[1], config).names[-1]
+    with pytest.raises(UserError, match=rf"--layer {last}x: no such layer; the nearest of \d+ are .*{last}"):
+        tilings(graphs, config, f"{last}x")
+
+
+def test_a_layer_of_a_later_piece_is_found():
+    """A model in several pieces would have layers that `--layer` does not know."""
+    small = replace(networks.network(4), nodes=tuple(replace(node, name=f"late.{node.name}") for node in networks.network(4).nodes))
+    name = Layers(small, preset("tiny")).names[0]
+    assert tilings([networks.network(3), small], preset("tiny"), name) == tilings([small], preset("tiny"), name)
 
 
 @pytest.mark.parametrize("case", range(4))
