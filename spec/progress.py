@@ -137,6 +137,10 @@ def _engines(read: Read, manifest: ProgramManifest, gos: list[Go], pc: int) -> s
 
 def counters(read: Read, ports: int) -> dict[str, int]:
     """The performance counters, by register name in lower case; only of the ports that exist."""
+    return {name.lower(): next(iter(read(name).values())) for name in counter_names(ports)}
+
+
+def counter_names(ports: int) -> list[str]:
+    """The registers that `counters` reads."""
     names = ["CYCLES", "ARRAY_ACTIVE", "VECTOR_ACTIVE", *(f"STALL_{cause.upper()}" for cause in STALLS)]
-    names += [f"{kind}_BEATS{port}" for kind in ("READ", "WRITE") for port in range(ports)]
-    return {name.lower(): next(iter(read(name).values())) for name in names}
+    return names + [f"{kind}_BEATS{port}" for kind in ("READ", "WRITE") for port in range(ports)]

@@ -148,6 +148,20 @@ class BoardDevice:
             "(docs/board.md)"
         )
 
+    @property
+    def register_words(self) -> NDArray[np.uint32] | None:
+        """The registers as this process has mapped them; None: they are reached through a network, or by calls alone."""
+        array = getattr(self.mmio, "array", None)
+        return array if not self._remote and isinstance(array, np.ndarray) and array.dtype == np.uint32 else None
+
+    def mapped(self, address: int, size: int) -> NDArray[np.uint8] | None:
+        """Bytes of an allocation, where both sides see at once what the other writes: memory that is coherent or not cached."""
+        allocation = self.within(address, size)
+        if self._remote or not getattr(allocation.buffer, "coherent", False):
+            return None
+        start = address - allocation.address
+        return np.asarray(allocation.buffer)[start : start + size]
+
     def reset(self) -> None:
         """Does a soft reset. TimedOutError: it does not end, because a burst on the bus is never answered."""
         soft_reset(self, SETTLE_SECONDS)

@@ -34,9 +34,19 @@ def await_end(device: Readable, ended: Callable[[], bool], timeout_seconds: floa
         if progress != last:
             last, since = progress, now
         elif now - since > timeout_seconds and not ended():
-            raise _hangs(device, f"no progress for {timeout_seconds:g} s, after {progress[0]:,} clocks")
+            raise standstill(device, timeout_seconds, progress[0])
         if limit_clocks is not None and progress[0] > limit_clocks and not ended():
-            raise _hangs(device, f"it has not ended after {progress[0]:,} clocks; the limit is {limit_clocks:,}")
+            raise late(device, progress[0], limit_clocks)
+
+
+def standstill(device: Readable, timeout_seconds: float, clocks: int) -> TimedOutError:
+    """The error of a run without progress, and where it stands."""
+    return _hangs(device, f"no progress for {timeout_seconds:g} s, after {clocks:,} clocks")
+
+
+def late(device: Readable, clocks: int, limit_clocks: int) -> TimedOutError:
+    """The error of a run that takes too many clocks, and where it stands."""
+    return _hangs(device, f"it has not ended after {clocks:,} clocks; the limit is {limit_clocks:,}")
 
 
 def _hangs(device: Readable, how: str) -> TimedOutError:

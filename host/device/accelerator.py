@@ -72,14 +72,25 @@ class Accelerator:
     def start(self, slot: int = 0) -> None:
         """Starts the batch in a slot and returns at once."""
         self.set_registers(slot)
-        self.device.playing = self._played
+        self.note_start()
         self._write("CTRL", start=1, irq_enable=1)
+
+    def note_start(self) -> None:
+        """Says what runs, for messages about time-outs: whoever starts a program calls this."""
+        self.device.playing = self._played
 
     def set_registers(self, slot: int = 0, by_host: bool = False) -> None:
         """Writes to the accelerator where program and segments are, unless it knows already.
 
         A program that is sent `by_host` has no RUN_LIMIT, because it takes as long as the host does.
         """
+        for name, word in self.words(slot, by_host).items():
+            if self._set.get(name) != word:
+                self.device.write(offset(name), word)
+                self._set[name] = word
+
+    def words(self, slot: int = 0, by_host: bool = False) -> dict[str, int]:
+        """What `set_registers` sets, by register."""
         addresses = {f"SEG_{name.upper()}": base for name, base in self._slots[slot].items()} | {"PROG_BASE": self._program}
         words = {f"{name}_LO": address & 0xFFFFFFFF for name, address in addresses.items()}
         words |= {f"{name}_HI": address >> 32 for name, address in addresses.items()}
@@ -88,10 +99,7 @@ class Accelerator:
         words["RUN_LIMIT"] = limit if limit <= MOST and not by_host else 0
         if self.watchdog_clocks is not None:
             words["WATCHDOG"] = self.watchdog_clocks
-        for name, word in words.items():
-            if self._set.get(name) != word:
-                self.device.write(offset(name), word)
-                self._set[name] = word
+        return words
 
     def forget_registers(self) -> None:
         """Forgets what the registers hold, because others may have used the accelerator: the next start sets all of them."""
@@ -123,7 +131,7 @@ class Accelerator:
         for port in self.piece.manifest["inputs"]:
             given = inputs.get(port["name"])
             feed = given if isinstance(given, Feed) else self._checked(port, given)
-            self.device.store(self._address(port, slot), feed.packed())
+            self.device.store(self.place(port, slot), feed.packed())
 
     def _checked(self, port: Port, x: Int8 | None) -> Feed:
         """What a port gets. DataError: it is missing, or has another shape."""
@@ -140,15 +148,19 @@ class Accelerator:
         """
         self.device.wait()
         if self._read("STATUS")["error"]:
-            raise RunError(progress.stopped(self._read, *self._played))
+            raise self.stopped()
         self.counters = progress.counters(self._read, self.device.config.ports)
         self._write("STATUS", done=1)
+
+    def stopped(self) -> RunError:
+        """Why and where it has stopped, from its registers."""
+        return RunError(progress.stopped(self._read, *self._played))
 
     def load_outputs(self, slot: int = 0) -> dict[str, Int8]:
         """The ports of a slot's output segment: int8 [batch, C, H, W] by name."""
         manifest, answers = self.piece.manifest, {}
         for port in manifest["outputs"]:
-            raw = self.device.load(self._address(port, slot), manifest["batch"] * port["image_bytes"])
+            raw = self.device.load(self.place(port, slot), manifest["batch"] * port["image_bytes"])
             unpacking = Unpacking(port, self.piece.config.ci)
             answers[port["name"]] = unpacking.int8(np.frombuffer(raw, np.uint8), manifest["batch"])
         return answers
@@ -162,7 +174,8 @@ class Accelerator:
         """Bus address of a segment."""
         return self._slots[0][segment]
 
-    def _address(self, port: Port, slot: int) -> int:
+    def place(self, port: Port, slot: int) -> int:
+        """Bus address of a port's bytes in a slot."""
         return self._slots[slot][port["segment"]] + int(port["offset"])
 
     def _read(self, name: str) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """Batches of several models on one board within one turn: while one model's batch runs, the next one's is packed and copied.
 
-It is for servers: batches may come at any time, and each answer is given as soon as it is there. `PingPong` runs the models'
-programs.
+It is for servers: batches may come at any time, and each answer is given as soon as it is there. `runs_of` chooses
+what runs the models' programs.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, TypeAlias
 
-from cnna.host.model.board_model import BoardModel, turn_of
+from cnna.host.model.board_model import BoardModel, runs_of, turn_of
 from cnna.host.model.flight import NOT_YET, Asked, Flight, Job, NotYet
 from cnna.host.model.inputs import Arrays, Given
-from cnna.host.model.pingpong import PingPong
 from cnna.spec.errors import DataError
 
 TOGETHER = 2  # batches that are open at once: one runs, or a piece of it on the CPU, while the other is packed
@@ -61,7 +60,7 @@ def _alternated(models: Sequence[BoardModel], batches: Iterable[BoardBatch | Not
             held.enter_context(model.going())
         held.enter_context(turn_of(models))
         accelerators = [accelerator for model in models for accelerator in model.accelerators]
-        both = PingPong(models[0].board, accelerators, max(model.retries for model in models))
+        both = runs_of(models[0].board, accelerators, max(model.retries for model in models))
         for answers, _ in both.run(_jobs(batches, opened, running, first)):
             batch = running.pop(0)
             model, last = models[batch.model], batch.flight.program == len(models[batch.model].accelerators) - 1

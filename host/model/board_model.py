@@ -15,6 +15,7 @@ from cnna.host.device.accelerator import Accelerator, run_limit
 from cnna.host.device.limits import seconds, whole
 from cnna.host.model import model
 from cnna.host.model.flight import Job
+from cnna.host.model.native_runs import NativeRuns, suits
 from cnna.host.model.pingpong import SLOTS, PingPong
 from cnna.spec.artifact import Artifact, Source
 from cnna.spec.errors import RunError
@@ -84,7 +85,7 @@ class BoardModel(model.Model):
     def _run_jobs(self, jobs: Iterable[Job | None]) -> Iterator[tuple[Mapping[str, NDArray[np.int8]], dict[str, int]]]:
         """Runs jobs in ping-pong, once the turn has come."""
         with self.going(), turn_of([self]):
-            yield from PingPong(self.board, self.accelerators, self.retries).run(jobs)
+            yield from runs_of(self.board, self.accelerators, self.retries).run(jobs)
 
     @contextmanager
     def going(self) -> Iterator[None]:
@@ -109,6 +110,11 @@ class BoardModel(model.Model):
                 raise RunError(
                     f"{name} has been running in another thread for {self.turn_seconds:g} s: end it, then close it again"
                 )
+
+
+def runs_of(board: BoardDevice, accelerators: Sequence[Accelerator], retries: int) -> PingPong | NativeRuns:
+    """What runs jobs on a board, for one turn: the native run loop where it can, else Python."""
+    return (NativeRuns if suits(board, accelerators) else PingPong)(board, accelerators, retries)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,12 +127,12 @@ class Flight:
             self.at += 1
         return None
 
-    def take(self, answers: Ports) -> None:
-        """Stores what the accelerator made in the job that `advance` returned."""
+    def take(self, answers: Mapping[str, NDArray[Any]]) -> None:
+        """Stores what the accelerator made in the job that `advance` returned: int8 by port, or real numbers."""
         assert self.program is not None
         for port in self.route.programs[self.program].manifest["outputs"]:
             q = answers[port["name"]][: self.samples]
-            self.whole[port["name"]] = pack.dequantise(q, port["scale"], port["zero"])
+            self.whole[port["name"]] = pack.dequantise(q, port["scale"], port["zero"]) if q.dtype == np.int8 else q
         self.at += 1
 
     def _ports(self, program: int) -> dict[str, Feed]:

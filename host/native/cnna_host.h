@@ -1,7 +1,7 @@
 /* The door of cnna's native host library: what Python, C and C++ call.
  *
- * Every function takes plain arrays with their sizes and answers with a code; no exception passes this door, and nothing is kept
- * between two calls. Any thread may call any function. `docs/host.md` says what each is for; a numpy form of each, equal to the
+ * Every function takes plain arrays with their sizes and answers with a code; no exception passes this door. Nothing is kept between
+ * two calls but what a cnna_loop holds. Any thread may call any function. `docs/host.md` says what each is for; a numpy form of each, equal to the
  * bit, stands in cnna.spec and in cnna.host.native.
  */
 #ifndef CNNA_HOST_H
@@ -23,10 +23,14 @@ extern "C" {
 /* Codes. Python forms the words. */
 enum {
     CNNA_OK = 0,
-    CNNA_NAN = 1,       /* a float is NaN, for which int8 has no value */
-    CNNA_BOUNDS = 2,    /* an array is too small for what the other arguments say */
-    CNNA_ARGUMENT = 3,  /* a size, a type or a number is out of range */
-    CNNA_MEMORY = 4     /* no memory left */
+    CNNA_NAN = 1,        /* a float is NaN, for which int8 has no value */
+    CNNA_BOUNDS = 2,     /* an array is too small for what the other arguments say */
+    CNNA_ARGUMENT = 3,   /* a size, a type or a number is out of range */
+    CNNA_MEMORY = 4,     /* no memory left */
+    CNNA_STOPPED = 5,    /* the accelerator has STATUS.error set */
+    CNNA_STANDSTILL = 6, /* a run makes no progress */
+    CNNA_LATE = 7,       /* a run takes more clocks than its limit */
+    CNNA_EXPIRED = 8     /* the time to wait is over */
 };
 
 /* Types of elements. */
@@ -81,6 +85,76 @@ enum { CNNA_BILINEAR = 0, CNNA_AREA = 1 };
 CNNA_API int cnna_resize(
     const uint8_t *picture, int64_t rows, int64_t columns, int64_t channels, int64_t pitch, int64_t filter,
     uint8_t *answer, int64_t wanted_rows, int64_t wanted_columns, int64_t answer_pitch);
+
+/* --- the run loop: a thread that packs, starts, waits and unpacks, run after run --- */
+
+/* A write to a register: its byte offset, and the word. */
+typedef struct {
+    uint32_t offset, word;
+} cnna_write;
+
+/* One program on the accelerator. images: its batch. words: [slots][writes], what a start needs in the registers. memories: [slots][inputs + outputs], where each port's bytes are. Two slots let a run be packed while another runs. */
+typedef struct {
+    int64_t images, inputs, outputs, slots, writes;
+    const cnna_port *in, *out;
+    const cnna_write *words;
+    uint8_t *const *memories;
+} cnna_program;
+
+/* What makes written bytes visible to the accelerator, and its bytes to the host; each called for whole ports. Null where memory is
+ * not cached, or is coherent. cnna_cache_lines works on this processor's own cache. */
+typedef struct {
+    void (*clean)(void *context, const uint8_t *memory, size_t bytes);
+    void (*invalidate)(void *context, const uint8_t *memory, size_t bytes);
+    void *context;
+} cnna_cache;
+
+/* An accelerator: its registers, and the words by which a run is started and its end is seen. counters: offsets that are read after
+ * every run. progress: offsets that change while a run goes on, the first of which counts clocks. limit_clocks: 0: none.
+ * uio: a file that becomes readable at an interrupt, and is armed by writing 1 to it; -1: STATUS is polled. */
+typedef struct {
+    volatile uint32_t *registers;
+    int64_t programs, counters, progress;
+    const cnna_program *program;
+    const uint32_t *counter_offsets, *progress_offsets;
+    uint32_t ctrl, start, status, done, error;
+    int32_t uio;
+    int64_t limit_clocks;
+    double timeout_seconds;
+    cnna_cache cache;
+} cnna_device;
+
+/* One run. inputs and tables: of each input port, as cnna_pack takes them. outputs: where the floats of each output port go; elements: room there. counters:
+ * room for the device's counters. The arrays must live until the job has ended; the structs need not. */
+typedef struct {
+    int64_t program;
+    const cnna_tensor *inputs;
+    const int8_t *const *tables;
+    float *const *outputs;
+    const size_t *elements;
+    uint32_t *counters;
+} cnna_job;
+
+typedef struct cnna_loop cnna_loop;
+
+/* Starts the thread. It touches the accelerator only while there are jobs. */
+CNNA_API int cnna_loop_open(const cnna_device *device, cnna_loop **made);
+
+/* Appends a job. Jobs end in order. */
+CNNA_API int cnna_loop_submit(cnna_loop *loop, const cnna_job *job);
+
+/* Waits until more than `seen` jobs have ended, a job has failed, or the time is over (CNNA_EXPIRED). ended: how many by now. Returns
+ * the code of the job that failed, which is job number `ended`; the thread then rests, and the accelerator stays as it is. */
+CNNA_API int cnna_loop_wait(cnna_loop *loop, int64_t seen, double seconds, int64_t *ended);
+
+/* Runs the job that failed again; the accelerator must be idle. */
+CNNA_API int cnna_loop_retry(cnna_loop *loop);
+
+/* Ends the thread, and frees the loop. What runs on the accelerator goes on. */
+CNNA_API void cnna_loop_close(cnna_loop *loop);
+
+/* Cleans or invalidates the lines of the processor's cache, and waits for it. CNNA_ARGUMENT: this processor has no such thing. */
+CNNA_API int cnna_cache_lines(int invalidate, const uint8_t *memory, size_t bytes);
 
 #ifdef __cplusplus
 }

@@ -5,7 +5,7 @@ The library has C's door (`cnna_host.h`); ctypes calls it, without Python's lock
 
 import ctypes
 import platform
-from ctypes import POINTER, c_char_p, c_float, c_int, c_int64, c_size_t, c_void_p
+from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_void_p
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 
 from cnna.host.native.build import FOLDER, NAME, digest, sources
 
-OK, NAN, BOUNDS, ARGUMENT, MEMORY = range(5)  # codes of cnna_host.h
+OK, NAN, BOUNDS, ARGUMENT, MEMORY, STOPPED, STANDSTILL, LATE, EXPIRED = range(9)  # codes of cnna_host.h
 UINT8, INT8, FLOAT32 = range(3)  # its types
 REMEDY = "pip builds it where g++ is installed: apt install g++, then install cnna again"
 
@@ -43,6 +43,12 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cnna_argmax": (c_void_p, c_size_t, c_size_t, c_void_p),
     "cnna_top_k": (c_void_p, c_size_t, c_size_t, c_size_t, c_void_p, c_void_p),
     "cnna_resize": (c_void_p, *(c_int64,) * 5, c_void_p, *(c_int64,) * 3),
+    "cnna_loop_open": (c_void_p, POINTER(c_void_p)),
+    "cnna_loop_submit": (c_void_p, c_void_p),
+    "cnna_loop_wait": (c_void_p, c_int64, c_double, POINTER(c_int64)),
+    "cnna_loop_retry": (c_void_p,),
+    "cnna_loop_close": (c_void_p,),
+    "cnna_cache_lines": (c_int, c_void_p, c_size_t),
 }
 
 

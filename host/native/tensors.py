@@ -47,18 +47,18 @@ class Packing:
     def pack_into(self, x: NDArray[Any], images: int, memory: NDArray[np.uint8]) -> None:
         """Writes what `packed` returns to memory that is dense. DataError: x has NaN."""
         calls = library.native().calls
-        tensor = self._tensor(x) if calls is not None else None
+        tensor = self.tensor(x) if calls is not None else None
         if tensor is None:
             q = self.int8(x)
             memory[:] = pack.pack(self.port, q[np.minimum(np.arange(images), len(q) - 1)], self.ci)
             return
         table = None if self.table is None else self.table.ctypes.data
-        code = calls.cnna_pack(byref(self._c_port), byref(tensor), table, images, memory.ctypes.data, memory.size)
+        code = calls.cnna_pack(byref(self.c_port), byref(tensor), table, images, memory.ctypes.data, memory.size)
         if code == library.NAN:
             raise DataError(f"tensor {self.port['name']} holds NaN, for which int8 has no value")
         library.check(code, f"packing {self.port['name']}")
 
-    def _tensor(self, x: NDArray[Any]) -> CTensor | None:
+    def tensor(self, x: NDArray[Any]) -> CTensor | None:
         """The samples for the library; None: their type is none of its own, or they are larger than it takes."""
         kind = TYPES.get(x.dtype.name) if x.dtype.isnative else None
         if kind is None or (kind == library.UINT8 and self.table is None):
@@ -67,12 +67,13 @@ class Packing:
         if max(upright.shape) > MOST_AXIS or not upright.size:
             return None
         made = CTensor(upright.ctypes.data, kind, upright.shape, upright.strides)
-        made.keep = upright  # its memory must live as long as the pointer
+        made.kept = upright  # its memory must live as long as the pointer
         return made
 
     @cached_property
-    def _c_port(self) -> CPort:
-        return c_port(self.port, self.ci)
+    def c_port(self) -> CPort:
+        """The port for the library."""
+        return described(self.port, self.ci)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,17 +115,18 @@ class Unpacking:
             return q if kind is np.int8 else pack.dequantise(q, self.port["scale"], self.port["zero"])
         answer = np.empty((images, *self.port["shape"]), kind)
         code = calls.cnna_unpack(
-            byref(self._c_port), memory.ctypes.data, memory.size, images, TYPES[answer.dtype.name], answer.ctypes.data, answer.size
+            byref(self.c_port), memory.ctypes.data, memory.size, images, TYPES[answer.dtype.name], answer.ctypes.data, answer.size
         )
         library.check(code, f"unpacking {self.port['name']}")
         return answer
 
     @cached_property
-    def _c_port(self) -> CPort:
-        return c_port(self.port, self.ci)
+    def c_port(self) -> CPort:
+        """The port for the library."""
+        return described(self.port, self.ci)
 
 
-def c_port(port: Port, ci: int) -> CPort:
+def described(port: Port, ci: int) -> CPort:
     """A port of a manifest for the library."""
     fold = port.get("fold") or {"shape": port["shape"], "step": (1, 1), "span": (1, 1), "before": (0, 0)}
     rows = (port["image_bytes"], port["block_bytes"], port["row_bytes"])

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cnna.host.native import build
 from cnna.host.native.library import FLOAT32, INT8, CTensor
-from cnna.host.native.tensors import TYPES, c_port
+from cnna.host.native.tensors import TYPES, described
 from cnna.spec import cpu_ops, pack, resampling
 from cnna.spec.resampling import FILTERS
 
@@ -41,7 +41,7 @@ def records(count: int) -> Iterator[bytes]:
         base, first = _memory(case.x)
         tensor = CTensor(None, TYPES[case.x.dtype.name], case.x.shape, case.x.strides)
         table = case.table if case.x.dtype == np.uint8 else b""
-        yield record("pack", c_port(case.port, case.ci), tensor, base, table, first, case.images, case.wanted)
+        yield record("pack", described(case.port, case.ci), tensor, base, table, first, case.images, case.wanted)
     rng = np.random.default_rng(12)
     for number in range(count):
         ci, shape = int(rng.choice([1, 3, 4, 8, 16, 24, 32])), (int(rng.integers(1, 70)), *map(int, rng.integers(1, 40, 2)))
@@ -49,7 +49,7 @@ def records(count: int) -> Iterator[bytes]:
         memory = rng.integers(0, 256, 2 * port["image_bytes"], np.uint8)
         q = pack.unpack(port, memory, ci)
         real = pack.dequantise(q, port["scale"], port["zero"])
-        yield record("unpack", c_port(port, ci), memory, 2, *((FLOAT32, real) if number % 2 else (INT8, q)))
+        yield record("unpack", described(port, ci), memory, 2, *((FLOAT32, real) if number % 2 else (INT8, q)))
     for x in score_rows(count, seed=13):
         yield record("softmax", x, *x.shape, _one_nan(cpu_ops.softmax(x)))
         k = min(x.shape[1], int(rng.integers(64)))

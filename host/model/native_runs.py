@@ -1,0 +1,171 @@
+"""Runs jobs by the native run loop, in the place of `PingPong`: on a board whose registers and memory this process has mapped.
+
+A thread of the library packs, starts, waits and unpacks. What a run needs besides stays here: turns, retries after a reset, and the
+words of every error.
+"""
+
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.host.board.board_device import BoardDevice
+from cnna.host.board.run_wait import PROGRESS, late, standstill
+from cnna.host.device.accelerator import Accelerator
+from cnna.host.model.flight import NOT_YET, Asked, Job
+from cnna.host.model.pingpong import SLOTS
+from cnna.host.native import library
+from cnna.host.native.loop import FOREVER_SECONDS, Input, Loop, Program, Registers
+from cnna.host.native.tensors import described
+from cnna.spec.errors import RunError
+from cnna.spec.progress import counter_names
+from cnna.spec.regmap import REGISTERS, offset
+
+LOOK_SECONDS = 1e-3  # a wait for a run while the source of jobs has nothing yet
+DEEP = SLOTS + 1  # open jobs of one program: one runs, one is packed, and one waits
+
+
+class _Begun(NamedTuple):
+    """A job that was handed over, the real outputs that it fills, and the words of its counters."""
+
+    job: Job
+    outputs: dict[str, NDArray[np.float32]]
+    counters: NDArray[np.uint32]
+
+
+def suits(board: BoardDevice, accelerators: Sequence[Accelerator]) -> bool:
+    """Whether the library can run these programs: it is there, and registers and memory are this process's own."""
+    mapped = board.register_words is not None and all(place is not None for one in accelerators for place in _memories(board, one))
+    return library.native().calls is not None and mapped and board.turns.certain
+
+
+def _memories(board: BoardDevice, one: Accelerator) -> Iterator[NDArray[np.uint8] | None]:
+    """The bytes of every port, slot after slot, inputs first; None: this process has not mapped them, or a cache is between."""
+    manifest = one.piece.manifest
+    for slot in range(SLOTS):
+        for port in (*manifest["inputs"], *manifest["outputs"]):
+            yield board.mapped(one.place(port, slot), manifest["batch"] * port["image_bytes"])
+
+
+class NativeRuns:
+    """Programs of one model or of several, for one turn. retries: how often a job is tried again."""
+
+    def __init__(self, board: BoardDevice, accelerators: Sequence[Accelerator], retries: int) -> None:
+        self.board, self.accelerators, self.retries = board, accelerators, retries
+        self._most = DEEP if len(accelerators) == 1 else SLOTS  # jobs that may be open, as `jobs_of` allows it
+
+    def run(self, jobs: Iterable[Asked]) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
+        """As `PingPong.run`: answers, which are real numbers here, and counters of each job, in order."""
+        for accelerator in self.accelerators:
+            accelerator.forget_registers()
+        begun: deque[_Begun] = deque()
+        loop = self._open()
+        try:
+            for job in jobs:
+                if job is NOT_YET:
+                    if not begun:
+                        time.sleep(LOOK_SECONDS)
+                    elif self._ended(loop, begun[0], LOOK_SECONDS):
+                        yield self._answers(begun.popleft())
+                    continue
+                if job is not None:
+                    begun.append(self._begin(loop, job))
+                while begun and (job is None or len(begun) >= self._most):
+                    self._wait(loop, begun[0])
+                    yield self._answers(begun.popleft())
+            while begun:
+                self._wait(loop, begun[0])
+                yield self._answers(begun.popleft())
+        finally:
+            loop.close()
+            if begun:  # one of them may be on the accelerator
+                self.board.reset()
+
+    def _open(self) -> Loop:
+        """The thread. Its waits have the limits of this turn."""
+        words = self.board.register_words
+        assert words is not None
+        status, control = REGISTERS["STATUS"], REGISTERS["CTRL"]
+        registers = Registers(
+            words,
+            offset("CTRL"),
+            control.pack(start=1, irq_enable=1),
+            offset("STATUS"),
+            status.pack(done=1),
+            status.pack(error=1),
+            [offset(name) for name in counter_names(self.board.config.ports)],
+            PROGRESS,
+        )
+        programs = [self._program(accelerator) for accelerator in self.accelerators]
+        return Loop(registers, programs, self.board.timeout_seconds, self.board.limit_clocks)
+
+    def _program(self, one: Accelerator) -> Program:
+        manifest, ci = one.piece.manifest, one.piece.config.ci
+        ports = len(manifest["inputs"]) + len(manifest["outputs"])
+        memories = [memory for memory in _memories(self.board, one) if memory is not None]
+        return Program(
+            manifest["batch"],
+            [described(port, ci) for port in manifest["inputs"]],
+            [described(port, ci) for port in manifest["outputs"]],
+            [[(offset(name), word) for name, word in one.words(slot).items()] for slot in range(SLOTS)],
+            [memories[slot * ports : (slot + 1) * ports] for slot in range(SLOTS)],
+        )
+
+    def _begin(self, loop: Loop, job: Job) -> _Begun:
+        """Hands a job over."""
+        manifest = self.accelerators[job.program].piece.manifest
+        inputs = []
+        for port in manifest["inputs"]:
+            feed = job.ports[port["name"]]
+            x, tensor = feed.x, feed.packing.tensor(feed.x)
+            if tensor is None:  # a type that the library does not know
+                x = feed.int8()
+                tensor = feed.packing.tensor(x)
+                assert tensor is not None
+            inputs.append(Input(tensor, x, feed.packing.table))
+        outputs = {port["name"]: np.empty((manifest["batch"], *port["shape"]), np.float32) for port in manifest["outputs"]}
+        return _Begun(job, outputs, loop.submit(job.program, inputs, list(outputs.values())))
+
+    def _wait(self, loop: Loop, oldest: _Begun) -> None:
+        """Returns when the oldest job has ended; runs it again where that may help."""
+        while not self._ended(loop, oldest, FOREVER_SECONDS):
+            pass
+
+    def _ended(self, loop: Loop, oldest: _Begun, seconds: float) -> bool:
+        """Whether the oldest job ends within some time. RunError: it failed for good, and the accelerator is reset."""
+        code = loop.wait(seconds)
+        attempts = 0
+        while code not in (library.OK, library.EXPIRED):
+            error = self._error(code, oldest.job)
+            try:
+                self.board.reset()
+            except RunError as stuck:  # it must not hide the error before it
+                raise type(error)(f"{error}; {stuck}") from None
+            if attempts == self.retries:
+                raise error
+            attempts += 1
+            loop.retry()
+            while (code := loop.wait(FOREVER_SECONDS)) == library.EXPIRED:
+                pass
+        return code == library.OK
+
+    def _error(self, code: int, job: Job) -> RunError:
+        """What happened to a job. DataError: its data cannot be converted."""
+        if code == library.NAN:
+            job.int8()  # raises it, with the tensor's name
+        accelerator = self.accelerators[job.program]
+        accelerator.note_start()
+        if code == library.STOPPED:
+            return accelerator.stopped()
+        clocks = self.board.read(offset("CYCLES"))
+        if code == library.STANDSTILL:
+            return standstill(self.board, self.board.timeout_seconds, clocks)
+        assert code == library.LATE, f"a run ended with code {code}"
+        return late(self.board, clocks, self.board.limit_clocks or 0)
+
+    def _answers(self, begun: _Begun) -> tuple[dict[str, Any], dict[str, int]]:
+        names = (name.lower() for name in counter_names(self.board.config.ports))
+        return begun.outputs, dict(zip(names, begun.counters.tolist(), strict=True))

@@ -1,0 +1,349 @@
+// The run loop: one thread that packs run n + 1 while run n is on the accelerator, starts it at once when n ends, and unpacks n.
+//
+// The thread knows no words and no remedies. When a run fails it rests, with the accelerator as it is, so that Python can read the
+// registers, say what happened, reset, and let it go on.
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "checks.h"
+#include "cnna_host.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+constexpr Seconds LEAST_PAUSE{20e-6}, MOST_PAUSE{10e-3};  // between two looks at STATUS, where there is no interrupt
+constexpr double PAUSE_PART = 1.0 / 16;                    // of the time that a run has taken so far
+constexpr Seconds LOOK_AT_PROGRESS{0.2};
+
+// All that was written before is in memory before anything after it.
+void barrier() {
+#if defined(__aarch64__)
+    asm volatile("dsb sy" ::: "memory");
+#else
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+}
+
+}  // namespace
+
+struct cnna_loop {
+  public:
+    explicit cnna_loop(const cnna_device &device) : device_(device), programs_(device.program, device.program + device.programs) {
+        counters_.assign(device.counter_offsets, device.counter_offsets + device.counters);
+        progress_.assign(device.progress_offsets, device.progress_offsets + device.progress);
+        for (const cnna_program &program : programs_) owned_.emplace_back(program);
+        wake_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+        if (wake_ < 0) throw std::bad_alloc();
+        thread_ = std::thread([this] { work(); });
+    }
+
+    ~cnna_loop() {
+        {
+            std::lock_guard<std::mutex> lock(mutex_);
+            closing_ = true;
+        }
+        retried_.notify_all();
+        wake();
+        thread_.join();
+        close(wake_);
+    }
+
+    cnna_loop(const cnna_loop &) = delete;
+    cnna_loop &operator=(const cnna_loop &) = delete;
+
+    int submit(const cnna_job &job) {
+        if (job.program < 0 || job.program >= device_.programs) return CNNA_ARGUMENT;
+        const cnna_program &program = programs_[static_cast<size_t>(job.program)];
+        Job made;
+        made.program = static_cast<size_t>(job.program);
+        made.inputs.assign(job.inputs, job.inputs + program.inputs);
+        made.tables.assign(job.tables, job.tables + program.inputs);
+        made.outputs.assign(job.outputs, job.outputs + program.outputs);
+        made.elements.assign(job.elements, job.elements + program.outputs);
+        made.counters = job.counters;
+        {
+            std::lock_guard<std::mutex> lock(mutex_);
+            queue_.push_back(std::move(made));
+        }
+        wake();
+        return CNNA_OK;
+    }
+
+    int wait(int64_t seen, double seconds, int64_t *ended) {
+        std::unique_lock<std::mutex> lock(mutex_);
+        const bool came = ended_now_.wait_for(lock, Seconds(seconds), [&] { return ended_ > seen || failed_ != CNNA_OK; });
+        *ended = ended_;
+        if (ended_ > seen) return CNNA_OK;
+        return came ? failed_ : static_cast<int>(CNNA_EXPIRED);
+    }
+
+    int retry() {
+        {
+            std::lock_guard<std::mutex> lock(mutex_);
+            if (failed_ == CNNA_OK) return CNNA_ARGUMENT;
+            failed_ = CNNA_OK;
+        }
+        retried_.notify_all();
+        return CNNA_OK;
+    }
+
+  private:
+    struct Job {
+        size_t program = 0, slot = 0;
+        std::vector<cnna_tensor> inputs;
+        std::vector<const int8_t *> tables;
+        std::vector<float *> outputs;
+        std::vector<size_t> elements;
+        uint32_t *counters = nullptr;
+        int code = CNNA_OK;  // of packing
+        Clock::time_point began{};
+    };
+
+    // Copies of a program's arrays, which the caller may free.
+    struct Owned {
+        explicit Owned(const cnna_program &program)
+            : in(program.in, program.in + program.inputs), out(program.out, program.out + program.outputs),
+              words(program.words, program.words + program.slots * program.writes),
+              memories(program.memories, program.memories + program.slots * (program.inputs + program.outputs)) {}
+        std::vector<cnna_port> in, out;
+        std::vector<cnna_write> words;
+        std::vector<uint8_t *> memories;
+        size_t next_slot = 0;
+    };
+
+    // --- the thread ---
+
+    void work() {
+        std::unique_ptr<Job> running, staged;
+        while (!closing()) {
+            if (!staged && (staged = taken())) staged->code = pack(*staged);
+            if (running) {
+                int code = state();
+                if (code == CNNA_EXPIRED) {
+                    pause(running.get());
+                    continue;
+                }
+                if (code == CNNA_OK) code = note_end(*running);
+                if (code != CNNA_OK) {
+                    if (!rest(code)) return;
+                    start(*running);
+                    continue;
+                }
+                std::unique_ptr<Job> before = std::move(running);
+                if (staged && staged->code == CNNA_OK) start(*(running = std::move(staged)));
+                finish(*before);
+            } else if (staged && staged->code != CNNA_OK) {
+                if (!rest(staged->code)) return;
+                staged->code = pack(*staged);
+            } else if (staged) {
+                start(*(running = std::move(staged)));
+            } else {
+                pause(nullptr);
+            }
+        }
+    }
+
+    bool closing() {
+        std::lock_guard<std::mutex> lock(mutex_);
+        return closing_;
+    }
+
+    std::unique_ptr<Job> taken() {
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (queue_.empty()) return nullptr;
+        auto found = std::make_unique<Job>(std::move(queue_.front()));
+        queue_.pop_front();
+        return found;
+    }
+
+    // Reports a failure and waits for `retry`. Returns false if the loop is closed instead.
+    bool rest(int code) {
+        std::unique_lock<std::mutex> lock(mutex_);
+        failed_ = code;
+        ended_now_.notify_all();
+        retried_.wait(lock, [this] { return failed_ == CNNA_OK || closing_; });
+        return !closing_;
+    }
+
+    int pack(Job &job) {
+        const cnna_program &program = programs_[job.program];
+        Owned &own = owned_[job.program];
+        job.slot = own.next_slot;
+        for (size_t input = 0; input < own.in.size(); ++input) {
+            const cnna_port &port = own.in[input];
+            uint8_t *memory = memory_of(job, input);
+            const auto bytes = static_cast<size_t>(program.images * port.image_bytes);
+            const int code = cnna_pack(&port, &job.inputs[input], job.tables[input], program.images, memory, bytes);
+            if (code != CNNA_OK) return code;
+            if (device_.cache.clean) device_.cache.clean(device_.cache.context, memory, bytes);
+        }
+        own.next_slot = (own.next_slot + 1) % static_cast<size_t>(program.slots);
+        return CNNA_OK;
+    }
+
+    void start(Job &job) {
+        const cnna_program &program = programs_[job.program];
+        const auto writes = static_cast<size_t>(program.writes);
+        for (size_t number = 0; number < writes; ++number) {
+            const cnna_write &one = owned_[job.program].words[job.slot * writes + number];
+            write(one.offset, one.word);
+        }
+        barrier();
+        job.began = looked_ = changed_ = Clock::now();
+        progress_now_.clear();
+        write(device_.ctrl, device_.start);
+    }
+
+    // CNNA_OK: the run has ended. CNNA_EXPIRED: not yet.
+    int state() {
+        const uint32_t status = read(device_.status);
+        if (status & device_.error) return CNNA_STOPPED;
+        if (status & device_.done) return CNNA_OK;
+        const Clock::time_point now = Clock::now();
+        if (now - looked_ < LOOK_AT_PROGRESS) return CNNA_EXPIRED;
+        looked_ = now;
+        std::vector<uint32_t> found;
+        for (const uint32_t offset : progress_) found.push_back(read(offset));
+        int code = CNNA_EXPIRED;
+        if (found != progress_now_) {
+            progress_now_ = found;
+            changed_ = now;
+        } else if (Seconds(now - changed_).count() > device_.timeout_seconds) {
+            code = CNNA_STANDSTILL;
+        }
+        if (device_.limit_clocks && !found.empty() && found[0] > device_.limit_clocks) code = CNNA_LATE;
+        const bool ended = read(device_.status) & (device_.done | device_.error);
+        return code != CNNA_EXPIRED && ended ? static_cast<int>(CNNA_EXPIRED) : code;
+    }
+
+    // The counters are read before the next start clears them. Then done is cleared, and read again: the next run has not ended yet.
+    int note_end(const Job &job) {
+        for (size_t counter = 0; counter < counters_.size(); ++counter) job.counters[counter] = read(counters_[counter]);
+        write(device_.status, device_.done);
+        const Clock::time_point cleared = Clock::now();
+        while (read(device_.status) & device_.done)
+            if (Seconds(Clock::now() - cleared).count() > device_.timeout_seconds) return CNNA_STANDSTILL;
+        return CNNA_OK;
+    }
+
+    void finish(const Job &job) {
+        const cnna_program &program = programs_[job.program];
+        const Owned &own = owned_[job.program];
+        for (size_t output = 0; output < own.out.size(); ++output) {
+            const cnna_port &port = own.out[output];
+            const uint8_t *memory = memory_of(job, own.in.size() + output);
+            const auto bytes = static_cast<size_t>(program.images * port.image_bytes);
+            if (device_.cache.invalidate) device_.cache.invalidate(device_.cache.context, memory, bytes);
+            cnna_unpack(&port, memory, bytes, program.images, CNNA_FLOAT32, job.outputs[output], job.elements[output]);
+        }
+        std::lock_guard<std::mutex> lock(mutex_);
+        ++ended_;
+        ended_now_.notify_all();
+    }
+
+    // Sleeps until a job comes, the run may have ended, or the loop is closed.
+    void pause(const Job *running) {
+        pollfd files[] = {{wake_, POLLIN, 0}, {device_.uio, POLLIN, 0}};
+        timespec *until = nullptr;
+        timespec most{};
+        if (running) {
+            const Seconds waited = Clock::now() - running->began;
+            Seconds least = std::clamp(waited * PAUSE_PART, LEAST_PAUSE, MOST_PAUSE);
+            if (device_.uio >= 0) {
+                const uint32_t armed = 1;
+                if (::write(device_.uio, &armed, sizeof armed) == sizeof armed) least = LOOK_AT_PROGRESS;
+                if (read(device_.status) & (device_.done | device_.error)) return;  // it ended before the interrupt was armed
+            }
+            most.tv_nsec = static_cast<long>(least.count() * 1e9);
+            until = &most;
+        }
+        const nfds_t count = running && device_.uio >= 0 ? 2 : 1;
+        if (ppoll(files, count, until, nullptr) <= 0) return;
+        uint64_t taken;
+        if (files[0].revents) (void)!::read(wake_, &taken, sizeof taken);
+        if (count == 2 && files[1].revents) (void)!::read(device_.uio, &taken, sizeof(uint32_t));
+    }
+
+    void wake() {
+        const uint64_t one = 1;
+        (void)!::write(wake_, &one, sizeof one);
+    }
+
+    uint8_t *memory_of(const Job &job, size_t port) const {
+        const Owned &own = owned_[job.program];
+        return own.memories[job.slot * (own.in.size() + own.out.size()) + port];
+    }
+    uint32_t read(uint32_t offset) const { return device_.registers[offset / sizeof(uint32_t)]; }
+    void write(uint32_t offset, uint32_t word) const { device_.registers[offset / sizeof(uint32_t)] = word; }
+
+    const cnna_device device_;
+    const std::vector<cnna_program> programs_;  // of their arrays, `owned_` has copies
+    std::vector<Owned> owned_;
+    std::vector<uint32_t> counters_, progress_, progress_now_;
+    Clock::time_point looked_{}, changed_{};
+
+    int wake_ = -1;
+    std::mutex mutex_;  // of all below
+    std::condition_variable ended_now_, retried_;
+    std::deque<Job> queue_;
+    int64_t ended_ = 0;
+    int failed_ = CNNA_OK;
+    bool closing_ = false;
+    std::thread thread_;  // the last, since it uses the others
+};
+
+int cnna_loop_open(const cnna_device *device, cnna_loop **made) {
+    if (!device->registers || device->programs < 1) return CNNA_ARGUMENT;
+    return cnna::guarded([=] {
+        try {
+            *made = new cnna_loop(*device);
+        } catch (const std::system_error &) {  // no more threads
+            return static_cast<int>(CNNA_MEMORY);
+        }
+        return static_cast<int>(CNNA_OK);
+    });
+}
+
+int cnna_loop_submit(cnna_loop *loop, const cnna_job *job) {
+    return cnna::guarded([=] { return loop->submit(*job); });
+}
+
+int cnna_loop_wait(cnna_loop *loop, int64_t seen, double seconds, int64_t *ended) { return loop->wait(seen, seconds, ended); }
+
+int cnna_loop_retry(cnna_loop *loop) { return loop->retry(); }
+
+void cnna_loop_close(cnna_loop *loop) { delete loop; }
+
+int cnna_cache_lines(int invalidate, const uint8_t *memory, size_t bytes) {
+#if defined(__aarch64__)
+    uint64_t type;
+    asm volatile("mrs %0, ctr_el0" : "=r"(type));
+    const uintptr_t line = uintptr_t{4} << ((type >> 16) & 15), first = reinterpret_cast<uintptr_t>(memory) & ~(line - 1);
+    barrier();
+    for (uintptr_t at = first; at < reinterpret_cast<uintptr_t>(memory) + bytes; at += line) {
+        if (invalidate)
+            asm volatile("dc civac, %0" ::"r"(at) : "memory");
+        else
+            asm volatile("dc cvac, %0" ::"r"(at) : "memory");
+    }
+    barrier();
+    return CNNA_OK;
+#else
+    (void)invalidate, (void)memory, (void)bytes;
+    return CNNA_ARGUMENT;
+#endif
+}

@@ -1,0 +1,125 @@
+"""A board whose registers and memory the process has mapped, as on a real board: the native run loop drives it.
+
+Memory tells nobody of an access. So a thread looks at the registers' page again and again, carries what the host has written to the
+emulator, and shows what a host reads. STATUS carries a mark that hosts ignore: a word without it was written by the host.
+"""
+
+import threading
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from cnna.host.board.board_device import BoardDevice
+from cnna.sim.emulator.emulator import EmulatorDevice
+from cnna.spec.config import preset
+from cnna.spec.errors import RunError
+from cnna.spec.regmap import REGISTERS, SPACE_BYTES, offset, there
+
+from .emulated_board import lock_base
+
+LOOK_SECONDS = 20e-6
+CTRL, STATUS, MARK = offset("CTRL") // 4, offset("STATUS") // 4, 1 << 31
+BY_HOST = [
+    r
+    for r in REGISTERS.values()
+    if r.block == "general" and r.name not in ("CTRL", "STATUS") and all(f.access == "rw" for f in r.fields)
+]
+
+
+class MappedBuffer(np.ndarray):
+    """Memory of the board as `pynq.allocate` gives it: not cached, so that both sides see it at once."""
+
+    physical_address: int
+    coherent: bool
+    freed: list[int]
+
+    def flush(self) -> None:
+        """Does nothing, as pynq does for such memory."""
+
+    def invalidate(self) -> None:
+        """Does nothing, as pynq does for such memory."""
+
+    def freebuffer(self) -> None:
+        self.freed.append(self.physical_address)
+
+
+class Page:
+    """The registers as a page of memory, and the thread behind it. `stuck`: programs are started, and never end."""
+
+    def __init__(self, emulator: EmulatorDevice) -> None:
+        self.emulator, self.stuck, self.starts = emulator, False, 0
+        self.array = np.zeros(SPACE_BYTES // 4, np.uint32)
+        self._hosts = [r for r in BY_HOST if not r.name.startswith("STREAM_")]
+        self._shown = [r for r in there(emulator.config.codebook) if r not in self._hosts and r.name not in ("CTRL", "STATUS")]
+        for register in self._hosts:
+            self.array[register.offset // 4] = emulator.read(register.offset)
+        self._show()
+        self._over = False
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._over = True
+        self._thread.join()
+
+    def read(self, at: int) -> int:
+        """As pynq's MMIO reads, without the mark."""
+        return int(self.array[at // 4]) & ~(MARK if at // 4 == STATUS else 0)
+
+    def write(self, at: int, value: int) -> None:
+        """As pynq's MMIO writes; returns when the accelerator has seen it, as a bus does."""
+        self.array[at // 4] = value
+        while at // 4 in (CTRL, STATUS) and (self.array[CTRL] or not self.array[STATUS] & MARK):
+            time.sleep(LOOK_SECONDS)
+
+    def _look(self) -> None:
+        while not self._over:
+            if not int(word := self.array[STATUS]) & MARK:
+                self.emulator.write(offset("STATUS"), int(word))
+                self._show()
+            if asked := int(self.array[CTRL]):
+                self._controlled(asked)
+            time.sleep(LOOK_SECONDS)
+
+    def _controlled(self, asked: int) -> None:
+        for register in self._hosts:
+            self.emulator.write(register.offset, int(self.array[register.offset // 4]))
+        started = bool(REGISTERS["CTRL"].unpack(asked)["start"])
+        self.starts += started
+        if started and self.stuck:
+            self.array[STATUS] = MARK | REGISTERS["STATUS"].pack(busy=1)
+        else:
+            self.emulator.write(offset("CTRL"), asked)
+            self._show()
+        self.array[CTRL] = 0
+
+    def _show(self) -> None:
+        """STATUS last, since a host waits for it."""
+        for register in self._shown:
+            self.array[register.offset // 4] = self.emulator.read(register.offset)
+        self.array[STATUS] = MARK | self.emulator.read(offset("STATUS"))
+
+
+class MappedBoard(BoardDevice):
+    """A board with the emulator behind a page of registers; `freed` lists addresses given back."""
+
+    def __init__(self, room: int = 1 << 22) -> None:
+        self.emulator, self.freed = EmulatorDevice(preset("tiny"), room), list[int]()
+        self.page = Page(self.emulator)
+        mmio = SimpleNamespace(base_addr=lock_base(), read=self.page.read, write=self.page.write, array=self.page.array)
+        super().__init__(mmio, None, self._buffer)
+
+    def shut(self) -> None:
+        """Ends the thread behind the registers."""
+        self.page.close()
+
+    def _buffer(self, size: int) -> Any:
+        address = self.emulator.allocate(size)
+        start = address - self.emulator.base
+        if start + size > len(self.emulator.data):
+            raise RunError("no memory")
+        buffer = self.emulator.data[start : start + size].view(MappedBuffer)
+        buffer.physical_address, buffer.coherent, buffer.freed = address, True, self.freed
+        return buffer
