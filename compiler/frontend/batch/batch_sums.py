@@ -40,7 +40,7 @@ def from_axis(default: int) -> Rule:
 def cumulated(trace: Trace, node: Node, output: str) -> Spot | None:
     """CumSum or CumProd: their axis is an input, and must not be the batch's."""
     spot, axes = same_rank(trace, node, output), trace.numbers(node, 1, "axis")
-    return None if spot is None or axes is None or spot.axis == axes[0] % len(trace.shape(output)) else spot
+    return None if spot is None or not axes or spot.axis == axes[0] % len(trace.shape(output)) else spot
 
 
 def normalised(trace: Trace, node: Node, output: str) -> Spot | None:

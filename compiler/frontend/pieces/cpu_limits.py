@@ -30,6 +30,8 @@ def _resize(node: Node, graph: Graph) -> str | None:
     if node.op.attributes.get("coordinate_transformation_mode") != "align_corners" or scales is None or not scales.size:
         return None
     shape = graph.tensors[node.inputs[0]].shape
+    if not shape:  # not even the number of axes is known
+        return None
     axes = [axis % len(shape) for axis in node.op.attributes.get("axes", range(len(shape)))]
     for axis, scale in zip(axes, map(Fraction, scales.reshape(-1).tolist()), strict=False):
         if not fits_corners(shape[axis], scale):

@@ -76,7 +76,7 @@ def _axes(edit: Editor, node: Node) -> set[int] | None:
     axes = node.op.attributes.get("axes")
     if axes is None and len(node.inputs) > 1 and node.inputs[1] in edit.constants:
         axes = edit.constants[node.inputs[1]].reshape(-1).tolist()
-    if axes is None:
-        return None
     rank = len(edit.shape(node.inputs[0]))
+    if axes is None or not rank:  # nothing is known of its input, not even the number of axes
+        return None
     return {int(axis) % rank for axis in axes}
