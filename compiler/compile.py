@@ -14,6 +14,7 @@ from cnna.compiler.frontend.model_ports import model_inputs, model_outputs
 from cnna.compiler.frontend.pieces.cpu_parts import operators_of, try_part
 from cnna.compiler.frontend.pieces.crossings import cheaper, cpu_seconds
 from cnna.compiler.frontend.pieces.partition import Reasons, check_without_cpu
+from cnna.compiler.frontend.pieces.refusals import check_cpu
 from cnna.compiler.frontend.preprocess import stored
 from cnna.compiler.frontend.quantised_import import ImportedPiece, import_quantised
 from cnna.compiler.graph import ir
@@ -310,7 +311,11 @@ def cpu_piece(piece: ImportedPiece) -> tuple[PieceEntry, Sequence[bytes]]:
     """Entry and file of a piece on the CPU, tried once. ModelError: onnxruntime cannot run it."""
     assert piece.cpu is not None
     operators = operators_of(piece.cpu)
-    try_part(piece.cpu, operators)
+    try:
+        try_part(piece.cpu, operators)
+    except ModelError:
+        check_cpu(piece.source)  # it names the node, if one alone is the cause
+        raise
     numpy = numpy_suffices(operators, {value.name for value in piece.cpu.graph.input})
     entry: CpuEntry = {
         "kind": CPU,

@@ -13,13 +13,13 @@ from onnx import ModelProto
 from cnna.compiler.compile import check_batch, cpu_piece, program_piece
 from cnna.compiler.explain.assumed_ranges import quantised
 from cnna.compiler.explain.origins import origins
-from cnna.compiler.explain.refusals import refused
 from cnna.compiler.explain.rows import Facts, Row, rows
 from cnna.compiler.frontend.onnx_import import to_graph
 from cnna.compiler.frontend.pieces import support
 from cnna.compiler.frontend.pieces.cpu_parts import cpu_models
 from cnna.compiler.frontend.pieces.crossings import cheaper
 from cnna.compiler.frontend.pieces.partition import Piece, Reasons, cut, placed
+from cnna.compiler.frontend.pieces.refusals import refused
 from cnna.compiler.frontend.quantised_import import ImportedPiece, placement, to_int8
 from cnna.compiler.graph.ir import Graph
 from cnna.compiler.graph.node_names import place

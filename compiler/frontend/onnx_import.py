@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto, TensorProto, numpy_helper
 
 from cnna.compiler.frontend.batch.batch_axis import check_back, check_front
+from cnna.compiler.frontend.onnx_model.attributes import check_attributes
 from cnna.compiler.frontend.onnx_model.ceil_pools import settle_ceil_pools
 from cnna.compiler.frontend.onnx_model.cpu_forms import settle_forms
 from cnna.compiler.frontend.onnx_model.hollow import as_inputs, hollow, is_hollow
@@ -34,9 +35,10 @@ from cnna.compiler.frontend.onnx_model.model_checks import (
 )
 from cnna.compiler.frontend.onnx_model.node_order import sort_nodes
 from cnna.compiler.frontend.onnx_model.old_opsets import raise_opset
-from cnna.compiler.frontend.onnx_model.qlinear import expand_qlinear
 from cnna.compiler.frontend.onnx_model.real_types import to_float32
+from cnna.compiler.frontend.onnx_model.strangers import describe_strangers
 from cnna.compiler.frontend.onnx_model.subgraphs import captured
+from cnna.compiler.frontend.onnx_model.vendor import expand_vendor
 from cnna.compiler.frontend.onnx_model.zero_points import write_zero_points
 from cnna.compiler.graph.editor import Editor, outputs_of
 from cnna.compiler.graph.float_ops import Onnx
@@ -66,6 +68,7 @@ def load_model(source: str | Path | bytes, name: str | None = None, shapes: Size
     model = _inlined(model, name)
     check_values(model, name)
     with about_model(name):
+        check_attributes(model)
         sort_nodes(model.graph)
         set_shapes(model, shapes or {})
         complete(model)
@@ -116,7 +119,9 @@ def with_shapes(model: ModelProto, name: str = "the model", single: frozenset[st
         settle_forms(copy)
         to_float32(copy.graph)
         set_batch(copy, single)
-        settle_ceil_pools(copy, name, whole=expand_qlinear(copy))
+        whole = expand_vendor(copy)
+        describe_strangers(copy)
+        settle_ceil_pools(copy, name, whole)
         try:
             shaped = inferred(copy, check_type=True, strict_mode=True)
         except ModelError:
@@ -283,5 +288,5 @@ def _described(model: ModelProto) -> tuple[dict[str, Tensor], dict[str, str]]:
 def _output_shapes(model: ModelProto) -> dict[str, list[int | None]]:
     """The shapes of the outputs of a model as it came, by output, where they are known; None for an unknown size."""
     copy = hollow(model)
-    expand_qlinear(copy)
+    expand_vendor(copy)
     return {value.name: sizes_of(value) for value in inferred(copy).graph.output if value.type.tensor_type.HasField("shape")}

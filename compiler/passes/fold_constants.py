@@ -62,9 +62,16 @@ def infer_again(graph: Graph) -> Graph:
     ]
     nodes = [_as_node(node) for node in graph.nodes if isinstance(node.op, Onnx)]
     tensors = [onnx.numpy_helper.from_array(value, name) for name, value in small.items()]
+    strangers = [name for node in graph.nodes if getattr(node.op, "domain", "") for name in outputs_of(node) if name]
+    known = [  # onnx infers nothing for other domains, but reads what is said of their tensors
+        helper.make_tensor_value_info(name, types.get(name, onnx.TensorProto.FLOAT), graph.tensors[name].shape)
+        for name in strangers
+        if graph.tensors[name].shape and graph.types.get(name, "float32")
+    ]
     opsets = [helper.make_opsetid(domain, 1) for domain in sorted({node.domain for node in nodes} - {""})]
     model = helper.make_model(
-        helper.make_graph(nodes, "shapes", inputs, [], tensors), opset_imports=[helper.make_opsetid("", graph.opset), *opsets]
+        helper.make_graph(nodes, "shapes", inputs, [], tensors, value_info=known),
+        opset_imports=[helper.make_opsetid("", graph.opset), *opsets],
     )
     found = {}
     for value in onnx.shape_inference.infer_shapes(model, data_prop=True).graph.value_info:

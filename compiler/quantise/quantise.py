@@ -11,7 +11,8 @@ from cnna.compiler.frontend.model_ports import store_axes
 from cnna.compiler.frontend.onnx_export import to_model
 from cnna.compiler.frontend.onnx_import import to_graph
 from cnna.compiler.frontend.pieces import support
-from cnna.compiler.frontend.pieces.partition import Reasons, part_of, placed
+from cnna.compiler.frontend.pieces.partition import Reasons, cut, part_of, placed
+from cnna.compiler.frontend.pieces.refusals import check_cpu
 from cnna.compiler.frontend.preprocess import Preprocess
 from cnna.compiler.frontend.quantised_import import import_quantised, output_axes, plain
 from cnna.compiler.graph.editor import Editor
@@ -29,6 +30,7 @@ from cnna.compiler.quantise.refine import EFFORTS, Refinement, refined
 from cnna.compiler.quantise.stages import convolutions
 from cnna.compiler.quantise.weights import nearest, put_weights, scales_of
 from cnna.spec.errors import DataError, ModelError
+from cnna.spec.manifest import CPU
 
 KEPT = "kept in float for its accuracy"
 TAIL = "so few multiply-accumulates behind what the CPU computes are more exact in float"
@@ -146,11 +148,18 @@ def calibrated(
     if effort not in EFFORTS:
         raise DataError(f"effort {effort} is unknown; there are {', '.join(map(str, EFFORTS))}")
     count = check_samples(graph, samples, preprocess)
-    graph, warnings = prepared(graph, float_body(graph)[1], samples, count, preprocess)
-    _, body = float_body(graph)
-    more = Refinement.of(graph, body, count) if effort else None
-    watch = more.watch if more else None
-    statistics = calibrate(graph, tuple(body.tensors), samples, method != "minmax", preprocess, progress, watch)
+    source = graph
+    try:
+        graph, warnings = prepared(graph, float_body(graph)[1], samples, count, preprocess)
+        _, body = float_body(graph)
+        more = Refinement.of(graph, body, count) if effort else None
+        watch = more.watch if more else None
+        statistics = calibrate(graph, tuple(body.tensors), samples, method != "minmax", preprocess, progress, watch)
+    except ModelError:
+        for piece in cut(source, float_body(source)[0]):
+            if piece.kind == CPU:
+                check_cpu(piece)  # it names the node, if one alone is the cause
+        raise
     return Calibrated(graph, body, statistics, count, method, correct_bias, effort, preprocess, more, warnings=warnings)
 
 

@@ -12,7 +12,8 @@ import onnx
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, numpy_helper
 
 from cnna.compiler.frontend.onnx_model.hollow import hollow
-from cnna.compiler.frontend.onnx_model.qlinear import expand_qlinear
+from cnna.compiler.frontend.onnx_model.strangers import describe_strangers
+from cnna.compiler.frontend.onnx_model.vendor import expand_vendor
 from cnna.compiler.graph.node_names import place_of
 from cnna.spec.errors import ModelError
 
@@ -187,10 +188,11 @@ def complete(model: ModelProto) -> None:
     if not bare:
         return
     copy = hollow(model)
-    expand_qlinear(copy)  # onnx infers no shapes for com.microsoft
     for value in copy.graph.output:
         if value.name in {one.name for one in bare}:
             value.ClearField("type")
+    expand_vendor(copy)  # onnx infers no shapes for com.microsoft
+    describe_strangers(copy)
     known = {value.name: value.type for value in inferred(copy).graph.output}
     for value in bare:
         if known[value.name].HasField("tensor_type"):

@@ -1,7 +1,8 @@
 """Notes on each tensor how it is quantised, and removes the Requantise behind it.
 
-Requires: Q and DQ joined to Requantise (`pair_quantisation`), with at most one equal Requantise for a tensor.
-Ensures: a tensor whose only reader is a Requantise carries that quantisation, and the Requantise is gone.
+Requires: Q and DQ joined to Requantise (`pair_quantisation`).
+Ensures: no tensor has two equal Requantises, as views that cancel out may leave them. A tensor whose only reader is a Requantise
+carries that quantisation, and the Requantise is gone.
 Leaves alone: a Requantise whose input has a quantisation of its own (it is a copy) or other readers (they need floats). It also
 leaves one behind a node's second or later output, because that rounding would be lost when the node is written as ONNX.
 """
@@ -10,12 +11,18 @@ from dataclasses import replace
 
 from cnna.compiler.graph.editor import Editor
 from cnna.compiler.graph.float_ops import Requantise
-from cnna.compiler.graph.ir import Graph, Node, Tensor
+from cnna.compiler.graph.ir import Graph, Node, Quant, Tensor
 
 
 def annotate_quantisation(graph: Graph) -> Graph:
     """Returns the graph with quantisations on its tensors. Every Requantise that stays has one on its output."""
-    edit = Editor(graph)
+    edit, found = Editor(graph), dict[tuple[str, Quant], str]()
+    for node in edit:
+        if isinstance(node.op, Requantise) and node.output not in edit.outputs:
+            one = found.setdefault((node.inputs[0], node.op.quant), node.output)
+            if one != node.output:
+                edit.remove(node)
+                edit.redirect(node.output, one)
     for node in edit:
         if isinstance(node.op, Requantise):
             _annotate(edit, node, graph.inputs)

@@ -1,11 +1,15 @@
 """Finds the nodes that onnxruntime cannot run, in a CPU piece that it refuses as a whole."""
 
 from collections.abc import Collection
+from dataclasses import replace
+
+from onnx import ModelProto
 
 from cnna.compiler.frontend.pieces.cpu_limits import cpu_limit
 from cnna.compiler.frontend.pieces.cpu_parts import cpu_models, operators_of, try_part
 from cnna.compiler.frontend.pieces.partition import Piece, part_of
 from cnna.compiler.graph.ir import Graph
+from cnna.compiler.graph.node_names import place
 from cnna.spec.cpu_ops import CpuPart
 from cnna.spec.errors import ArtifactError, ModelError, reason_of
 from cnna.spec.manifest import CPU
@@ -38,10 +42,18 @@ def refused(piece: Piece) -> dict[str, str]:
     return {outputs[least - 1]: _trial(piece.graph, outputs[:least]) or ""}
 
 
+def check_cpu(piece: Piece) -> None:
+    """ModelError: the CPU cannot run a node of the piece; the line names the first one, and what to do."""
+    found = refused(piece)
+    for node in piece.graph.nodes:
+        if reason := found.get(node.output):
+            remedy = "" if cpu_limit(node, piece.graph) else "; replace it, or cut the model there and run two"
+            raise ModelError(f"{place(node, piece.graph)}: {reason}{remedy}")
+
+
 def _trial(graph: Graph, outputs: Collection[str]) -> str | None:
     """Why these nodes of a piece do not run on one sample; None if they do."""
-    (model,) = cpu_models([Piece(CPU, part_of(graph, outputs, graph.name))], graph)
-    assert model is not None
+    model = _part(graph, outputs)
     try:
         try_part(model, operators_of(model))
     except ModelError as error:
@@ -49,10 +61,16 @@ def _trial(graph: Graph, outputs: Collection[str]) -> str | None:
     return None
 
 
+def _part(graph: Graph, outputs: Collection[str]) -> ModelProto:
+    """The model of these nodes of a piece, which others give all that it reads."""
+    (model,) = cpu_models([Piece(CPU, part_of(graph, outputs, graph.name))], replace(graph, inputs=()))
+    assert model is not None
+    return model
+
+
 def _session(graph: Graph, output: str) -> str | None:
     """Why onnxruntime refuses a node; None if it does not."""
-    (model,) = cpu_models([Piece(CPU, part_of(graph, [output], graph.name))], graph)
-    assert model is not None
+    model = _part(graph, [output])
     try:
         CpuPart(model.SerializeToString(), operators_of(model), [value.name for value in model.graph.output])
     except ArtifactError as error:
