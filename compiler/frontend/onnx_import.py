@@ -14,6 +14,7 @@ from cnna.compiler.frontend.batch.batch_axis import check_back, check_front
 from cnna.compiler.frontend.onnx_model.attributes import check_attributes
 from cnna.compiler.frontend.onnx_model.ceil_pools import settle_ceil_pools
 from cnna.compiler.frontend.onnx_model.cpu_forms import settle_forms
+from cnna.compiler.frontend.onnx_model.disputed_shapes import check_disputed_shapes
 from cnna.compiler.frontend.onnx_model.hollow import as_inputs, hollow, is_hollow
 from cnna.compiler.frontend.onnx_model.input_shapes import (
     Sizes,
@@ -59,7 +60,8 @@ def load_model(source: str | Path | bytes, name: str | None = None, shapes: Size
     It adds the types and shapes of outputs that onnxruntime would infer.
 
     ModelError: unreadable, not ONNX, unsound, an opset that is too old or too new, weights that are missing or not finite,
-    an input that holds no numbers or has an open axis besides the batch, or shapes that contradict each other.
+    an input that holds no numbers or has an open axis besides the batch, shapes that contradict each other, or one on which
+    onnxruntime contradicts ONNX.
     """
     name = name or (str(source) if isinstance(source, str | Path) else "the model")
     model = _parse(source, name)
@@ -73,7 +75,9 @@ def load_model(source: str | Path | bytes, name: str | None = None, shapes: Size
         set_shapes(model, shapes or {})
         complete(model)
     _check(model, name)
-    with_shapes(model, name)
+    shaped = with_shapes(model, name)
+    with about_model(name):
+        check_disputed_shapes(shaped)
     return model
 
 
