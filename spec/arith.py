@@ -92,7 +92,10 @@ def multiplier(ratio: float) -> tuple[int, int]:
     if shift > SHIFT_MAX:
         mult, shift = round(math.ldexp(ratio, SHIFT_MAX)), SHIFT_MAX
     if shift < SHIFT_MIN:
-        raise ValueError(f"a scale ratio of {ratio:g} is above the greatest multiplier, 2^23")
+        raise ValueError(
+            f"a scale ratio of {ratio:g} is above the greatest multiplier, 2^23: what it adds up is that much greater than its "
+            "result; bring its weights and limits nearer to each other"
+        )
     return (mult, shift) if mult else (0, SHIFT_MIN)
 
 

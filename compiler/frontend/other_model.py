@@ -62,7 +62,7 @@ class OtherModel:
             x = sample[entry.name] if entry.name in sample else next(iter(sample.values()))
             first = entry.shape[0] if len(entry.shape) == x.ndim else None
             if len(entry.shape) == x.ndim - 1:  # the model's input has no batch
-                x = x[0]
+                x = np.asarray(x[0])  # an array even where the input is a single number
             elif isinstance(first, int) and first > 1:
                 batch, x = first, np.repeat(x, first, axis=0)
             feeds[entry.name] = x.astype(TYPES.get(entry.type, entry.type[len("tensor(") : -1]), copy=False)

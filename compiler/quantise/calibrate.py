@@ -90,7 +90,8 @@ class ChannelStatistics:
     def of(cls, value: np.ndarray) -> "ChannelStatistics":
         """Of one sample, [1, C, H, W]."""
         axes = (0, 2, 3)
-        means, squares = (one.mean(axis=axes, dtype=np.float64) for one in (value, np.square(value)))
+        means = value.mean(axis=axes, dtype=np.float64)
+        squares = np.square(value, dtype=np.float64).mean(axis=axes)  # of great numbers, beyond float32
         return cls(value.min(axis=axes), value.max(axis=axes), means, squares)
 
     def extend(self, more: "ChannelStatistics") -> None:

@@ -28,6 +28,7 @@ import numpy as np
 from cnna.compiler.graph.editor import Editor
 from cnna.compiler.graph.float_ops import AveragePool, Clip, Conv, MaxPool, Pad, Pixels
 from cnna.compiler.graph.ir import Graph, Node
+from cnna.compiler.passes.fusion.fuse_affine import fits
 from cnna.compiler.quantise.calibrate import ChannelStatistics
 from cnna.compiler.quantise.weights import WEIGHT_MAX
 
@@ -78,9 +79,13 @@ def equalised(graph: Graph, chosen: Sequence[Pair], seen: Mapping[str, ChannelSt
         one, other = first.op, second.op
         weights = edit.constants[other.weights]
         scales = _scales(seen[first.output], weights, other.groups)
-        if scales is not None:
-            _put(edit, first, edit.constants[one.weights] / scales[:, None, None, None], edit.constants[one.bias] / scales)
-            _put(edit, second, weights * _of_inputs(scales, weights, other.groups), edit.constants[other.bias])
+        if scales is None:
+            continue
+        made = edit.constants[one.weights] / scales[:, None, None, None], edit.constants[one.bias] / scales
+        read = weights * _of_inputs(scales, weights, other.groups)
+        if fits(*made, read):
+            _put(edit, first, *made)
+            _put(edit, second, read, edit.constants[other.bias])
             _rename(edit, first.output, second.output)
     return edit.finish()
 

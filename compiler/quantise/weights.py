@@ -10,17 +10,21 @@ from cnna.compiler.graph.ir import Node
 
 WEIGHT_MAX = 127  # the packing wants no -128
 BIAS_MAX = 1 << 30  # leaves the sums of the products room in int32
+GREATEST = float(np.finfo(np.float32).max)
+NORMAL = 2 * float(np.finfo(np.float32).tiny)  # numbers below half of it have fewer bits, and some processors take them for 0
 
 
 def scales_of(weights: np.ndarray, bias: np.ndarray, input_scale: float) -> np.ndarray:
     """Of each output channel, so that its greatest weight is WEIGHT_MAX; greater where its bias would not fit in int32.
 
-    1 for a channel of zeros, and for one whose scale would be 0 in float32.
+    Also greater where float32 could not hold it, or the bias's scale, but as a number without all its bits: such weights become 0.
+    1 for a channel of zeros.
     """
     greatest = np.abs(weights).reshape(len(weights), -1).max(axis=1)
     least = np.abs(bias) / (input_scale * BIAS_MAX)
-    scale = np.maximum(greatest / WEIGHT_MAX, least).astype(np.float32).astype(np.float64)
-    return np.where(scale > 0, scale, 1.0)
+    scale = np.maximum(greatest / WEIGHT_MAX, least)
+    normal = NORMAL / min(input_scale, 1.0)
+    return np.where(scale > 0, np.clip(scale, normal, GREATEST), 1.0).astype(np.float32).astype(np.float64)
 
 
 def nearest(weights: np.ndarray, scales: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ onnxruntime may refuse an operator. The trial finds that while the model is comp
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from math import prod
+from math import isfinite, prod
 from typing import Any
 
 import numpy as np
@@ -60,15 +60,16 @@ def operators_of(part: ModelProto) -> list[CpuOperator]:
     """The operators of a part as the manifest lists them, for boards without onnxruntime.
 
     The inputs of an If, Loop or Scan include what the graphs inside it read: whoever makes that must hand it on. Only the ONNX file
-    has large constants, and attributes other than numbers and strings. An operator of a domain other than ONNX's bears its domain
-    too, since it may compute something else than ONNX's of the same name.
+    has constants that are large or not of finite numbers, and attributes other than finite numbers and strings. An operator of a
+    domain other than ONNX's bears its domain too, since it may compute something else than ONNX's of the same name.
     """
     operators: list[CpuOperator] = []
-    small = {t.name: numpy_helper.to_array(t) for t in part.graph.initializer if prod(t.dims) <= SMALL_CONSTANT}
+    arrays = {t.name: numpy_helper.to_array(t) for t in part.graph.initializer if prod(t.dims) <= SMALL_CONSTANT}
+    small = {name: value for name, value in arrays.items() if value.dtype.kind in "fiub" and np.isfinite(value).all()}
     for node in part.graph.node:
         plain = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         plain = {key: value.decode() if isinstance(value, bytes) else value for key, value in plain.items()}
-        attributes = {key: value for key, value in plain.items() if isinstance(value, int | float | str)}
+        attributes = {key: value for key, value in plain.items() if isinstance(value, str) or _numbers([value])}
         lists = {key: list(value) for key, value in plain.items() if isinstance(value, list | tuple) and _numbers(value)}
         operators.append(
             {
@@ -84,7 +85,7 @@ def operators_of(part: ModelProto) -> list[CpuOperator]:
 
 
 def _numbers(values: Sequence[Any]) -> bool:
-    return all(isinstance(value, int | float) for value in values)
+    return all(isinstance(value, int | float) and isfinite(value) for value in values)
 
 
 def try_part(part: ModelProto, operators: list[CpuOperator]) -> None:

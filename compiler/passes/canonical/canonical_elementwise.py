@@ -9,7 +9,7 @@ the channels, the Affine lies between two Transposes. Sums and differences are A
 a Product, and a Max or Min of maps is made of Maximums or Minimums; an operand may hold one value for each channel. Relu, Clip, Min
 and Max with a number are Clips. A leaky Relu with slopes from 0 to 1 is a Maximum, and with slopes from 1 on a Minimum.
 Leaves alone: constants that differ along several axes, operands that broadcast otherwise, the product or difference of a map and
-itself, divisions by an activation or by 0.
+itself, divisions by an activation or by 0, and factors beyond float32.
 """
 
 from dataclasses import replace
@@ -22,6 +22,7 @@ from cnna.compiler.graph.float_ops import Add, Affine, Clip, Maximum, Minimum, O
 from cnna.compiler.graph.ir import Graph, Node, Tensor
 from cnna.compiler.passes.canonical.two_maps import channels_axis, put_all, put_pair
 from cnna.compiler.passes.canonical.typed_operators import put_framed
+from cnna.compiler.passes.fusion.fuse_affine import fits
 from cnna.spec.errors import ModelError
 
 ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Sum")
@@ -133,7 +134,12 @@ def _put_affine(
     axis: int,
     limits: tuple[float, float] = (-inf, inf),
 ) -> None:
-    """Puts an Affine, between two Transposes if `axis` is not 1. `sink_views` removes Transposes that undo each other."""
+    """Puts an Affine, between two Transposes if `axis` is not 1. `sink_views` removes Transposes that undo each other.
+
+    Numbers that float32 cannot hold are left alone, such as the inverse of a divisor of 1e-42, or a mask's infinity.
+    """
+    if not fits(scale, shift):
+        return
     op = Affine(edit.constant(f"{node.name}:scale", scale), edit.constant(f"{node.name}:shift", shift), *limits)
     if axis == 1:
         put_framed(edit, node, op, (x,))

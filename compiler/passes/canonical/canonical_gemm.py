@@ -4,7 +4,7 @@ Requires: folded constants (`fold_constants`), and real weights with the scales 
 (`dequantise_constants`).
 Ensures: no product of an activation [1, C] or [1, ..., C] and a constant matrix is left. alpha is part of the weights, beta of
 the bias.
-Leaves alone: transA, and a second operand or an offset that is computed.
+Leaves alone: transA, a second operand or an offset that is computed, and products with alpha or beta beyond float32.
 """
 
 from dataclasses import replace
@@ -15,6 +15,7 @@ from cnna.compiler.graph.editor import Editor
 from cnna.compiler.graph.float_ops import Conv, Onnx, Transpose
 from cnna.compiler.graph.ir import Graph, Node, Tensor, Window
 from cnna.compiler.passes.canonical.typed_operators import put_framed, weight_scales
+from cnna.compiler.passes.fusion.fuse_affine import fits
 from cnna.spec.errors import ModelError
 
 
@@ -62,7 +63,8 @@ def _convert(edit: Editor, node: Node) -> None:
     axis = 0 if attributes.get("transB") else 1
     scale = weight_scales(edit, w, matrix.shape, axis, abs(alpha) or 1.0)
     matrix = matrix if axis == 0 else matrix.T
-    weights = edit.constant(f"{w}:1x1", np.ascontiguousarray(matrix * matrix.dtype.type(alpha))[:, :, None, None])
+    with np.errstate(over="ignore"):  # left alone below
+        matrix = matrix * matrix.dtype.type(alpha)
     offset = edit.constants[node.inputs[2]] if given else np.zeros(1, matrix.dtype)
     if offset.ndim == 2 and len(offset) > 1:
         if (offset != offset[:1]).any():
@@ -74,6 +76,10 @@ def _convert(edit: Editor, node: Node) -> None:
     if offset.ndim > 2 or offset.size not in (1, len(matrix)):
         wrong = f"its third input has shape {list(offset.shape)}; it must be [{len(matrix)}], one value per output"
         raise ModelError(f"node '{node.name}' ({node.op.kind}): {wrong}")
-    bias = np.broadcast_to(offset * offset.dtype.type(beta), (1, len(matrix)))[0]
+    with np.errstate(over="ignore"):
+        bias = np.broadcast_to(offset * offset.dtype.type(beta), (1, len(matrix)))[0]
+    if not fits(matrix, bias):
+        return
+    weights = edit.constant(f"{w}:1x1", np.ascontiguousarray(matrix)[:, :, None, None])
     op = Conv(Window(), 1, weights, edit.constant(f"{w}:bias", bias), scale)
     put_framed(edit, node, op, (x,))

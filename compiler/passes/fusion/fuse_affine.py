@@ -62,20 +62,20 @@ def _into_before(edit: Editor, node: Node) -> None:
     if isinstance(before.op, Affine):
         old, offset = (edit.constants[name].astype(np.float64) for name in (before.op.scale, before.op.shift))
         scale, shift = old * scale, offset * scale + shift
-        if not _fits(scale, shift):
+        if not fits(scale, shift):
             return
         op = replace(node.op, scale=edit.constant(node.op.scale, scale), shift=edit.constant(node.op.shift, shift))
     else:
         changed = _scaled(edit, before.op, scale)
         bias = edit.constants[before.op.bias].astype(np.float64) * scale + shift
-        if changed is None or not _fits(bias):
+        if changed is None or not fits(bias):
             return
         op = replace(changed, bias=edit.constant(before.op.bias, bias), low=node.op.low, high=node.op.high)
     edit.remove(before)
     edit.put(before.name, op, before.inputs, node.output)
 
 
-def _fits(*values: np.ndarray) -> bool:
+def fits(*values: np.ndarray) -> bool:
     """Whether all values are finite in float32."""
     return all(np.abs(value).max(initial=0) <= FLOAT_MAX for value in values)
 
@@ -89,7 +89,7 @@ def _scaled(edit: Editor, op: Conv, scale: np.ndarray) -> Conv | None:
         return op
     weights = edit.constants[op.weights]
     scaled = weights * scale[:, None, None, None]
-    if not _fits(scaled):
+    if not fits(scaled):
         return None
     if op.weight_scale is not None:
         scales = edit.constants[op.weight_scale]
@@ -115,7 +115,7 @@ def _into_after(edit: Editor, node: Node) -> None:
     shift_of_output = np.repeat(shift.reshape(conv.op.groups, per_group), cout // conv.op.groups, axis=0)
     bias = edit.constants[conv.op.bias] + (weights.astype(np.float64).sum(axis=(2, 3)) * shift_of_output).sum(axis=1)
     scaled = weights * of_output[:, :, None, None]
-    if not _fits(scaled, bias):
+    if not fits(scaled, bias):
         return
     op = replace(
         conv.op,

@@ -63,3 +63,10 @@ def test_what_does_not_fit_is_said() -> None:
     broken.graph.node[0].op_type = "Nonsense"
     with pytest.raises(ModelError, match=r"m.onnx: onnxruntime cannot run it"):
         OtherModel(broken, "m.onnx", ())
+
+
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT, TensorProto.FLOAT16])
+def test_an_input_may_be_a_single_number(kind: int) -> None:
+    """numpy takes a single number out of an array as no array, which onnxruntime does not take."""
+    found = OtherModel(model([], kind), "m", {"negative"}).run({"x": np.array([2.25], np.float32)})
+    assert np.array_equal(found["y"], np.array(-4))

@@ -120,8 +120,8 @@ def test_ctrl_c_ends_a_native_wait(board: MappedBoard) -> None:
     """Python sees Ctrl-C only between two calls: a wait without an end would hold it for ever."""
     with BoardModel(requantised_copy(batch=1), board, retries=0) as session:
         board.page.stuck = True
+        threading.Timer(0.3, signal.raise_signal, [signal.SIGINT]).start()
         with pytest.raises(KeyboardInterrupt):
-            threading.Timer(0.3, signal.raise_signal, [signal.SIGINT]).start()
             session.run(samples(1))
         board.page.stuck = False
         assert np.array_equal(session.run(samples(1)), expected(samples(1)))
