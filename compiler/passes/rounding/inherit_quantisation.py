@@ -1,10 +1,11 @@
 """Gives a tensor without Q and DQ the quantisation of its neighbour, if the results stay the same.
 
 Requires: quantisations noted on tensors (`annotate_quantisation`), limits folded (`fuse_clip`).
-Ensures: the output of an operator that only selects among its input's values has the input's quantisation. So has the output of a
-Pad whose value, or a Clip whose limits, this quantisation holds exactly. The input of an operator that commutes with rounding
+Ensures: the output of an operator that only selects or orders its input's values has the input's quantisation. So has the output
+of a Pad whose value, or a Clip whose limits, this quantisation holds exactly. The input of an operator that commutes with rounding
 (MaxPool, Maximum, Minimum, Concat, Pad, Clip) has the quantisation of the output, if no other operator reads it.
-Leaves alone: tensors with a quantisation, inputs with other readers, Concats of unequal quantisations.
+Leaves alone: tensors with a quantisation, inputs with other readers, Concats of unequal quantisations, views that only the CPU
+reads.
 """
 
 from dataclasses import replace
@@ -13,7 +14,7 @@ from math import inf
 import numpy as np
 
 from cnna.compiler.graph.editor import Editor
-from cnna.compiler.graph.float_ops import MOVES, Clip, Conv, Maximum, Minimum, Pad
+from cnna.compiler.graph.float_ops import MOVES, VIEWS, Clip, Conv, Maximum, Minimum, Onnx, Pad
 from cnna.compiler.graph.ir import Graph, Node
 from cnna.spec import pack
 
@@ -44,6 +45,8 @@ def _keeps_values(edit: Editor, node: Node) -> bool:
         return bool(chooses and (weights.sum(axis=(1, 2, 3)) <= 1).all())
     if isinstance(op, Pad):
         return _is_held(edit, node, op.value)
+    if isinstance(op, VIEWS):
+        return node.output not in edit.outputs and _read_by_a_layer(edit, node.output)
     return isinstance(op, MOVES)
 
 
@@ -54,3 +57,11 @@ def _is_held(edit: Editor, node: Node, number: float) -> bool:
         return False
     value = np.array(number, np.float32)
     return bool(pack.dequantise(pack.quantise(value, quant.scale, quant.zero), quant.scale, quant.zero) == value)
+
+
+def _read_by_a_layer(edit: Editor, tensor: str) -> bool:
+    """Whether a typed operator reads the tensor, at once or behind further views. The CPU's own need no rounding of theirs."""
+    readers = edit.consumers(tensor)
+    behind = [node.output for node in readers if isinstance(node.op, VIEWS)]
+    own = any(not isinstance(node.op, (Onnx, *VIEWS)) for node in readers)
+    return own or any(_read_by_a_layer(edit, name) for name in behind)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cnna.compiler.graph.float_ops import Add, Clip, Concat, Conv, MaxPool, Onnx, Pad
+from cnna.compiler.graph.float_ops import Add, Clip, Concat, Conv, MaxPool, Onnx, Pad, Reshape, Transpose
 from cnna.compiler.graph.ir import Quant, Window
 from cnna.compiler.passes.rounding.inherit_quantisation import inherit_quantisation
 
@@ -25,6 +25,13 @@ def test_down_through_what_chooses_values(name):
     op, constants = DOWN[name]
     graph = typed({"x": SHAPE}, [("y", op, ["x"], SHAPE)], ["y"], constants, {"x": FINE})
     assert after(inherit_quantisation, graph).tensors["y"].quant == FINE
+
+
+@pytest.mark.parametrize(("view", "shape"), [(Transpose((0, 2, 1, 3)), (1, 3, 2, 3)), (Reshape((1, 3, 3, 2)), (1, 3, 3, 2))])
+def test_down_through_a_view(view, shape):
+    """A convolution behind a view that the CPU makes, such as the one behind a LayerNorm, would stay with the CPU too."""
+    nodes = [("a", Onnx("Sin"), ["x"], SHAPE), ("b", view, ["a"], shape), ("y", MaxPool(Window()), ["b"], shape)]
+    assert after(inherit_quantisation, typed({"x": SHAPE}, nodes, ["y"], {}, {"a": FINE})).tensors["b"].quant == FINE
 
 
 def test_down_through_a_pad_whose_value_int8_has():
@@ -61,6 +68,8 @@ STAYS = {
     "pad with no value of int8": ([("y", Pad((1, 0, -1, 0), 0.13), ["x"], SHAPE)], {"x": FINE}, {}),
     "pad beyond int8": ([("y", Pad((1, 0, -1, 0), 8.0), ["x"], SHAPE)], {"x": FINE}, {}),
     "limit that is no int8 value": ([("y", Clip(0.0, 0.13), ["x"], SHAPE)], {"x": FINE}, {}),
+    "view of the CPU": ([("a", Transpose((0, 1, 3, 2)), ["x"], SHAPE), ("y", Onnx("Sin"), ["a"], SHAPE)], {"x": FINE}, {}),
+    "view at the end": ([("y", Transpose((0, 1, 3, 2)), ["x"], SHAPE)], {"x": FINE}, {}),
     "sum": ([("y", Add(), ["x", "x"], SHAPE)], {"x": FINE}, {}),
     "weights of any kind": ([CONV], {"x": FINE}, {"w": (2, 2, 1, 1), "b": SELECT["b"]}),
     "unequal parts": ([("y", Concat(), ["x", "z"], (1, 4, 3, 3))], {"x": FINE, "z": COARSE}, {}),
