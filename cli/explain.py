@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> Outcome:
     """Explains the model. Nodes that cannot run are rows like the others."""
     config = configuration(DEFAULT if args.config is None else args.config)
     from cnna.compiler.explain.explain import explain
-    from cnna.compiler.explain.text import summary, table
+    from cnna.compiler.explain.text import pieces, summary, table
     from cnna.compiler.frontend.onnx_import import load_model
 
     with about_model(args.model), Progress("load") as progress:
@@ -34,6 +34,9 @@ def run(args: argparse.Namespace) -> Outcome:
         found = explain(model, config, progress.say, args.batch)
     print(table(found))
     print()
+    if lines := pieces(found):
+        print(lines)
+        print()
     for line in summary(found, str(args.model), args.config is None):
         print(line)
     if args.html:

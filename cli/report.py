@@ -18,6 +18,7 @@ from cnna.cli.options import (
 )
 from cnna.spec.artifact import load
 from cnna.spec.boards import ddr_of
+from cnna.spec.called import called
 from cnna.spec.errors import DataError
 from cnna.spec.files import read_bytes, write_text, writing
 from cnna.spec.json_text import json_text
@@ -53,6 +54,7 @@ def run(args: argparse.Namespace) -> Outcome:
     try:
         memory = predicted_ddr(options, ddr_of(artifact.config), measured, road, artifact.config.ports)
         figures = report.figures(artifact, measured, memory)
+        figures["name"] = called(figures["name"], args.artifact)
     except DataError as error:  # about the measured figures
         raise DataError(f"{args.measured}: {error}") from None
     print(table(figures))

@@ -31,6 +31,7 @@ from cnna.spec.config import Config
 from cnna.spec.end_to_end import EndToEnd, end_to_end
 from cnna.spec.errors import ModelError
 from cnna.spec.manifest import ACCELERATOR, CPU, PieceEntry
+from cnna.spec.piece_times import PieceTime, piece_times
 
 Say = Callable[[str], None]
 
@@ -41,7 +42,7 @@ class Explanation:
 
     assumed: whether ranges were assumed, because the model is not quantised. pieces: in the order in which they run.
     operators: of each piece, those that the CPU runs. macs, cpu_macs: of one image, on the accelerator and on the CPU. speed: None
-    if the model cannot be compiled; `problems` then says why.
+    if the model cannot be compiled; `problems` then says why, and there are no `times` of pieces.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Explanation:
     cycles: int | None
     speed: EndToEnd | None
     problems: tuple[str, ...]
+    times: tuple[PieceTime, ...] = ()
 
     @property
     def mac_share(self) -> float:
@@ -77,6 +79,7 @@ class Explanation:
             "mac_share": self.mac_share,
             "predicted_cycles": self.cycles,
             "predicted_end_to_end": self.speed and self.speed.figures(),
+            "piece_times": [{**asdict(time), "seconds": time.seconds} for time in self.times],
             "problems": list(self.problems),
             "nodes": [asdict(row) for row in self.rows],
         }
@@ -127,6 +130,7 @@ def explain(model: ModelProto, config: Config, say: Say | None = None, batch: in
         clocks if can else None,
         end_to_end(whole, clocks, config.clock_mhz, batch) if can else None,
         (*found.problems, *problems),
+        piece_times(whole, config, batch) if can else (),
     )
 
 

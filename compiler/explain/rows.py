@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from math import prod
 
 from cnna.compiler.explain.four_bits import CODED, remedy
+from cnna.compiler.explain.normalisations import normalisations
 from cnna.compiler.explain.origins import Origin
 from cnna.compiler.frontend.pieces import support
 from cnna.compiler.frontend.pieces.crossings import TOO_LITTLE, node_seconds
+from cnna.compiler.frontend.pieces.hints import NORM, NORMALISATIONS, STEEP, TooLarge
 from cnna.compiler.frontend.pieces.partition import ISLAND, Piece, Reasons
+from cnna.compiler.graph.editor import outputs_of
 from cnna.compiler.graph.float_ops import VIEWS, Onnx, float_macs
 from cnna.compiler.graph.ir import AnyNode, Graph
-from cnna.compiler.graph.node_names import kind_in, source_of
+from cnna.compiler.graph.node_names import source_of
 from cnna.spec.config import Config
 from cnna.spec.cpu_ops import only_views
 from cnna.spec.end_to_end import PIECE_SECONDS, crossing_seconds
@@ -22,7 +25,8 @@ from cnna.spec.manifest import ACCELERATOR, CPU, PieceEntry
 
 REFUSED, CONSTANT = "refused", "constant"  # where a node runs, besides ACCELERATOR and CPU
 COMPUTED = "it depends on no input, so it is computed while the model is compiled"
-WITHIN = "keep it within that limit"
+BEGINS = "it begins a normalisation by what is computed, and no engine computes that"
+IN_FLOAT = "`cnna quantize` leaves it in float"
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,7 @@ class _Rows:
         self.sources = dict.fromkeys((node.name for node in facts.whole.nodes), "")
         self.clocks = _clocks(facts.entries, self.sources)
         self.coded = {source_of(name, self.sources) or name for name in facts.coded}
+        self.norms = normalisations([origin.node for origin in origins])
         self.views = {number for number, entry in enumerate(facts.entries) if _only_views(entry)}  # pieces
 
     def rows(self) -> list[Row]:
@@ -107,8 +112,11 @@ class _Rows:
         main = max(refused or nodes, key=lambda node: (macs[node.output], node in cpu))
         side = REFUSED if refused else CPU if main in cpu else ACCELERATOR
         reason, rewrite, gain = self._weights(main) if side == ACCELERATOR else (*self._why(origin, main), None)
+        if side == CPU and (home := self.norms.get(origin.number)) is not None:
+            reason, rewrite = self._normalises(origin, home, reason)
         clocks, seconds = self._cost(origin, side)
-        gain = self._gain(origin.made, main) if side == CPU and rewrite else gain
+        if side == CPU and rewrite and rewrite != TooLarge.remedy:
+            gain = self._gain(self._made(origin, rewrite), main, rewrite == NORM)
         number = self.piece_of[main.output]
         also = tuple(sorted({self.piece_of[node.output] for node in origin.made} - {number}))
         return Row(
@@ -124,6 +132,19 @@ class _Rows:
             return None, None, None
         return None, found[0], found[1] / (self.facts.config.clock_mhz * 1e6)
 
+    def _normalises(self, origin: Origin, home: int, reason: str | None) -> tuple[str | None, str | None]:
+        """The reason and the remedy of a part of a normalisation; `home` is the part that stands for all of it."""
+        if home != origin.number:
+            return f"a part of the normalisation that '{self.origins[home].name}' begins", None
+        return (reason if origin.node.op_type in NORMALISATIONS else BEGINS), NORM
+
+    def _made(self, origin: Origin, rewrite: str) -> Sequence[AnyNode]:
+        """The nodes that a remedy concerns: those of the origin, or of the whole normalisation that it begins."""
+        if rewrite != NORM:
+            return origin.made
+        group = [other for number, other in enumerate(self.origins) if self.norms.get(number, -1) == origin.number]
+        return [node for other in group or [origin] for node in other.made]
+
     def _why(self, origin: Origin, main: AnyNode) -> tuple[str | None, str | None]:
         """Why it does not run on the accelerator, and the rewrite that would change that."""
         if main.output in self.facts.refusals:
@@ -136,15 +157,21 @@ class _Rows:
         unknown = next((name for name, shape in shapes.items() if not shape or 0 in shape), None)
         if isinstance(node.op, Onnx) and support.may_run(node) and unknown is not None:
             return f"the shape of its input '{unknown}' is not known while the model is compiled", None
-        return reasons[node.output], self._rewrite(node, graph, reasons[node.output])
+        reason = reasons[node.output]
+        if self.facts.floating and reason is not None and support.WHOLE in reason:
+            return IN_FLOAT, None  # it is no fault of the user's file
+        return reason, self._rewrite(node, graph, reasons)
 
-    def _rewrite(self, node: AnyNode, graph: Graph, reason: str | None) -> str | None:
+    def _rewrite(self, node: AnyNode, graph: Graph, reasons: Reasons) -> str | None:
         """The rewrite that helps; None if none is known, or if the reason names its own remedy."""
+        reason = reasons[node.output]
         if reason in (None, ISLAND, TOO_LITTLE) or reason != support.limit(node, graph):
             return None
-        if isinstance(node.op, (Onnx, *VIEWS)):
-            return (support.HINTS.get(kind_in(node, graph)) or "").removesuffix(f", or {support.CUT}") or None
-        return WITHIN
+        found = support.remedy(node, graph)
+        if found == STEEP:  # alone among nodes of the CPU it would stay there with Q and DQ too
+            near = [other for other in graph.nodes if node.output in other.inputs or set(outputs_of(other)) & set(node.inputs)]
+            return found if any(reasons[other.output] is None for other in near) else None
+        return found
 
     def _cost(self, origin: Origin, side: str) -> tuple[int | None, float | None]:
         """Clocks on the accelerator, None if it does not run there or another node's layer does its work; and seconds."""
@@ -157,10 +184,11 @@ class _Rows:
         """What a node takes on the CPU, for a batch."""
         return self.facts.batch * node_seconds(node, self.facts.whole, self.piece_of[node.output] in self.views)
 
-    def _gain(self, nodes: Sequence[AnyNode], main: AnyNode) -> float:
+    def _gain(self, nodes: Sequence[AnyNode], main: AnyNode, views: bool) -> float:
         """Seconds that the accelerator would save of these nodes: those on the CPU, less what the accelerator would need at best.
 
-        If they are alone in a piece between two of the accelerator's, its crossings are saved too.
+        If they are alone in a piece between two of the accelerator's, its crossings are saved too. views: so are the views beside
+        them, which are there for them alone.
         """
         config, tensors, batch = self.facts.config, self.facts.whole.tensors, self.facts.batch
         macs = sum(float_macs(node, self.facts.whole) for node in nodes)
@@ -170,11 +198,12 @@ class _Rows:
         number = self.piece_of[main.output]
         part = self.facts.pieces[number].graph
         own = {node.output for node in on_cpu}
-        alone = all(node.output in own for node in part.nodes)
+        rest = [node for node in part.nodes if node.output not in own]
+        alone = all(views and isinstance(node.op, VIEWS) for node in rest)
         if alone and 0 < number < len(self.facts.pieces) - 1:
             elements = sum(prod(tensors[name].shape) for name in (*part.inputs, *part.outputs))
             call = 0 if number in self.views else batch * PIECE_SECONDS
-            saved += call + crossing_seconds(1, batch * elements)
+            saved += sum(map(self._seconds, rest)) + call + crossing_seconds(1, batch * elements)
         return saved
 
 

@@ -2,29 +2,34 @@
 
 from cnna.compiler.explain.explain import Explanation
 from cnna.compiler.explain.rows import CONSTANT, Row
+from cnna.compiler.frontend.pieces.hints import NORM
 from cnna.compiler.report.table import printed
 from cnna.spec.boards import clock_and_ddr
 from cnna.spec.manifest import ACCELERATOR, CPU, pieces_text
+from cnna.spec.piece_times import aligned, microseconds, piece_lines, several
 
-HEADS = ("node", "operator", "where", "MACs", "time")
+HEADS = ("node", "operator", "where", "MACs", "clocks", "us")
+WORDS = 3  # columns of nodes, from the left, that hold words
 LISTED = 3  # nodes that are named one by one
 LONGEST = 40  # letters of a name; the end of a longer name says more than its beginning
 
 
 def table(found: Explanation) -> str:
-    """The lines of all nodes. A reason stands at the end of its node's line, so that the columns stay narrow."""
-    cells = [HEADS, *(tuple(map(printed, _cells(row))) for row in found.rows)]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(HEADS))]
-    lines = []
-    for number, row in enumerate(cells):
-        parts = [text.ljust(width) if i < 3 else text.rjust(width) for i, (text, width) in enumerate(zip(row, widths, strict=True))]
-        lines.append("  ".join([*parts, printed(why(found.rows[number - 1])) if number else "why; what would help"]).rstrip())
-    return "\n".join(lines)
+    """The lines of all nodes but constants. A reason stands at the end of its node's line, so that the columns stay narrow."""
+    shown = [row for row in found.rows if row.side != CONSTANT]
+    reasons = ["why; what would help", *(printed(why(row)) for row in shown)]
+    lines = aligned([HEADS, *(tuple(map(printed, _cells(row))) for row in shown)], WORDS)
+    return "\n".join(f"{line}  {reason}".rstrip() for line, reason in zip(lines, reasons, strict=True))
+
+
+def pieces(found: Explanation) -> str:
+    """A line for each piece, if there are several: what its nodes take, and what calls, starts and crossings add."""
+    return "\n".join(piece_lines(found.times)) if several(found.times) else ""
 
 
 def _cells(row: Row) -> tuple[str, ...]:
     name = row.name if len(row.name) <= LONGEST else f"...{row.name[3 - LONGEST :]}"
-    return name, row.op, where(row), f"{row.macs:,}" if row.macs else "-", cost(row)
+    return name, row.op, where(row), f"{row.macs:,}" if row.macs else "-", *costs(row)
 
 
 def where(row: Row) -> str:
@@ -32,11 +37,16 @@ def where(row: Row) -> str:
     return row.side if row.piece is None else f"{row.side} {row.piece + 1}"
 
 
+def costs(row: Row) -> tuple[str, str]:
+    """What a node costs: its clocks, if it is on the accelerator, and microseconds."""
+    clocks = "-" if row.clocks is None else f"{row.clocks:,}"
+    return clocks, "-" if row.seconds is None else microseconds(row.seconds)
+
+
 def cost(row: Row) -> str:
-    """What a node costs: clocks on the accelerator, or time on the CPU."""
-    if row.clocks is not None:
-        return f"{row.clocks:,} clocks"
-    return "-" if row.seconds is None else f"{row.seconds * 1e6:,.0f} us"
+    """The same in words."""
+    clocks, time = costs(row)
+    return ", ".join([*([f"{clocks} clocks"] if clocks != "-" else []), *([f"{time} us"] if time != "-" else [])]) or "-"
 
 
 def why(row: Row) -> str:
@@ -52,7 +62,8 @@ def why(row: Row) -> str:
     if row.also:
         parts.append(f"a part of it is in piece {', '.join(str(number + 1) for number in row.also)}")
     if row.gain_seconds is not None and row.gain_clocks is not None and row.gain_clocks > 0:
-        parts.append(f"saves {row.gain_seconds * 1e6:,.0f} us ({row.gain_clocks:,} clocks)")
+        clocks = f" ({row.gain_clocks:,} clocks)" if row.side == ACCELERATOR else ""
+        parts.append(f"saves {microseconds(row.gain_seconds)} us{clocks}")
     return "; ".join(filter(None, parts))
 
 
@@ -74,7 +85,18 @@ def summary(found: Explanation, model: str, default: bool) -> list[str]:
     ]
     if found.speed is not None:
         lines.append(str(found.speed))
+    lines += _normalisations(found)
     return [*lines, *(f"cnna compile will refuse it: {problem}" for problem in found.problems)]
+
+
+def _normalisations(found: Explanation) -> list[str]:
+    """What normalisations by computed means cost, and what helps; no line if there are none."""
+    gains = [row.gain_seconds for row in found.rows if row.rewrite == NORM and row.gain_seconds is not None]
+    if not gains:
+        return []
+    cost = f"{sum(gains) * 1e3:.3g} ms of the host's time for a batch, as modelled"
+    takes = f"{_many(len(gains), 'normalisation')} take{'s' * (len(gains) == 1)}"
+    return [f"{takes} {cost}; with BatchNormalization, trained again, the accelerator would do that work"]
 
 
 def _parts(found: Explanation) -> str:

@@ -47,6 +47,7 @@ from cnna.compiler.graph.ir import Graph, Node, Tensor
 from cnna.compiler.graph.node_names import node_name, sources_of
 from cnna.compiler.passes.fold_constants import fold_constants
 from cnna.compiler.passes.unroll_sequences import unroll_sequences
+from cnna.spec.called import called
 from cnna.spec.errors import ModelError, about_model
 
 OPSET_MAX = onnx.defs.onnx_opset_version()
@@ -57,7 +58,7 @@ BEGINNING = b"\x08"  # of an ONNX file: protobuf's tag of field 1, `ir_version`
 def load_model(source: str | Path | bytes, name: str | None = None, shapes: Sizes | None = None) -> ModelProto:
     """A checked model, otherwise unchanged. `name` is what errors call it; `shapes` gives sizes to inputs (`set_shapes`).
 
-    It adds the types and shapes of outputs that onnxruntime would infer.
+    It adds the types and shapes of outputs that onnxruntime would infer. A graph whose name says nothing gets that of its file.
 
     ModelError: unreadable, not ONNX, unsound, an opset that is too old or too new, weights that are missing or not finite,
     an input that holds no numbers or has an open axis besides the batch, shapes that contradict each other, or one on which
@@ -65,6 +66,8 @@ def load_model(source: str | Path | bytes, name: str | None = None, shapes: Size
     """
     name = name or (str(source) if isinstance(source, str | Path) else "the model")
     model = _parse(source, name)
+    if isinstance(source, str | Path):
+        model.graph.name = called(model.graph.name, source)
     _check_opsets(model, name)
     check_functions(model, name)
     model = _inlined(model, name)

@@ -17,11 +17,13 @@ from cnna.compiler.report.charts import ENGINE_COLOURS, RAMPS, charts
 from cnna.compiler.report.layout import Spot, layered, path
 from cnna.compiler.report.network import ENGINE, LAYER, NAME, OP
 from cnna.compiler.report.page import CHARTS, Style, page
+from cnna.compiler.report.pieces_section import pieces_section
 from cnna.compiler.report.report import Figures, for_ddr
-from cnna.compiler.report.table import WORDS, cell, stalls_text
+from cnna.compiler.report.table import WORDS, bound, cell, stalls_text
 from cnna.spec.errors import ToolError
 from cnna.spec.files import write_text
 from cnna.spec.manifest import CPU
+from cnna.spec.piece_times import PieceTime, several
 
 PACKAGE = "vl-convert-python"  # brings the JavaScript of the charts
 
@@ -58,7 +60,7 @@ _BODY = Template("""<p>$about</p>
 <div class="wide"><table class="totals">
 $totals
 </table></div>
-<h2>Over time</h2>
+$pieces<h2>Over time</h2>
 <p>The wheel zooms, dragging moves, and a double click shows the whole run again; all charts over time follow. A click on a bar
 marks its layer everywhere; a click beside it shows all. Neighbouring layers differ in shade.$began</p>
 $over_time
@@ -123,6 +125,7 @@ def html(found: Figures, library: str) -> str:
         about=f"{found['macs']:,} MACs an image, {found['macs_per_cycle']:,} a clock at most; {found['program_writes']:,} register "
         f"writes, {found['segments']['constant']:,} bytes of constants, {found['segments']['workspace']:,} of workspace.",
         totals=_totals(found),
+        pieces=_pieces(found),
         began=_BEGAN if found["timeline"]["measured"] else "",
         over_time=_places(drawn),
         graph=_graph(found),
@@ -136,9 +139,14 @@ def html(found: Figures, library: str) -> str:
 
 def script(drawn: Mapping[str, Any], library: str) -> str:
     """The elements that draw charts in the places of their names. library: the JavaScript that defines `vegaEmbed`."""
-    own = files("cnna.compiler.report").joinpath("report.js").read_text(encoding="utf-8")
+    own = own_script("sort.js") + own_script("report.js").replace('"use strict";\n', "")
     data = json.dumps(drawn, separators=(",", ":")).replace("<", "\\u003c")
     return f"<script>\n{library}\n</script>\n<script>\nconst charts = {data}, ramps = {json.dumps(RAMPS)};\n{own}\n</script>"
+
+
+def own_script(name: str) -> str:
+    """The JavaScript of one of this folder's files."""
+    return files("cnna.compiler.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _places(drawn: Mapping[str, Any]) -> str:
@@ -171,6 +179,12 @@ def _totals(found: Figures) -> str:
             cells = ["-" if value is None else form.format(value) for value in values]
             rows.append(_tr([("word", name.format(**found)), *(("", text) for text in cells)]))
     return "\n".join(rows)
+
+
+def _pieces(found: Figures) -> str:
+    """The section of pieces and what bounds them; empty if there are not several."""
+    times = [PieceTime(**time) for time in found["piece_times"]]
+    return f"{pieces_section(times, lambda number, kind: kind)}<p>{escape(bound(found))}.</p>\n" if several(times) else ""
 
 
 def _engines(found: Figures) -> str:

@@ -1,4 +1,4 @@
-// The report's page: draws the charts, joins them, and sorts the table. `html.py` puts this behind Vega and `const charts = {...}, ramps = {...}`.
+// The report's page: draws the charts and joins them. `html.py` puts this behind Vega, `sort.js` and `const charts = {...}, ramps = {...}`.
 "use strict";
 
 const views = {}, boxes = document.querySelectorAll("#graph g[data-layer]");
@@ -67,21 +67,6 @@ async function copy(text) {
   }
 }
 
-function sortBy(head) {
-  const body = head.closest("table").tBodies[0];
-  const up = head.getAttribute("aria-sort") !== "ascending";
-  for (const other of head.parentNode.cells) other.removeAttribute("aria-sort");
-  head.setAttribute("aria-sort", up ? "ascending" : "descending");
-  const place = head.cellIndex;
-  const value = (row) => row.cells[place].dataset.value ?? row.cells[place].textContent;
-  const compared = (a, b) => (isNaN(a) || isNaN(b) ? String(a).localeCompare(b) : a - b) * (up ? 1 : -1);
-  const rows = [...body.rows].sort((one, other) => {
-    const [a, b] = [value(one), value(other)];
-    return a === "" || b === "" ? (a === "") - (b === "") : compared(a, b); // what is unknown comes last
-  });
-  body.append(...rows);
-}
-
 async function draw() {
   for (const [name, spec] of Object.entries(charts)) {
     const place = document.getElementById(name);
@@ -96,7 +81,6 @@ async function draw() {
     row.addEventListener("click", () => choose(Number(row.dataset.layer)));
   }
   for (const box of boxes) box.addEventListener("click", () => choose(Number(box.dataset.layer)));
-  for (const head of document.querySelectorAll("table.layers th.sorts")) head.addEventListener("click", () => sortBy(head));
   document.body.dataset.drawn = "all";
 }
 

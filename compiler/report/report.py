@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from cnna.compiler.cost.cost import ddr_bytes
@@ -21,6 +22,7 @@ from cnna.spec.end_to_end import end_to_end
 from cnna.spec.errors import DataError
 from cnna.spec.manifest import ACCELERATOR, CPU, LayerEntry, Manifest, PieceEntry, ProgramEntry
 from cnna.spec.metrics import REPORT_MHZ
+from cnna.spec.piece_times import PieceTime, piece_times
 from cnna.spec.regmap import COUNTED, ENGINES, SEGMENTS
 
 Figures = dict[str, Any]
@@ -67,6 +69,7 @@ def figures(artifact: Artifact, measured: Mapping[str, Any] | None = None, memor
         "segments": {name: sum(program.manifest["segments"][name] for program in programs) for name in SEGMENTS},
         "coded_layers": coded_layers(artifact),
         "pieces": [_piece(entry) for entry in manifest["pieces"]],
+        "piece_times": [asdict(time) for time in _times(artifact, bars["predicted"] or [], memory)],
         "device": run.get("device"),
         "predicted": _predicted(artifact, bars["predicted"] or [], memory),
         "measured": _measured(manifest, run, config) if run.get("cycles") else None,
@@ -116,6 +119,13 @@ def _piece(entry: PieceEntry) -> Figures:
         }
     cycles = sum(layer["predicted_cycles"] for layer in entry["layers"])
     return {"kind": ACCELERATOR, "layers": len(entry["layers"]), "macs": entry["macs"], "cycles": cycles}
+
+
+def _times(artifact: Artifact, bars: Sequence[Bar], memory: DdrSpeed) -> tuple[PieceTime, ...]:
+    """What each piece takes with that DDR. bars: of all programs."""
+    programs = artifact.programs
+    own = [last_clock(bars)] if len(programs) == 1 else [last_clock(predicted_bars(program, memory)) for program in programs]
+    return piece_times(artifact.manifest["pieces"], artifact.config, artifact.manifest["batch"], own)
 
 
 def _check(artifact: Artifact, measured: Mapping[str, Any]) -> None:

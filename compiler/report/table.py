@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from cnna.compiler.report.report import Figures, for_ddr
+from cnna.spec.end_to_end import START_SECONDS
+from cnna.spec.manifest import ACCELERATOR
+from cnna.spec.piece_times import PieceTime, piece_lines, several
 
 COLUMNS = (  # heading, key, format
     ("layer", "name", "{}"),
@@ -83,6 +86,22 @@ def _total_line(found: Figures, kind: str) -> str:
     return f"{kind}{by}: {', '.join(parts) or 'nothing'}"
 
 
+def pieces_lines(found: Figures) -> list[str]:
+    """A table of the pieces if there are several, what bounds them, and an empty line."""
+    times = [PieceTime(**time) for time in found["piece_times"]]
+    return [*piece_lines(times), bound(found), ""] if several(times) else []
+
+
+def bound(found: Figures) -> str:
+    """Which side a batch waits for: two batches overlap, so the busier one decides."""
+    times = [PieceTime(**time) for time in found["piece_times"]]
+    here = sum(time.node_seconds for time in times if time.kind == ACCELERATOR)
+    host = sum(time.seconds for time in times) - here
+    starts = START_SECONDS * sum(time.kind == ACCELERATOR for time in times)
+    busier = "the host" if host > here + starts else "the accelerator"
+    return f"{busier} bounds it: accelerator {(here + starts) * 1e3:.3g} ms with its starts, host {host * 1e3:.3g} ms (modelled)"
+
+
 def engine_lines(found: Figures) -> list[str]:
     """What each engine does, one line for each."""
     lines = []
@@ -107,4 +126,4 @@ def table(found: Figures) -> str:
             for text, width, (_, key, _) in zip(row, widths, chosen, strict=True)
         ]
         lines.append("  ".join(parts).rstrip())
-    return "\n".join([*headline(found), "", *engine_lines(found), "", *lines])
+    return "\n".join([*headline(found), "", *pieces_lines(found), *engine_lines(found), "", *lines])

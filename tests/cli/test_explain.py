@@ -13,6 +13,8 @@ from onnx import numpy_helper
 
 from cnna.cli.main import main
 
+from ..browser import drawn, needs_browser
+
 HEADER = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>'
 
 
@@ -102,6 +104,62 @@ def test_the_page_stands_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str
     root = ElementTree.fromstring(page[page.index("<svg") : page.index("</svg>") + 6])
     titles = [element.text for element in root.iter("{http://www.w3.org/2000/svg}title")]
     assert [title.splitlines()[0] for title in titles if title] == ["x", "stem (Conv)", "<act & co> (Sin)", "tail (Relu)", "y"]
+
+
+USED = """<script>
+addEventListener("load", () => {
+  const names = () => [...document.querySelectorAll("table.layers")[0].tBodies[0].rows].map((row) => row.cells[0].textContent);
+  const said = [names().join()];
+  for (const head of ["us", "node", "node"]) {
+    [...document.querySelectorAll("table.layers th.sorts")].find((th) => th.textContent === head).click();
+    said.push(names().join());
+  }
+  document.body.dataset.sorted = said.join(" ");
+});
+</script>"""
+
+
+def test_the_cpus_rows_come_first_and_constants_are_only_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What costs would be buried among hundreds of rows about which there is nothing to do."""
+    path = _model(
+        tmp_path / "m.onnx", "[k] v = Neg (w) [stem] a = Conv (x, v) [wave] b = Sin (a) [tail] c = Atan (b) [end] y = Sin (c)"
+    )
+    assert main(["explain", str(path), "--config", "tiny", "--html", str(tmp_path / "m.html")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[:5]] == ["node", "stem", "wave", "tail", "end"]
+    assert lines[0].split()[:6] == ["node", "operator", "where", "MACs", "clocks", "us"]
+    assert any("1 constant" in line for line in lines)
+    page = (tmp_path / "m.html").read_text()
+    assert [int(number) for number in re.findall(r'<tr id="r(\d+)"', page)] == [2, 3, 4, 1]
+
+
+@needs_browser
+def test_a_click_on_a_heading_sorts(tmp_path: Path) -> None:
+    """A table of a hundred nodes would stay in one order."""
+    path = _model(tmp_path / "m.onnx", "[stem] a = Conv (x, w) [b] b = Sin (a) [c] c = Mod <fmod=1> (b, a) [a] y = Sin (c)")
+    assert main(["explain", str(path), "--config", "tiny", "--html", str(tmp_path / "m.html")]) == 0
+    page, end, rest = (tmp_path / "m.html").read_text().rpartition("</body>")
+    (tmp_path / "m.html").write_text(page + USED + end + rest)
+    body = drawn((tmp_path / "m.html").as_uri(), 2000)
+    assert re.search(r'data-sorted="([^"]*)"', body)[1] == "c,b,a b,a,c a,b,c c,b,a"  # type: ignore[index]
+
+
+def test_report_says_what_the_cpu_takes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The clocks alone would promise thousands of images a second where the CPU bounds them; and all pages be of "main_graph"."""
+    model = onnx.load(_model(tmp_path / "m.onnx", "[stem] a = Conv (x, w) [act] y = Sin (a)"))
+    model.graph.name = "main_graph"
+    onnx.save(model, tmp_path / "waves.onnx")
+    np.savez(tmp_path / "x.npz", x=np.random.default_rng(3).normal(0, 9, (4, 3, 8, 8)).astype(np.float32))
+    assert main(["quantize", str(tmp_path / "waves.onnx"), "--calib", str(tmp_path / "x.npz"), "-o", str(tmp_path / "q.onnx")]) == 0
+    assert main(["compile", str(tmp_path / "q.onnx"), "--config", "tiny", "-o", str(tmp_path / "m.cnna")]) == 0
+    capsys.readouterr()
+    assert main(["report", str(tmp_path / "m.cnna"), "--html", str(tmp_path / "m.html")]) == 0
+    printed, page = capsys.readouterr().out, (tmp_path / "m.html").read_text()
+    assert printed.startswith("waves for tiny")
+    assert "<h1>waves on tiny" in page
+    for text in (printed, page):
+        assert "the host bounds it: accelerator" in text
+        assert "(modelled)" in text
 
 
 @pytest.mark.parametrize("factor", [3e38, 1e-45])

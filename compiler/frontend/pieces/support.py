@@ -8,6 +8,17 @@ from typing import Any
 import numpy as np
 
 from cnna.compiler.frontend.even_runs import even_runs
+from cnna.compiler.frontend.pieces.hints import (
+    CUT,
+    FLOAT_MODEL,
+    HINTS,
+    JUMPS,
+    POINTWISE,
+    STEEP_KINDS,
+    WHOLE_NUMBERS,
+    Excess,
+    TooLarge,
+)
 from cnna.compiler.graph import float_ops as f
 from cnna.compiler.graph.ir import Graph, Node, Window, taps_inside
 from cnna.compiler.graph.node_names import kind_in, kind_of, place
@@ -37,11 +48,11 @@ def _no_limit(op: Any, node: Node, graph: Graph) -> str | None:
 def _window(op: Any, node: Node, graph: Graph) -> str | None:
     window: Window = op.window
     if max(window.kernel) > KERNEL_MAX:
-        return f"a kernel of {window.kernel[0]}x{window.kernel[1]} is above {KERNEL_MAX}"
+        return Excess(f"a kernel of {window.kernel[0]}x{window.kernel[1]} is above {KERNEL_MAX}")
     if max(*window.stride, *window.dilation) > STEP_MAX:
-        return f"strides {window.stride} and dilations {window.dilation} must be at most {STEP_MAX}"
+        return Excess(f"strides {window.stride} and dilations {window.dilation} must be at most {STEP_MAX}")
     if max(window.pads) > PAD_MAX or min(window.pads) < 0:
-        return f"padding {window.pads} must be within 0..{PAD_MAX}"
+        return Excess(f"padding {window.pads} must be within 0..{PAD_MAX}")
     return None
 
 
@@ -59,20 +70,20 @@ def _view(op: Any, node: Node, graph: Graph) -> str | None:
 def _pixels(op: f.Pixels, node: Node, graph: Graph) -> str | None:
     runs = [even_runs(index) for index in (op.rows, op.columns)]
     if max(run.step for axis in runs for run in axis) > STEP_MAX:
-        return f"steps over rows and columns must be at most {STEP_MAX}"
+        return Excess(f"steps over rows and columns must be at most {STEP_MAX}")
     if len(runs[0]) * len(runs[1]) > COPIES_MAX:
-        return f"it takes {len(runs[0]) * len(runs[1])} copies of evenly spaced pixels; at most {COPIES_MAX} run"
+        return Excess(f"it takes {len(runs[0]) * len(runs[1])} copies of evenly spaced pixels; at most {COPIES_MAX} run")
     return None
 
 
 def _join(op: f.Join, node: Node, graph: Graph) -> str | None:
     before = sum(graph.tensors[name].shape[op.axis] for name in node.inputs[:-1])
-    return f"its last part begins behind {before} rows or columns; at most {PAD_MAX} run" if before > PAD_MAX else None
+    return Excess(f"its last part begins behind {before} rows or columns; at most {PAD_MAX} run") if before > PAD_MAX else None
 
 
 def _pad(op: f.Pad, node: Node, graph: Graph) -> str | None:
     if max(op.widths) > PAD_MAX:
-        return f"padding {op.widths} must be at most {PAD_MAX}"
+        return Excess(f"padding {op.widths} must be at most {PAD_MAX}")
     return None if isfinite(op.value) else f"it pads with {op.value:g}, which int8 has no range for"
 
 
@@ -85,17 +96,8 @@ def _interleave(op: f.Interleave, node: Node, graph: Graph) -> str | None:
     if len(made) > 1 or len(quants) > 1 or len(makers) < len(node.inputs) or any(graph.uses(name) > 1 for name in makers):
         return "it interleaves maps of several sources or scales, or maps that others read too"
     if op.step**2 > COPIES_MAX:
-        return f"it interleaves {op.step**2} maps; at most {COPIES_MAX} run"
+        return Excess(f"it interleaves {op.step**2} maps; at most {COPIES_MAX} run")
     return None
-
-
-CUT = "cut the model there and run two"
-STEEP = "put Q and DQ around it yourself: its curve is too steep for `cnna quantize` to choose their scales"
-SLOPE = "only one constant slope, or one for each channel, all from 0 to 1 or all above, runs"
-NORM = "replace it with BatchNormalization and train again"
-SHAPES = "operands must have equal shapes, or one hold a value for each channel"
-FLOAT_MODEL = "give `cnna quantize` the float model that this one was made from"
-PAIRS = "quantise activations per tensor in int8 or uint8, the same at Q and DQ"
 
 
 OPERATORS: dict[type, Rule] = {
@@ -125,7 +127,6 @@ CURVES = (  # ONNX's operators that run as part of a chain alone
     *("LeakyRelu", "Sigmoid", "HardSwish", "Tanh", "Gelu", "Mish", "Swish", "Elu", "Selu", "Celu", "Softplus", "Softsign", "Erf"),
     *("Abs", "Neg"),
 )
-STEEP_KINDS = ("Exp", "Log", "Sqrt", "Reciprocal", "Round", "Floor", "Ceil", "ThresholdedRelu")  # run with Q and DQ around them
 
 RUNS = (  # ONNX's operators that become one of these, in at least one form
     *("Conv", "Gemm", "MatMul", "MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool", "ReduceMax", "ReduceMean"),
@@ -134,32 +135,7 @@ RUNS = (  # ONNX's operators that become one of these, in at least one form
     *(*CURVES, "PRelu", "Pow"),
 )
 
-WHOLE_NUMBERS = ("ConvInteger", "DynamicQuantizeLinear", "DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat")
 VIEW_KINDS = ("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze")  # operators that only rearrange elements
-
-HINTS = {
-    "Conv": "weights must be constant, with one or two spatial axes",
-    "ConvTranspose": "weights must be constant, with two spatial axes of one stride and explicit padding",
-    "MatMul": "only a vector times constant weights runs; use Gemm or a 1x1 Conv",
-    "Gemm": "only a vector times constant weights, without transA, runs",
-    **dict.fromkeys(("Add", "Sum", "Mul", "Sub", "Min", "Max"), SHAPES),
-    "Div": "its divisor must be a constant for each channel",
-    "Resize": f"use mode nearest and a whole factor, or linear by 2 or 4 with half_pixel or asymmetric, or {CUT}",
-    "Pad": "only constants that are known, edge, reflect and wrap run, at rows and columns",
-    "Slice": "only constant slices of channels, rows and columns run",
-    "Gather": "only a constant choice of channels, rows or columns runs",
-    "Concat": "only channels, or rows or columns of maps of four axes, can be concatenated",
-    "ReduceMean": "only the mean over all rows and columns runs; use GlobalAveragePool",
-    "PRelu": SLOPE,
-    **dict.fromkeys(STEEP_KINDS, STEEP),
-    "Pow": "its exponent must be a constant of one number",
-    "LRN": NORM,
-    "InstanceNormalization": NORM,
-    "Split": "only constant parts of channels, rows or columns run",
-    "QuantizeLinear": PAIRS,
-    "DequantizeLinear": PAIRS,
-    **dict.fromkeys(WHOLE_NUMBERS, FLOAT_MODEL),
-}
 
 
 def limit(node: Node, graph: Graph) -> str | None:
@@ -177,7 +153,7 @@ def limit(node: Node, graph: Graph) -> str | None:
     if any(min(shape) < 1 for shape in shapes):
         return f"its tensors have shapes {', '.join(map(str, shapes))}, of which one is empty or of unknown size"
     if max(max(shape[2:]) for shape in shapes) > SIZE_MAX:
-        return f"a map of {max(max(shape[2:]) for shape in shapes)} rows or columns is above {SIZE_MAX}"
+        return TooLarge(f"a map of {max(max(shape[2:]) for shape in shapes)} rows or columns is above {SIZE_MAX}")
     return rule.limit(node.op, node, graph)
 
 
@@ -189,7 +165,7 @@ def _no_form(node: Node, graph: Graph) -> str:
     if kind in (*CURVES, *STEEP_KINDS) and any(tensor.quant for tensor in graph.tensors.values()):
         return "what it reads and what it makes are not int8 on both sides; put Q and DQ there"
     if kind in STEEP_KINDS:
-        return "its curve is too steep for int8"
+        return f"its curve {'has jumps that are too steep' if kind in JUMPS else 'is too steep'} for int8"
     if kind == "Resize" and node.op.attributes.get("mode", "nearest") != "nearest":
         return bilinear_limit(node, graph) or "not in this form"
     return "not in this form" if may_run(node) else "the accelerator has no such operator"
@@ -205,7 +181,7 @@ def quantised_limit(node: Node, graph: Graph) -> str | None:
             return _unquantised(node, name, graph)
     if isinstance(node.op, f.Conv):
         if node.op.weight_scale is None:
-            return f"its weights are not quantised, or not with one scale for each output channel or for all; {_WHOLE}"
+            return f"its weights are not quantised, or not with one scale for each output channel or for all; {WHOLE}"
         scale = graph.constants[node.op.weight_scale][:, None, None, None]
         whole = np.rint(graph.constants[node.op.weights] / scale)
         if whole.min(initial=0) < -128 or whole.max(initial=0) > 127:
@@ -218,7 +194,7 @@ def quantised_limit(node: Node, graph: Graph) -> str | None:
     return None
 
 
-_WHOLE = "quantise the float model with `cnna quantize`, which leaves nothing out"
+WHOLE = "quantise the float model with `cnna quantize`, which leaves nothing out"
 
 
 def _unquantised(node: Node, tensor: str, graph: Graph) -> str:
@@ -230,7 +206,7 @@ def _unquantised(node: Node, tensor: str, graph: Graph) -> str:
         remedy = "let all that read it do so behind QuantizeLinear and DequantizeLinear"
         return f"tensor '{tensor}' is quantised, but {floats[0]} reads it before it is; {remedy}"
     fold = "fold BatchNormalization, Mul and Add before you quantise (onnxruntime's quant_pre_process does), or "
-    remedy = (fold if isinstance(node.op, f.Affine) else "") + _WHOLE
+    remedy = (fold if isinstance(node.op, f.Affine) else "") + WHOLE
     return f"tensor '{tensor}' has no QuantizeLinear and DequantizeLinear of its own; {remedy}"
 
 
@@ -277,6 +253,28 @@ def refusal(node: Node, reason: str, graph: Graph) -> str:
 def _hint(node: Node, kind: str, graph: Graph) -> str:
     """What helps if an operator does not run."""
     return HINTS.get(kind, CUT)
+
+
+def remedy(node: Node, graph: Graph) -> str | None:
+    """What helps a node for which `limit` gives a reason, in its own words; None if nothing does, or if the reason says it."""
+    reason = limit(node, graph)
+    if isinstance(reason, Excess):
+        return reason.remedy
+    if not isinstance(node.op, f.Onnx | f.Reshape | f.Transpose):
+        return None
+    kind = kind_in(node, graph)
+    if kind in ("ReduceMean", "ReduceSum") and reduced_axes(node, graph) == (1,):
+        return POINTWISE
+    return (HINTS.get(kind) or "").removesuffix(f", or {CUT}") or None
+
+
+def reduced_axes(node: Node, graph: Graph) -> tuple[int, ...] | None:
+    """The axes, from 0 and in order, over which a Reduce* of a map goes; None where they are not known."""
+    rank = len(graph.tensors[node.inputs[0]].shape) if node.inputs[0] in graph.tensors else 0
+    axes = node.op.attributes.get("axes") if isinstance(node.op, f.Onnx) else None
+    if axes is None and len(node.inputs) > 1:
+        axes = graph.constants.get(node.inputs[1])
+    return tuple(sorted(int(axis) % rank for axis in np.asarray(axes).reshape(-1))) if axes is not None and rank == 4 else None
 
 
 def may_run(node: Node) -> bool:
