@@ -10,7 +10,7 @@ READY = .venv/installed
 SITE_READY = .venv/installed-docs
 unexport PYTHONDONTWRITEBYTECODE # with it, each of the many processes that tests start would compile every module anew
 
-.PHONY: help demo board-demo test soak fresh test-all aarch64 conformance lint docs pages bench baseline resources clean
+.PHONY: help demo board-demo test soak fresh test-all aarch64 conformance lint docs pages bench host-cost baseline resources clean
 
 demo: $(READY)  ## quantise, compile and run the digits network on the simulated accelerator
 	$(BIN)/python examples/demo.py
@@ -19,7 +19,7 @@ board-demo: $(READY)  ## the same on a virtual ZCU102, through the stock pynq pa
 	$(BIN)/python examples/board_demo.py
 
 test: $(READY)  ## the tests, RTL simulation included
-	$(PYTEST) -m "not slow and not soak and not yosys and not aarch64" --durations=10
+	$(PYTEST) -m "not slow and not soak and not yosys and not aarch64 and not host_cost" --durations=10
 
 soak: $(READY)  ## servers under load and faults, 30 s each; FOR=300 for five minutes each
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 -m soak --soak $(FOR) tests/serve/soak
@@ -58,11 +58,16 @@ pages: $(READY)  ## writes what in docs/ is generated, and the C header of the r
 bench: $(READY)  ## measures networks on the RTL into docs/performance.md; ROWS='resnet50/b1 vgg19/*' chooses
 	$(BIN)/python tools/bench.py --rows $(ROWS)
 
+host-cost: $(READY)  ## counts what the host does for a picture, under qemu-aarch64, into docs/; ROWS='resnet50/b1', CHECK='resnet50 yolov8n' compares
+	$(BIN)/python tools/host_cost/host_cost.py $(if $(CHECK),--check $(CHECK)) $(if $(ROWS),--rows $(ROWS)) $(if $(NATIVE),--native)
+
 baseline: $(READY)  ## tests with Yosys; lints zcu102; runs ResNet-50 on it and SqueezeNet at zcu102x2 whole: every tensor and the clocks
 	$(BIN)/python -m pytest -q -m yosys tests/tools tests/hw/verilog
 	$(BIN)/python -m pytest -q tests/hw/verilog/test_writer.py::test_zcu102_fits_and_is_lint_clean
 	$(BIN)/python tools/bench.py --check resnet50/b1
 	$(BIN)/python tools/bench.py --check squeezenet/b1/x2
+	$(BIN)/python -m pytest -q -m host_cost tests/tools/test_host_cost_counts.py
+	$(BIN)/python tools/host_cost/host_cost.py --check resnet50 yolov8n
 
 resources: $(READY)  ## synthesises the accelerator with Yosys into docs/resources.md (half an hour; it resumes); CONFIG=zcu102x2, MINUTES=10
 	nice $(BIN)/python tools/resources.py $(if $(CONFIG),--config $(CONFIG)) $(if $(MINUTES),--minutes $(MINUTES))

@@ -1,7 +1,7 @@
 """Options and fixtures of the whole suite: which tests run, from which seed, and where the trained models lie.
 
-`pytest` alone runs the unmarked tests (seconds); `make test` adds `cosim`; and `make soak`, `make baseline` and `make aarch64` run
-`soak`, `yosys` and `aarch64`.
+`pytest` alone runs the unmarked tests (seconds); `make test` adds `cosim`; `make soak` and `make aarch64` run the marks of their
+names, and `make baseline` `yosys` and `host_cost`.
 `-m ""` runs all, as `make test-all` does. A test or file that is named on the command line runs whatever its marks.
 """
 
@@ -96,7 +96,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     named = any("::" in argument or argument.endswith(".py") for argument in config.args)
     if named or "-m" in _given(config):
         return
-    marked = [item for item in items if any(map(item.get_closest_marker, ("cosim", "soak", "yosys", "aarch64", "slow")))]
+    marks = ("cosim", "soak", "yosys", "aarch64", "host_cost", "slow")
+    marked = [item for item in items if any(map(item.get_closest_marker, marks))]
     if marked:
         config.hook.pytest_deselected(items=marked)
         items[:] = [item for item in items if item not in marked]

@@ -1,0 +1,248 @@
+/* A plugin of qemu-aarch64 that counts, stage by stage, what a program executes: instructions, bytes read and written, system calls.
+ *
+ * The program says which stage begins by `isatty` of a descriptor that cannot exist (`marks.py` has the numbers): the ioctl behind it
+ * reaches the plugin and no file. Stage 0 is not counted. Counters belong to a vCPU, and callbacks add to them; QEMU's inline counters
+ * lose additions when several vCPUs count at once.
+ *
+ * The plugin is also the accelerator, as far as its registers go: a start sets STATUS.done at once. QEMU must run with a guest base of
+ * 0 (`-B 0`), so that a guest address is an address here.
+ *
+ * Arguments: out=FILE, and the register offsets and masks ctrl=, start=, reset=, status=, done=. The file has a line for each count:
+ *   instructions STAGE N | entries STAGE N | lines STAGE N | misses STAGE L1 L2 | call STAGE NUMBER N
+ *   bytes STAGE REGION read|written BYTES ACCESSES
+ *   block ADDRESS WORDS... : STAGE N STAGE N ...
+ * Misses are those of a model of a Cortex-A53's caches, with the least recently used line replaced and nothing fetched ahead.
+ *
+ * SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later
+ */
+#include "plugin_interface.h"
+
+#include <atomic>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr unsigned STAGES = 32, VCPUS = 256, CALLS = 512, REGIONS = 3, LINE_BYTES = 64;
+constexpr unsigned ORDINARY = 0, BUFFERS = 1, REGISTERS = 2;  // of memory
+constexpr int64_t IOCTL = 29;
+constexpr uint64_t MARK = 0x5A, VALUE_BITS = 20, VALUE_MASK = (1u << VALUE_BITS) - 1;
+enum Kind { SET_STAGE, SHIFT_IN, REGION_BEGIN, REGION_END, CLEAN_LINES };
+
+struct Count {
+  uint64_t instructions, entries, lines, misses[2], bytes[REGIONS][2], accesses[REGIONS][2], calls[CALLS];
+};
+
+template <unsigned SETS, unsigned WAYS>
+struct Cache {
+  uint64_t lines[SETS][WAYS];  // of each set, the one used last comes first
+
+  /* Whether the line was there; it is afterwards. */
+  bool holds(uint64_t line) {
+    uint64_t *set = lines[line % SETS];
+    unsigned way = 0;
+    while (way < WAYS - 1 && set[way] != line) way++;
+    const bool found = set[way] == line;
+    for (; way; way--) set[way] = set[way - 1];
+    set[0] = line;
+    return found;
+  }
+};
+
+struct alignas(64) Vcpu {
+  Cache<128, 4> first;  // 32 KiB of data
+  Count stages[STAGES];
+};
+
+struct Executions {
+  uint64_t address;
+  std::vector<uint32_t> words;
+  std::atomic<uint64_t> times[STAGES];
+};
+
+struct Region {
+  std::atomic<uint64_t> begin, end;
+};
+
+Vcpu *vcpus;
+Cache<1024, 16> second;  // 1 MiB for all cores
+std::atomic<unsigned> stage;
+Region regions[REGIONS];
+std::atomic<uint64_t> shifted;
+std::deque<Executions> blocks;  // grows without moving what callbacks point to
+std::mutex growing;
+std::string out;
+uint64_t ctrl, start, reset, status, done;
+
+Count &own(unsigned vcpu, unsigned of) { return vcpus[vcpu % VCPUS].stages[of]; }
+
+void executed(unsigned vcpu, void *data) {
+  const unsigned now = stage.load(std::memory_order_relaxed);
+  if (!now) return;
+  auto &block = *static_cast<Executions *>(data);
+  own(vcpu, now).instructions += block.words.size();
+  block.times[now].fetch_add(1, std::memory_order_relaxed);
+}
+
+uint32_t *word(uint64_t address) { return reinterpret_cast<uint32_t *>(address); }
+
+/* What an accelerator does that finishes at once. */
+void written_register(uint64_t address) {
+  const uint64_t base = regions[REGISTERS].begin, at = address - base;
+  if (at == ctrl) {
+    if (*word(address) & start) *word(base + status) = static_cast<uint32_t>(done);
+    if (*word(address) & reset) *word(base + status) = 0;
+  } else if (at == status) {
+    *word(address) = 0;  // the only write is that of a one to done, which clears it
+  }
+}
+
+void accessed(unsigned vcpu, MemoryInfo info, uint64_t address, void *) {
+  unsigned region = ORDINARY;
+  for (unsigned i = BUFFERS; i < REGIONS; i++)
+    if (address - regions[i].begin.load(std::memory_order_relaxed) <
+        regions[i].end.load(std::memory_order_relaxed) - regions[i].begin.load(std::memory_order_relaxed))
+      region = i;
+  const bool writes = qemu_plugin_mem_is_store(info);
+  if (region == REGISTERS && writes) written_register(address);
+  const unsigned now = stage.load(std::memory_order_relaxed);
+  if (!now) return;
+  Count &count = own(vcpu, now);
+  if (region == ORDINARY && !vcpus[vcpu % VCPUS].first.holds(address / LINE_BYTES)) {
+    count.misses[0]++;
+    count.misses[1] += !second.holds(address / LINE_BYTES);
+  }
+  count.bytes[region][writes] += uint64_t{1} << qemu_plugin_mem_size_shift(info);
+  count.accesses[region][writes]++;
+}
+
+void translated(PluginId, Block *block) {
+  Executions *made;
+  {
+    std::lock_guard<std::mutex> lock(growing);
+    made = &blocks.emplace_back();
+  }
+  made->address = qemu_plugin_tb_vaddr(block);
+  const size_t count = qemu_plugin_tb_n_insns(block);
+  for (size_t i = 0; i < count; i++) {
+    Instruction *instruction = qemu_plugin_tb_get_insn(block, i);
+    uint32_t bits = 0;
+    std::memcpy(&bits, qemu_plugin_insn_data(instruction), sizeof bits);
+    made->words.push_back(bits);
+    qemu_plugin_register_vcpu_mem_cb(instruction, accessed, NO_REGISTERS, READS_AND_WRITES, nullptr);
+  }
+  qemu_plugin_register_vcpu_tb_exec_cb(block, executed, NO_REGISTERS, made);
+}
+
+void mark(unsigned vcpu, unsigned kind, uint64_t value) {
+  const unsigned now = stage.load(std::memory_order_relaxed);
+  if (kind == SET_STAGE && value < STAGES) {
+    stage = static_cast<unsigned>(value);
+    own(vcpu, stage).entries++;
+  }
+  if (kind == SHIFT_IN) shifted = shifted << VALUE_BITS | value;
+  if (kind == REGION_BEGIN && value < REGIONS) regions[value].begin = shifted.exchange(0);
+  if (kind == REGION_END && value < REGIONS) regions[value].end = shifted.exchange(0);
+  if (kind == CLEAN_LINES) {  // a board asks the kernel for it
+    own(vcpu, now).lines += value;
+    own(vcpu, now).calls[IOCTL]++;
+  }
+}
+
+void called(PluginId, unsigned vcpu, int64_t number, uint64_t first, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
+            uint64_t) {
+  if (number == IOCTL && (first & 0xFFFFFFFF) >> 24 == MARK) {
+    mark(vcpu, (first >> VALUE_BITS) & 0xF, first & VALUE_MASK);
+    return;
+  }
+  const unsigned now = stage.load(std::memory_order_relaxed);
+  if (now && number >= 0 && number < CALLS) own(vcpu, now).calls[number]++;
+}
+
+void write_counts(FILE *file, unsigned of) {
+  Count sum{};
+  for (unsigned vcpu = 0; vcpu < VCPUS; vcpu++) {
+    const Count &count = own(vcpu, of);
+    sum.instructions += count.instructions;
+    sum.entries += count.entries;
+    sum.lines += count.lines;
+    for (unsigned level = 0; level < 2; level++) sum.misses[level] += count.misses[level];
+    for (unsigned call = 0; call < CALLS; call++) sum.calls[call] += count.calls[call];
+    for (unsigned region = 0; region < REGIONS; region++)
+      for (unsigned writes = 0; writes < 2; writes++) {
+        sum.bytes[region][writes] += count.bytes[region][writes];
+        sum.accesses[region][writes] += count.accesses[region][writes];
+      }
+  }
+  if (!sum.instructions) return;
+  std::fprintf(file, "instructions %u %" PRIu64 "\nentries %u %" PRIu64 "\n", of, sum.instructions, of, sum.entries);
+  std::fprintf(file, "lines %u %" PRIu64 "\nmisses %u %" PRIu64 " %" PRIu64 "\n", of, sum.lines, of, sum.misses[0], sum.misses[1]);
+  for (unsigned region = 0; region < REGIONS; region++)
+    for (unsigned writes = 0; writes < 2; writes++)
+      std::fprintf(file, "bytes %u %u %s %" PRIu64 " %" PRIu64 "\n", of, region, writes ? "written" : "read",
+                   sum.bytes[region][writes], sum.accesses[region][writes]);
+  for (unsigned call = 0; call < CALLS; call++)
+    if (sum.calls[call]) std::fprintf(file, "call %u %u %" PRIu64 "\n", of, call, sum.calls[call]);
+}
+
+void write_block(FILE *file, const Executions &block) {
+  uint64_t all = 0;
+  for (const auto &times : block.times) all += times;
+  if (!all) return;
+  std::fprintf(file, "block %" PRIx64, block.address);
+  for (uint32_t bits : block.words) std::fprintf(file, " %08" PRIx32, bits);
+  std::fprintf(file, " :");
+  for (unsigned of = 0; of < STAGES; of++)
+    if (block.times[of]) std::fprintf(file, " %u %" PRIu64, of, block.times[of].load());
+  std::fprintf(file, "\n");
+}
+
+void ended(PluginId, void *) {
+  stage = 0;
+  FILE *file = std::fopen(out.c_str(), "w");
+  if (!file) {
+    std::perror(out.c_str());
+    return;
+  }
+  for (unsigned of = 1; of < STAGES; of++) write_counts(file, of);
+  for (const Executions &block : blocks) write_block(file, block);
+  std::fclose(file);
+}
+
+bool take(const char *argument, const char *name, uint64_t &value) {
+  const size_t length = std::strlen(name);
+  if (std::strncmp(argument, name, length) || argument[length] != '=') return false;
+  value = std::strtoull(argument + length + 1, nullptr, 0);
+  return true;
+}
+
+}  // namespace
+
+extern "C" {
+extern __attribute__((visibility("default"))) int qemu_plugin_version;
+int qemu_plugin_version = INTERFACE_VERSION;
+
+__attribute__((visibility("default"))) int qemu_plugin_install(PluginId id, const void *, int count, char **arguments) {
+  for (int i = 0; i < count; i++) {
+    const char *argument = arguments[i];
+    if (!std::strncmp(argument, "out=", 4))
+      out = argument + 4;
+    else if (!take(argument, "ctrl", ctrl) && !take(argument, "start", start) && !take(argument, "reset", reset) &&
+             !take(argument, "status", status) && !take(argument, "done", done))
+      return 1;
+  }
+  if (out.empty()) return 1;
+  vcpus = static_cast<Vcpu *>(std::calloc(VCPUS, sizeof(Vcpu)));
+  if (!vcpus) return 1;
+  qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
+  qemu_plugin_register_vcpu_syscall_cb(id, called);
+  qemu_plugin_register_atexit_cb(id, ended, nullptr);
+  return 0;
+}
+}

@@ -1,0 +1,110 @@
+"""What a measured program did in each stage, from the plugin's file: instructions by what they belong to, bytes, calls.
+
+The interpreter is Python's own program, libraries are numpy and all else, and loops are the hottest blocks of libraries.
+"""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import loops
+from stages import BUFFERS, EMPTY, MODES, NUMBERS, REGISTERS, STAGES, WHOLE
+
+from cnna.spec.host_work import HostWork
+
+HOT = 0.02  # share of a stage's instructions from which on a library's block is a loop
+_CALLS = """
+29 ioctl, 32 flock, 46 ftruncate, 56 openat, 57 close, 62 lseek, 63 read, 64 write, 67 pread64, 72 pselect6, 73 ppoll,
+79 newfstatat, 80 fstat, 98 futex, 101 nanosleep, 113 clock_gettime, 115 clock_nanosleep, 124 sched_yield, 134 rt_sigaction,
+135 rt_sigprocmask, 160 uname, 172 getpid, 178 gettid, 214 brk, 215 munmap, 216 mremap, 222 mmap, 226 mprotect, 233 madvise,
+278 getrandom
+"""  # system calls of Linux on aarch64, as far as the host makes them
+CALLS = {int(number): name for number, name in (entry.split() for entry in _CALLS.split(","))}
+
+
+@dataclass
+class _Raw:
+    """A stage as the plugin writes it. counts, calls: as of HostWork. blocks: address and words of each, and how often it ran."""
+
+    instructions: int = 0
+    entries: int = 0
+    counts: dict[str, float] = field(default_factory=dict)
+    calls: dict[str, float] = field(default_factory=dict)
+    blocks: Counter[tuple[int, loops.Words]] = field(default_factory=Counter)
+
+
+def read_counts(out: Path, maps: Path, batches: int, pictures: int) -> dict[str, dict[str, HostWork]]:
+    """{mode: {stage: counts of one picture}}, and `resize` of one camera's picture as a mode of its own.
+
+    out, maps: of the measured program. pictures: of each batch.
+    """
+    raw, interpreter = _read(out), _interpreter(maps)
+    stages = {name: _stage(raw[number], interpreter) for name, number in NUMBERS.items() if number in raw}
+    entries = {name: raw[number].entries for name, number in NUMBERS.items() if number in raw}
+    each = stages[EMPTY].scaled(1 / entries[EMPTY])  # of one pair of marks
+    found: dict[str, dict[str, HostWork]] = {}
+    for mode in MODES:
+        inner = {s: stages[f"{mode}.{s}"].plus(each, -entries[f"{mode}.{s}"]) for s in STAGES if f"{mode}.{s}" in stages}
+        rest = stages[f"{mode}.{WHOLE}"]
+        for name, stage in inner.items():
+            if name != "python":
+                rest = rest.plus(stage, -1)
+        found[mode] = {name: stage.scaled(1 / (batches * pictures)) for name, stage in (inner | {"python": rest}).items()}
+    if "resize" in stages:
+        found["resize"] = {"resize": stages["resize"]}
+    return found
+
+
+def _read(out: Path) -> dict[int, _Raw]:
+    raw: dict[int, _Raw] = defaultdict(_Raw)
+    with out.open() as file:
+        for line in file:
+            kind, *words = line.split()
+            if kind == "block":
+                end = words.index(":")
+                key = int(words[0], 16), tuple(int(word, 16) for word in words[1:end])
+                for stage, times in zip(words[end + 1 :: 2], words[end + 2 :: 2], strict=True):
+                    raw[int(stage)].blocks[key] += int(times)
+            else:
+                _take(raw[int(words[0])], kind, words[1:])
+    return raw
+
+
+def _take(raw: _Raw, kind: str, words: list[str]) -> None:
+    if kind in ("instructions", "entries"):
+        setattr(raw, kind, int(words[0]))
+    elif kind == "lines":
+        raw.counts["lines"] = int(words[0])
+    elif kind == "misses":
+        raw.counts |= {"l1_misses": int(words[0]), "l2_misses": int(words[1])}
+    elif kind == "call":
+        raw.calls[CALLS.get(int(words[0]), words[0])] = int(words[1])
+    else:
+        region, way, size, accesses = int(words[0]), words[1], int(words[2]), int(words[3])
+        if region == REGISTERS:
+            raw.counts["register_reads" if way == "read" else "register_writes"] = accesses
+        else:
+            raw.counts[f"buffer_{way}" if region == BUFFERS else way] = size
+
+
+def _interpreter(maps: Path) -> list[range]:
+    """Where Python's own program lies."""
+    lines = (line.split() for line in maps.read_text().splitlines())
+    found = [line[0].split("-") for line in lines if len(line) > 5 and Path(line[5]).name.startswith(("python3", "libpython3"))]
+    return [range(int(begin, 16), int(end, 16)) for begin, end in found]
+
+
+def _stage(raw: _Raw, interpreter: list[range]) -> HostWork:
+    libraries: Counter[loops.Words] = Counter()
+    own = 0
+    for (address, words), times in raw.blocks.items():
+        if any(address in places for places in interpreter):
+            own += len(words) * times
+        else:
+            libraries[words] += times
+    assert own + sum(len(words) * times for words, times in libraries.items()) == raw.instructions, "a block was lost"
+    least = HOT * raw.instructions
+    hottest = {words: times for words, times in libraries.items() if len(words) * times > least}
+    inside = sum(len(words) * times for words, times in hottest.items())
+    split = {"interpreter": own, "loops": inside, "libraries": raw.instructions - own - inside}
+    return HostWork(**split, **raw.counts, loop_clocks=loops.clocks(hottest), calls=raw.calls)

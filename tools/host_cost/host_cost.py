@@ -1,0 +1,198 @@
+"""Counts what the host does for a picture, stage by stage, as aarch64 instructions under QEMU: `make host-cost`.
+
+    .venv/bin/python tools/host_cost/host_cost.py [--rows PATTERN ...] [--check NETWORK ...] [--native]
+
+Rows are those of `tools/bench_rows.py`. docs/host_cost.json keeps the counts. --check counts networks at batch 1 again, compares
+them with those kept, and exits with code 1 if one differs by more than 1 %; it writes nothing. --native takes the path through the
+native library instead of numpy's. Nothing is ever left out for want of a tool: the command fails and says what to install.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from aarch64_root import HERE, ROOT, Machine, check_tools, machine
+from bench import cnna
+from bench_networks import network
+from bench_rows import PLANNED_BYTES, Row, chosen
+from counts import read_counts
+
+from cnna.spec.artifact import load
+from cnna.spec.errors import ToolError, UserError
+from cnna.spec.files import write_text
+
+KEPT = "host_cost.json"
+BATCHES = 4  # that are counted in each mode
+SHARE = 0.01  # by which a count may differ from the one kept
+COMPARED = ("interpreter", "libraries", "loops", "read", "written", "buffer_read", "buffer_written")
+PATHS = ("numpy", "native")
+Found = dict[str, Any]  # {mode: {stage: counts}}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Counts rows, or compares. Returns the exit code."""
+    args = _arguments(argv)
+    path = PATHS[args.native]
+    try:
+        check_tools(args.native)
+        if args.check:
+            return check(args.check, path, args.docs)
+        rows = [row for row in chosen(args.rows) if row.ddr_bytes == PLANNED_BYTES]
+        if not rows:
+            raise UserError(f"no row is named {' '.join(args.rows)}; tools/bench_rows.py has them")
+        for row in rows:
+            if args.rows or path not in read(args.docs).get(row.key, {}):
+                keep(row.key, path, measure(row, path), args.docs)
+                _say(f"{row.key}: counted")
+    except UserError as error:
+        _say(str(error))
+        return 2
+    except subprocess.CalledProcessError as error:  # the command has printed why
+        _say(f"cnna {error.cmd[3]} failed (code {error.returncode})")
+        return 1
+    return 0
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", nargs="*", default=[], metavar="PATTERN")
+    parser.add_argument("--check", nargs="+", default=[], metavar="NETWORK", help="compare with the counts kept")
+    parser.add_argument("--native", action="store_true", help="the native library's path")
+    parser.add_argument("--docs", type=Path, default=ROOT / "docs", metavar="DIR", help="where the counts are kept")
+    return parser.parse_args(argv)
+
+
+def check(networks: Sequence[str], path: str, docs: Path) -> int:
+    """Counts networks again. Prints a line for each count that differs, and one for each network."""
+    kept, failed = read(docs), 0
+    for name in networks:
+        row = Row(name, 1)
+        if path not in kept.get(row.key, {}):
+            raise UserError(
+                f"{row.key} has no counts of the {path} path in {docs / KEPT}: make host-cost ROWS={row.key} counts them"
+            )
+        differences = compared(kept[row.key][path], measure(row, path))
+        for line in differences:
+            _say(f"{row.key}: {line}")
+        _say(f"{row.key}: {'differs' if differences else f'all counts are within {SHARE:.0%} of those kept'}")
+        failed += bool(differences)
+    if failed:
+        _say(f"if that is meant, `make host-cost ROWS=NETWORK/b1` counts anew: commit docs/{KEPT} with the change")
+    return 1 if failed else 0
+
+
+def compared(kept: Found, found: Found) -> list[str]:
+    """A line for each count of a whole mode that differs by more than SHARE, and for each instruction count of a stage."""
+    lines = []
+    for mode in kept:
+        for name in COMPARED:
+            have, want = (sum(stage.get(name, 0) for stage in counts.get(mode, {}).values()) for counts in (found, kept))
+            if abs(have - want) > SHARE * max(want, _whole(kept[mode])):
+                lines.append(f"{mode}: {have:,.0f} {name}, not {want:,.0f}")
+    return lines
+
+
+def _whole(stages: Mapping[str, Any]) -> float:
+    """The instructions of a mode."""
+    return sum(stage.get(name, 0) for stage in stages.values() for name in ("interpreter", "libraries", "loops"))
+
+
+def measure(row: Row, path: str) -> Found:
+    """The counts of a row: {mode: {stage: counts of one picture}}."""
+    with TemporaryDirectory() as name:
+        artifact = Path(name) / "m.cnna"
+        ready = network(row.network, ROOT / "build" / "networks", cnna, row.coded)
+        cnna("compile", ready / "q.onnx", "--config", row.config or "zcu102", "--batch", row.batch, "-o", artifact)
+        return measured(artifact, path)
+
+
+def measured(artifact: Path, path: str) -> Found:
+    """The counts of one artifact."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        out, maps = folder / "counts.txt", folder / "maps.txt"
+        arguments = (HERE / "measured.py", artifact, pynq_folder(), maps, BATCHES)
+        _run(machine(), out, site(folder / "site", path), arguments)
+        found = read_counts(out, maps, BATCHES, load(artifact).manifest["batch"])
+    return {mode: {stage: counts.counts() for stage, counts in stages.items()} for mode, stages in found.items()}
+
+
+def _run(on: Machine, out: Path, rooms: Path, arguments: Sequence[object]) -> None:
+    done = subprocess.run(on.command(out, rooms, arguments), capture_output=True, text=True, check=False)
+    if done.returncode or not out.exists():
+        said = done.stderr.strip().splitlines() or ["no message"]
+        raise UserError(f"the measured program failed (code {done.returncode}): {said[-1]}")
+
+
+def site(folder: Path, path: str) -> Path:
+    """A folder that has the rooms of cnna which a board has. ToolError: the native library cannot be built."""
+    package = folder / "cnna"
+    package.mkdir(parents=True)
+    for name, place in (("__init__.py", "api/__init__.py"), ("spec", "spec"), ("host", "host")):
+        (package / name).symlink_to(ROOT / place)
+    if path == "native":
+        raise ToolError("there is no native library yet: host/native/ has no sources")
+    return folder
+
+
+def pynq_folder() -> Path:
+    """The folder of pynq's package. ToolError: it is not installed."""
+    found = find_spec("pynq")
+    if found is None or not found.submodule_search_locations:
+        raise ToolError("host costs are counted with pynq's registers and buffers, not installed here: pip install 'cnna[board]'")
+    return Path(found.submodule_search_locations[0])
+
+
+def read(docs: Path) -> dict[str, dict[str, Found]]:
+    """The counts that are kept: {row: {path: {mode: {stage: counts}}}}."""
+    path = docs / KEPT
+    found: dict[str, dict[str, Found]] = json.loads(path.read_text()) if path.exists() else {}
+    return found
+
+
+def keep(key: str, path: str, found: Found, docs: Path) -> None:
+    """Adds the counts of a row."""
+    kept = read(docs)
+    kept[key] = {**kept.get(key, {}), path: found}
+    order = [row.key for row in chosen([])]
+    places = sorted(kept, key=lambda name: order.index(name) if name in order else len(order))
+    write_text(docs / KEPT, lines({name: kept[name] for name in places}))
+
+
+def lines(kept: Mapping[str, Mapping[str, Found]]) -> str:
+    """JSON with the counts of a stage on one line."""
+    return (
+        _nested(
+            {
+                key: {path: {m: {s: _Line(c) for s, c in f[m].items()} for m in f} for path, f in paths.items()}
+                for key, paths in kept.items()
+            },
+            0,
+        )
+        + "\n"
+    )
+
+
+class _Line(dict[str, Any]):
+    """Counts that stay on one line."""
+
+
+def _nested(value: Mapping[str, Any], depth: int) -> str:
+    if isinstance(value, _Line):
+        return json.dumps(value)
+    inner = ",\n".join(f"{' ' * (depth + 1)}{json.dumps(name)}: {_nested(part, depth + 1)}" for name, part in value.items())
+    return f"{{\n{inner}\n{' ' * depth}}}"
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""The program that is measured under QEMU: pictures through a session on the board of `stand_in`, with and without marks inside.
+
+measured.py ARTIFACT PYNQ MAPS COUNT     writes the mapped libraries to MAPS; COUNT: batches that are counted in each mode
+"""
+
+import io
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from stages import EMPTY, MODES, NUMBERS, OUTSIDE, WHOLE, Marks
+from stand_in import open_board
+
+from cnna.host.device.accelerator import Accelerator
+from cnna.host.model import pictures
+from cnna.host.model.session import InferenceSession
+from cnna.spec import pack
+from cnna.spec.artifact import Artifact, load
+from cnna.spec.cpu_ops import CpuPart
+from cnna.spec.preprocess import Preprocess
+
+CAMERA = (480, 640)  # rows and columns of the picture that is resized
+WARM = 2  # batches before those that are counted
+CALLS = 50  # of the function that does nothing
+
+Feed = dict[str, NDArray[Any]]
+
+
+def main(arguments: list[str]) -> None:
+    """Measures one artifact."""
+    path, pynq, maps, count = Path(arguments[0]), Path(arguments[1]), Path(arguments[2]), int(arguments[3])
+    artifact = prepared(load(path))
+    marks = Marks()
+    board = open_board(artifact.config, pynq, pool_bytes(artifact))
+    measure_marks(marks)
+    measure_resize(marks, artifact)
+    with InferenceSession(artifact, board, cpu_threads=1) as session:
+        feeds = feeds_of(artifact, count + WARM)
+        for mode in MODES:
+            measure(session, feeds, marks, mode, WHOLE)
+        mark_stages(marks)
+        for mode in MODES:
+            measure(session, feeds, marks, mode, "python")
+        maps.write_text(Path("/proc/self/maps").read_text())
+
+
+def prepared(artifact: Artifact) -> Artifact:
+    """The artifact, which takes uint8 pictures if its single input may be one."""
+    inputs = artifact.manifest["model_inputs"]
+    shape = inputs[0]["shape"]
+    if artifact.manifest["preprocess"] is None and len(inputs) == 1 and len(shape) == 3 and shape[0] in (1, 3):
+        mean, std = (pictures.MEAN, pictures.STD) if shape[0] == len(pictures.MEAN) else ((0.5,), (0.25,))
+        artifact.manifest["preprocess"] = Preprocess(1 / 255, mean, std).entry()
+    return artifact
+
+
+def pool_bytes(artifact: Artifact) -> int:
+    """Enough memory for everything that the session places."""
+    sizes = [sum(p.manifest["segments"].values()) + len(p.program) + len(p.constants) for p in artifact.programs]
+    return 2 * sum(sizes) + (1 << 22)
+
+
+def feeds_of(artifact: Artifact, count: int) -> list[Feed]:
+    """Batches of uint8 pictures, channels last, where the model takes them; of floats or zeros otherwise."""
+    rng, batch = np.random.default_rng(1), artifact.manifest["batch"]
+    feeds = []
+    for _ in range(count):
+        feed: Feed = {}
+        for entry in artifact.manifest["model_inputs"]:
+            shape = [1 if size is None else size for size in entry["shape"]]
+            if artifact.manifest["preprocess"] is not None and len(shape) == 3:
+                feed[entry["name"]] = rng.integers(0, 256, (batch, *shape[1:], shape[0]), np.uint8)
+            elif entry["dtype"] == "float32":
+                feed[entry["name"]] = rng.normal(0, 1, (batch, *shape)).astype(np.float32)
+            else:
+                feed[entry["name"]] = np.zeros((batch, *shape), entry["dtype"])
+        feeds.append(feed)
+    return feeds
+
+
+def measure(session: InferenceSession, feeds: list[Feed], marks: Marks, mode: str, stage: str) -> None:
+    """Runs all feeds and counts those after the first WARM."""
+    marks.mode, number = mode, NUMBERS[f"{mode}.{stage}"]
+    if mode == "single":
+        for at, feed in enumerate(feeds):
+            marks.enter(number if at >= WARM else 0)
+            session.run(None, feed)
+            marks.enter(0)
+        return
+    answers: Iterator[Any] = session.stream(None, [*feeds, *feeds[:1]])
+    for at, _ in enumerate(answers):  # between two answers lies the work of one batch
+        marks.enter(number if WARM <= at + 1 < len(feeds) else 0)
+    marks.enter(0)
+
+
+def mark_stages(marks: Marks) -> None:
+    """Puts marks around the functions that are stages. What they call of each other is taken out of them."""
+    places: list[tuple[Any, str, str]] = [
+        *((pack, name, "quantise") for name in ("lookup", "quantise")),
+        (Preprocess, "apply", "quantise"),
+        (Accelerator, "store_inputs", "pack"),
+        *((Accelerator, name, "start") for name in ("set_registers", "start")),
+        (Accelerator, "finish", "wait"),
+        (Accelerator, "load_outputs", "unpack"),
+        (pack, "dequantise", "unpack"),
+        (CpuPart, "run", "cpu"),
+        *((sys.modules["pynq.buffer"].PynqBuffer, name, "cache") for name in ("flush", "invalidate")),
+    ]
+    for owner, name, stage in places:
+        setattr(owner, name, marks.around(stage, getattr(owner, name)))
+
+
+def measure_marks(marks: Marks) -> None:
+    """What a pair of marks adds to the stage inside. `python` is the rest of a run without marks, so it has none of it."""
+    inside = marks.around(EMPTY, lambda: None)
+    for number in (0, NUMBERS[OUTSIDE]):
+        marks.enter(number)
+        for _ in range(CALLS):
+            inside()
+        marks.enter(0)
+
+
+def measure_resize(marks: Marks, artifact: Artifact) -> None:
+    """A camera's picture, scaled and cut to the model's input."""
+    inputs = artifact.manifest["model_inputs"]
+    shape = inputs[0]["shape"]
+    if len(inputs) != 1 or len(shape) != 3 or shape[0] not in (1, 3):
+        return
+    raw = np.random.default_rng(1).integers(0, 256, (*CAMERA, 3), np.uint8).tobytes()
+    for again in range(2):
+        file = io.BytesIO(f"P6 {CAMERA[1]} {CAMERA[0]} 255\n".encode() + raw)
+        marks.enter(NUMBERS["resize"] if again else 0)
+        pictures.read([file], shape)
+        marks.enter(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
