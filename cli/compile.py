@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cnna.cli.main import Outcome, counted
-from cnna.cli.options import CONFIG_HELP, add_batch_option, add_shape_option, configuration, given_shapes
+from cnna.cli.options import CONFIG_HELP, add_batch_option, add_shape_option, configuration, load_shaped
 from cnna.cli.progress import Progress
 from cnna.spec.artifact import Artifact, CpuPiece, save
 from cnna.spec.boards import described
@@ -42,10 +42,9 @@ def run(args: argparse.Namespace) -> Outcome:
     if args.dump:
         make_folder(args.dump)
     from cnna.compiler.compile import compile_model
-    from cnna.compiler.frontend.onnx_import import load_model
 
     with about_model(args.model), Progress(f"compiling for {config.name}") as progress:
-        model = load_model(args.model, shapes=given_shapes(args))
+        model = load_shaped(args.model, args)
         artifact = compile_model(model, config, batch=args.batch, dump=args.dump, cpu=not args.no_cpu, count=progress.step)
     save(artifact, args.output)
     figures = figures_of(artifact)

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from cnna.cli.main import Outcome
-from cnna.cli.options import CONFIG_HELP, add_batch_option, add_shape_option, configuration, given_shapes
+from cnna.cli.options import CONFIG_HELP, add_batch_option, add_shape_option, configuration, load_shaped
 from cnna.cli.progress import Progress
 from cnna.spec.errors import about_model
 from cnna.spec.files import write_text
@@ -27,10 +27,9 @@ def run(args: argparse.Namespace) -> Outcome:
     config = configuration(DEFAULT if args.config is None else args.config)
     from cnna.compiler.explain.explain import explain
     from cnna.compiler.explain.text import pieces, summary, table
-    from cnna.compiler.frontend.onnx_import import load_model
 
     with about_model(args.model), Progress("load") as progress:
-        model = load_model(args.model, shapes=given_shapes(args))
+        model = load_shaped(args.model, args)
         found = explain(model, config, progress.say, args.batch)
     print(table(found))
     print()

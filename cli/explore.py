@@ -16,7 +16,7 @@ from cnna.cli.options import (
     chart_library,
     configuration,
     given_ddr,
-    given_shapes,
+    load_shaped,
     predicted_ddr,
 )
 from cnna.cli.progress import Progress
@@ -140,11 +140,11 @@ def _graphs(args: argparse.Namespace) -> Any:
     """
     import numpy as np
 
-    from cnna.compiler.frontend.onnx_import import load_model, to_graph
+    from cnna.compiler.frontend.onnx_import import to_graph
     from cnna.compiler.frontend.quantised_import import import_quantised
     from cnna.compiler.quantise.quantise import quantise
 
-    model = load_model(args.model, shapes=given_shapes(args))
+    model = load_shaped(args.model, args)
     if not any(node.op_type.startswith(("QLinear", "QuantizeLinear", "DequantizeLinear")) for node in model.graph.node):
         print(f"{args.model}: float, so it is quantised with random numbers; this changes no clock", file=sys.stderr)
         graph, rng = to_graph(model), np.random.default_rng(1)

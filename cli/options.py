@@ -5,14 +5,18 @@
 """
 
 import argparse
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cnna.spec.config import OPTIONS, PRESETS, Config, ConfigError, as_dict, preset
 from cnna.spec.ddr import ROADS, DdrSpeed
 from cnna.spec.errors import DataError, UserError
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 CONFIG_HELP = f"{', '.join(PRESETS)}, or one with parameters changed: zcu102,pix=4,bank_words=4096"
 CACHE_HELP = "where Verilog and simulators are kept (default: the user's cache folder)"
@@ -75,6 +79,13 @@ def add_shape_option(parser: argparse.ArgumentParser) -> None:
         metavar="NAME:1,3,640,640",
         help="sizes of an input if the model has none, batch (1) first; once for each input; a single input needs no NAME:",
     )
+
+
+def load_shaped(path: Path, args: argparse.Namespace) -> "ModelProto":
+    """A model whose inputs have the sizes of `--shape`; a warning about them goes to standard error."""
+    from cnna.compiler.frontend.onnx_import import load_model
+
+    return load_model(path, shapes=given_shapes(args), warn=lambda line: print(f"cnna: warning: {line}", file=sys.stderr))
 
 
 def given_shapes(args: argparse.Namespace) -> dict[str, tuple[int, ...]]:

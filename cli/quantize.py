@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cnna.cli import examined
 from cnna.cli.arrays import Arrays
 from cnna.cli.main import Outcome, counted
-from cnna.cli.options import add_shape_option, given_shapes
+from cnna.cli.options import add_shape_option, load_shaped
 from cnna.cli.picture_options import add_picture_options, beside, check_channels, given_preprocess, read_samples, say_preparation
 from cnna.cli.progress import counter
 from cnna.spec.errors import UserError, about_model
@@ -153,13 +153,12 @@ def quantised(args: argparse.Namespace) -> QuantisationRun:
 def given(args: argparse.Namespace) -> Given:
     """Reads the model and the images. UserError: they cannot be read, or do not fit."""
     given_preprocess(args)  # a mistake in the options is reported before the model is read
-    from cnna.compiler.frontend.onnx_import import load_model
     from cnna.compiler.quantise.calibrate import check_samples
     from cnna.compiler.quantise.prepare import rewriting_warnings
     from cnna.compiler.quantise.quantise import float_graph
 
     with about_model(args.model):
-        model = load_model(args.model, shapes=given_shapes(args))
+        model = load_shaped(args.model, args)
         graph = float_graph(model)
         wanted = {name: graph.tensors[name].shape[1:] for name in graph.inputs}
         table = _table(args, model)

@@ -8,7 +8,7 @@ import numpy as np
 
 from cnna.cli.arrays import Arrays, read_arrays
 from cnna.cli.main import Outcome
-from cnna.cli.options import CONFIG_HELP, add_shape_option, configuration, given_shapes
+from cnna.cli.options import CONFIG_HELP, add_shape_option, configuration, load_shaped
 from cnna.cli.progress import Progress
 from cnna.host.model.answers import WHOLE, named, outputs_of
 from cnna.host.model.session import InferenceSession
@@ -41,7 +41,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> Outcome:
     """Compiles all, computes golden answers by the reference, compares every artifact's with them, and publishes."""
     from cnna.compiler.compile import compile_model
-    from cnna.compiler.frontend.onnx_import import load_model
 
     batches, configs = _batches(args.batches), [configuration(text) for text in args.config]
     if args.limit < 1:
@@ -49,7 +48,7 @@ def run(args: argparse.Namespace) -> Outcome:
     version = next_version(args.repo, args.model, args.version)
     artifacts = []
     with about_model(args.onnx):
-        model = load_model(args.onnx, shapes=given_shapes(args))
+        model = load_shaped(args.onnx, args)
         for config in _different(configs):
             for batch in batches:
                 with Progress(f"compiling for {config.name}, batch {batch}") as progress:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cnna.cli.main import Outcome
-from cnna.cli.options import CONFIG_HELP, add_shape_option, configuration, given_shapes
+from cnna.cli.options import CONFIG_HELP, add_shape_option, configuration, load_shaped
 from cnna.cli.progress import Progress
 from cnna.serve.models.repository import NAME
 from cnna.serve.models.settings import is_address
@@ -42,13 +42,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> Outcome:
     """Prints the quickest cuts, writes the halves of the chosen one, and compares them with the whole model."""
-    from cnna.compiler.frontend.onnx_import import load_model
     from cnna.compiler.split.cuts import Cuts
     from cnna.compiler.split.halves import check_halves, halves_of
 
     name = _checked(args)
     with about_model(args.onnx):
-        model = load_model(args.onnx, shapes=given_shapes(args))
+        model = load_shaped(args.onnx, args)
         cuts = Cuts(model)
         if args.at == AUTO:
             costs = sorted(_costs(args, cuts, cuts.all(args.tensors)), key=lambda cost: cost.total)

@@ -13,6 +13,7 @@ from onnx import ModelProto, TensorProto, numpy_helper
 from cnna.compiler.frontend.batch.batch_axis import check_back, check_front
 from cnna.compiler.frontend.onnx_model.attributes import check_attributes
 from cnna.compiler.frontend.onnx_model.ceil_pools import settle_ceil_pools
+from cnna.compiler.frontend.onnx_model.computed_sizes import refresh_shapes, with_sizes
 from cnna.compiler.frontend.onnx_model.cpu_forms import settle_forms
 from cnna.compiler.frontend.onnx_model.disputed_shapes import check_disputed_shapes
 from cnna.compiler.frontend.onnx_model.hollow import as_inputs, hollow, is_hollow
@@ -37,6 +38,7 @@ from cnna.compiler.frontend.onnx_model.model_checks import (
 from cnna.compiler.frontend.onnx_model.node_order import sort_nodes
 from cnna.compiler.frontend.onnx_model.old_opsets import raise_opset
 from cnna.compiler.frontend.onnx_model.real_types import to_float32
+from cnna.compiler.frontend.onnx_model.settled_branches import settle_branches
 from cnna.compiler.frontend.onnx_model.strangers import describe_strangers
 from cnna.compiler.frontend.onnx_model.subgraphs import captured
 from cnna.compiler.frontend.onnx_model.vendor import expand_vendor
@@ -55,8 +57,12 @@ Made = TypeVar("Made")
 BEGINNING = b"\x08"  # of an ONNX file: protobuf's tag of field 1, `ir_version`
 
 
-def load_model(source: str | Path | bytes, name: str | None = None, shapes: Sizes | None = None) -> ModelProto:
+def load_model(
+    source: str | Path | bytes, name: str | None = None, shapes: Sizes | None = None, warn: Callable[[str], object] | None = None
+) -> ModelProto:
     """A checked model, otherwise unchanged. `name` is what errors call it; `shapes` gives sizes to inputs (`set_shapes`).
+
+    `warn` gets a line for each name of a size that `shapes` give two values, if the model can be so.
 
     It adds the types and shapes of outputs that onnxruntime would infer. A graph whose name says nothing gets that of its file.
 
@@ -75,12 +81,22 @@ def load_model(source: str | Path | bytes, name: str | None = None, shapes: Size
     with about_model(name):
         check_attributes(model)
         sort_nodes(model.graph)
-        set_shapes(model, shapes or {})
+        twice = set_shapes(model, shapes or {})
+        if shapes:
+            refresh_shapes(model)
         complete(model)
     _check(model, name)
-    shaped = with_shapes(model, name)
+    try:
+        shaped = with_shapes(model, name)
+    except ModelError as error:
+        if not twice:
+            raise
+        raise ModelError(f"{name}: --shape: {twice[0]}; {str(error).removeprefix(f'{name}: ')}") from None
     with about_model(name):
         check_disputed_shapes(shaped)
+    for line in twice:
+        if warn is not None:
+            warn(f"{name}: --shape: {line}; the model names both alike, but each axis has the size that was given")
     return model
 
 
@@ -129,12 +145,14 @@ def with_shapes(model: ModelProto, name: str = "the model", single: frozenset[st
         whole = expand_vendor(copy)
         describe_strangers(copy)
         settle_ceil_pools(copy, name, whole)
+        if settle_branches(copy):
+            settle_ceil_pools(copy, name, whole)
         try:
             shaped = inferred(copy, check_type=True, strict_mode=True)
         except ModelError:
-            check_shapes(inferred(copy))  # a window larger than its map, say, which explains later contradictions
+            check_shapes(with_sizes(copy))  # a window larger than its map, say, which explains later contradictions
             raise
-        check_shapes(shaped)
+        check_shapes(with_sizes(shaped))
         write_zero_points(shaped)
     return shaped
 

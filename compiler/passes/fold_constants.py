@@ -1,8 +1,8 @@
 """Computes operators whose inputs are constant, with ONNX's reference evaluator, and infers the shapes that this makes known.
 
 Requires: a graph of ONNX operators only, as `onnx_import` makes it.
-Ensures: no Constant, no Shape of a known shape and no operator with constant inputs is left. All shapes that ONNX can infer are
-known.
+Ensures: no Constant, no Shape or Size of known sizes and no operator with constant inputs is left. All shapes that ONNX can infer
+are known.
 Leaves alone: Q and DQ of constants, because `dequantise_constants` needs their scales; outputs of the model; nodes that contain
 graphs; custom domains.
 """
@@ -95,10 +95,13 @@ def _fold(graph: Graph) -> Graph:
             continue
         if node.op.kind == "Constant":
             values = [_constant(node.op)]
-        elif node.op.kind == "Shape" and not node.op.attributes and _whole(edit.shape(node.inputs[0])):
-            values = [np.array(edit.shape(node.inputs[0]), np.int64)]
+        elif node.op.kind in ("Shape", "Size") and node.inputs[0] not in edit.constants:
+            sizes = asked_sizes(node.op.kind, node.op.attributes, edit.shape(node.inputs[0]))
+            if sizes is None:
+                continue
+            values = [sizes]
         elif node.inputs and all(name in edit.constants or not name for name in node.inputs):
-            values = evaluated(node, {name: edit.constants[name] for name in node.inputs if name}, graph)
+            values = computed(node, {name: edit.constants[name] for name in node.inputs if name}, graph)
         else:
             continue
         edit.remove(node)
@@ -112,6 +115,14 @@ def is_foldable(node: AnyNode, edit: Editor) -> TypeGuard[Node[Onnx]]:
     if not isinstance(op, Onnx) or op.domain or op.kind in NESTED or (op.more_outputs and op.kind != "Split"):
         return False
     return all(name and name not in edit.outputs for name in outputs_of(node))
+
+
+def asked_sizes(kind: str, attributes: Mapping[str, Any], shape: tuple[int, ...]) -> np.ndarray | None:
+    """What a Shape or Size gives, if it is known; of other axes than those from `start` to `end` a Shape says nothing."""
+    if kind == "Size":
+        return np.array(np.prod(shape, dtype=np.int64)) if _whole(shape) else None
+    asked = shape[attributes.get("start", 0) : attributes.get("end")]
+    return np.array(asked, np.int64) if shape and min(asked, default=1) > 0 else None
 
 
 def _constant(op: Onnx) -> np.ndarray:
@@ -133,23 +144,28 @@ def _as_node(node: Node) -> onnx.NodeProto:
     return helper.make_node(node.op.kind, list(inputs), list(outputs_of(node)), domain=node.op.domain, **attributes)
 
 
-def evaluated(node: Node, feeds: Mapping[str, np.ndarray], source: Graph) -> list[np.ndarray]:
+def computed(node: Node[Onnx], feeds: Mapping[str, np.ndarray], source: Graph) -> list[np.ndarray]:
     """The outputs of a node of `source`, of these inputs. ModelError: it cannot be computed, or makes too large a constant."""
-    made = _as_node(node)
-    model_inputs = [
+    try:
+        found = evaluated(_as_node(node), feeds, source.opset)
+    except Exception as error:  # the evaluator passes on any exception of numpy
+        raise ModelError(f"{place(node, source)} has constant inputs but cannot be computed: {error}") from None
+    if (size := max(value.size for value in found)) > ELEMENTS_MAX:
+        raise ModelError(f"{place(node, source)} makes a constant of {size} elements; the limit is {ELEMENTS_MAX}")
+    return found
+
+
+def evaluated(node: onnx.NodeProto, feeds: Mapping[str, np.ndarray], opset: int) -> list[np.ndarray]:
+    """What a node of ONNX's own makes of these inputs, output by output; empty for one that is left out. Any exception of numpy."""
+    inputs = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
         for name, value in feeds.items()
     ]
-    results = [onnx.ValueInfoProto(name=name) for name in outputs_of(node)]
-    whole = helper.make_graph([made], "constant", model_inputs, results)
-    try:
-        evaluator = ReferenceEvaluator(helper.make_model(whole, opset_imports=[helper.make_opsetid("", source.opset)]))
-        with np.errstate(all="ignore"):  # infinities and NaN are numbers too; whoever cannot use them says so
-            answers = evaluator.run(None, dict(feeds))
-    except Exception as error:  # the evaluator passes on any exception of numpy
-        raise ModelError(f"{place(node, source)} has constant inputs but cannot be computed: {error}") from None
+    wanted = [name for name in node.output if name]
+    whole = helper.make_graph([node], "constant", inputs, [onnx.ValueInfoProto(name=name) for name in wanted])
+    evaluator = ReferenceEvaluator(helper.make_model(whole, opset_imports=[helper.make_opsetid("", opset)]))
+    with np.errstate(all="ignore"):  # infinities and NaN are numbers too; whoever cannot use them says so
+        answers = evaluator.run(None, dict(feeds))
     assert isinstance(answers, list)
-    values = [np.asarray(answer) for answer in answers]
-    if (size := max(value.size for value in values)) > ELEMENTS_MAX:
-        raise ModelError(f"{place(node, source)} makes a constant of {size} elements; the limit is {ELEMENTS_MAX}")
-    return values
+    found = dict(zip(wanted, map(np.asarray, answers), strict=True))
+    return [found.get(name, np.zeros(0)) for name in node.output]

@@ -12,7 +12,7 @@ from typing import Any
 import onnx
 from onnx import ModelProto, NodeProto
 
-from cnna.compiler.frontend.onnx_model.model_checks import inferred
+from cnna.compiler.frontend.onnx_model.computed_sizes import with_sizes
 from cnna.compiler.graph.float_ops import Onnx
 from cnna.compiler.graph.ir import Window
 from cnna.compiler.passes.canonical.typed_operators import window_of
@@ -32,7 +32,7 @@ def settle_ceil_pools(model: ModelProto, name: str, whole: Set[str] = frozenset(
             continue
         sizes = sizes or _sizes(model)
         size = sizes.get(node.input[0], ())
-        if 1 <= len(size) <= 2 and _settle(node, size, name, node.output[0] in whole):
+        if 1 <= len(size) <= 2 and min(size) > 0 and _settle(node, size, name, node.output[0] in whole):
             sizes = None
 
 
@@ -42,7 +42,7 @@ def _values(node: NodeProto) -> dict[str, Any]:
 
 def _sizes(model: ModelProto) -> dict[str, tuple[int, ...]]:
     """Spatial sizes, as far as they are known. The inference is not strict, since what follows a wrong size need not fit."""
-    graph = inferred(model).graph
+    graph = with_sizes(model).graph
     known = {}
     for value in (*graph.value_info, *graph.input, *graph.output):
         known[value.name] = tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)[2:]

@@ -4,7 +4,8 @@ Every input of a graph has a batch axis in front, of size 1. If the model's own 
 without a batch), the graph's input has one more axis, which a Squeeze removes.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
 import numpy as np
@@ -15,6 +16,7 @@ from cnna.compiler.frontend.onnx_model.subgraphs import rename
 from cnna.spec.errors import ModelError
 
 Sizes = Mapping[str, Sequence[int]]
+UNKNOWN = re.compile(r"[?*]+|-1|[Nn]one|unk__\d+")  # what exporters write for a size that they do not know: no name of one
 
 
 def inputs_of(model: ModelProto) -> list[ValueInfoProto]:
@@ -23,14 +25,17 @@ def inputs_of(model: ModelProto) -> list[ValueInfoProto]:
     return [value for value in model.graph.input if value.name not in weights]
 
 
-def set_shapes(model: ModelProto, shapes: Sizes) -> None:
+def set_shapes(model: ModelProto, shapes: Sizes) -> list[str]:
     """Gives inputs these sizes, in place; "" names the only input. A size with a name is set wherever that name stands.
 
-    The first axis, the batch, stays as the model has it: `shapes` have 1 there. ModelError: no such input, another number of
-    axes, another size than the model has, or another batch than 1.
+    The first axis, the batch, stays as the model has it: `shapes` have 1 there. Returns a line for each name that would be two
+    sizes; it counts as no name then. ModelError: no such input, another number of axes, another size than the model has, or
+    another batch than 1.
     """
+    _forget(model, lambda name: UNKNOWN.fullmatch(name) is not None)
     inputs = {value.name: value for value in inputs_of(model)}
     known: dict[str, int] = {}
+    twice: dict[str, str] = {}
     for name, sizes in shapes.items():
         value = _named(inputs, name)
         shape = value.type.tensor_type.shape
@@ -43,12 +48,22 @@ def set_shapes(model: ModelProto, shapes: Sizes) -> None:
                 continue
             symbol = dim.dim_param
             if symbol and known.setdefault(symbol, size) != size:
-                raise ModelError(f"--shape: the size '{symbol}' is {known[symbol]} and, in input '{value.name}', {size}")
+                twice.setdefault(symbol, f"the size '{symbol}' is {known[symbol]} and, in input '{value.name}', {size}")
             dim.dim_value = size
+    _forget(model, twice.__contains__)
+    for value in (*model.graph.input, *model.graph.output):
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            if dim.dim_param in known and not _is_batch(value.type.tensor_type.shape, axis):
+                dim.dim_value = known[dim.dim_param]
+    return list(twice.values())
+
+
+def _forget(model: ModelProto, chosen: Callable[[str], bool]) -> None:
+    """Takes names off the sizes of inputs, outputs and tensors, so that they are merely unknown."""
     for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
         for dim in value.type.tensor_type.shape.dim:
-            if dim.dim_param in known:
-                dim.dim_value = known[dim.dim_param]
+            if dim.dim_param and chosen(dim.dim_param):
+                dim.Clear()
 
 
 def _named(inputs: Mapping[str, ValueInfoProto], name: str) -> ValueInfoProto:

@@ -17,7 +17,7 @@ from cnna.compiler.graph.editor import Editor, outputs_of
 from cnna.compiler.graph.float_ops import Onnx, scale_name
 from cnna.compiler.graph.ir import Graph, Node
 from cnna.compiler.graph.node_names import place
-from cnna.compiler.passes.fold_constants import QUANTISED, evaluated, is_foldable
+from cnna.compiler.passes.fold_constants import QUANTISED, computed, is_foldable
 from cnna.spec.errors import ModelError
 
 FLOAT_MAX = float(np.finfo(np.float32).max)
@@ -101,11 +101,11 @@ def _compute(edit: Editor, node: Node[Onnx], graph: Graph) -> None:
     values = {name: edit.constants[name] for name in node.inputs if name}
     if moved and all(scale_name(name) in edit.constants for name in moved):
         scales = {name: np.broadcast_to(edit.constants[scale_name(name)], edit.shape(name)) for name in moved}
-        for name, found in zip(outputs_of(node), evaluated(_of_scales(node), values | scales, graph), strict=True):
+        for name, found in zip(outputs_of(node), computed(_of_scales(node), values | scales, graph), strict=True):
             edit.constants[scale_name(name)] = _compact(found)
     elif not moved:  # double biases would be another type than the operator's other operands
         values = {name: value.astype(np.float32) if value.dtype == np.float64 else value for name, value in values.items()}
-    for name, found in zip(outputs_of(node), evaluated(node, values, graph), strict=True):
+    for name, found in zip(outputs_of(node), computed(node, values, graph), strict=True):
         edit.constants[name] = found
 
 

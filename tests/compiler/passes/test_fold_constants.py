@@ -42,6 +42,37 @@ def test_values_are_the_evaluators():
     np.testing.assert_allclose(graph.constants["e"].reshape(-1), np.exp([1, 2]), rtol=1e-6)
 
 
+def test_sizes_of_some_axes_are_known():
+    """PyTorch's newer exporter asks for one axis at a time; without it, most of a network with open sizes goes to the CPU."""
+    text = """g (float[N,3,4,5] x) => (float[N,3,2,10] y) {
+        n = Shape <end=1> (x)
+        h = Shape <start=2, end=3> (x)
+        none = Shape <start=3, end=2> (x)
+        half = Div (h, two)
+        c, rest = Split <axis=0> (sizes, parts)
+        to = Concat <axis=0> (n, c, half, rest, none)
+        z = Reshape (x, to)
+        all = Size (x)
+        count = Cast <to=1> (all)
+        y = Div (z, count) }"""
+    graph = fold_constants(untyped(text, {"two": ints(2), "sizes": ints(3, 10), "parts": ints(1, 1)}))
+    assert kinds(graph) == ["Reshape", "Div"]
+    assert graph.constants["to"].tolist() == [1, 3, 2, 10]
+    assert graph.constants["count"] == 60
+
+
+@pytest.mark.parametrize(("asked", "there"), [("<end=1>", False), ("<start=-1>", True), ("", True)])
+def test_an_unknown_axis_is_not_taken_for_empty(asked, there):
+    """A size that depends on the data is written as 0, and would become the size of a map."""
+    text = f"""g (float[N,3] x) => (float[N,3] y) {{
+        z = NonZero (x)
+        n = Shape {asked} (z)
+        f = Cast <to=1> (n)
+        s = ReduceSum <keepdims=0> (f)
+        y = Mul (x, s) }}"""
+    assert ("Shape" in kinds(fold_constants(untyped(text)))) == there
+
+
 def test_quantised_constants_stay():
     """Folded to floats, they would lose the scale that makes them int8."""
     text = """g (float[N,2,3,3] x) => (float[N,2,3,3] y) {

@@ -97,3 +97,46 @@ def test_a_fixed_size_may_be_said_again():
     fixed = ONE.replace("height", "4").replace("width", "4")
     for text in (fixed, fixed.replace("N", "2")):
         assert np.prod(to_graph(read(text, {"x": (1, 3, 4, 4)})).tensors["y"].shape) == 64
+
+
+TWO = """g (float[?,3,?,?] x, float[?,3,?,?] mask) => (float[?,4,?,?] y, float[?,3,?,?] z) {
+    a = Conv <pads=[1,1,1,1]> (x, w) y = Relu (a) z = Relu (mask) }"""
+
+
+def named(name):
+    """Gives every open size of a model the same name."""
+
+    def edit(model):
+        for value in (*model.graph.input, *model.graph.output):
+            for dim in value.type.tensor_type.shape.dim:
+                if not dim.HasField("dim_value"):
+                    dim.dim_param = name
+
+    return edit
+
+
+@pytest.mark.parametrize("name", ["?", "", "unk__12", "*", "-1", "None"])
+def test_what_stands_for_an_unknown_size_is_no_name(name):
+    """All sizes of PaddlePaddle's exports are called `?`: rows and columns would have to be equal, and the batch too."""
+    graph = to_graph(read(TWO, {"x": (1, 3, 6, 8), "mask": (1, 3, 5, 7)}, named(name)))
+    assert [graph.tensors[name].shape for name in ("x", "y", "z")] == [(1, 3, 6, 8), (1, 4, 6, 8), (1, 3, 5, 7)]
+    assert "axes 2 and 3 of input 'mask' have no fixed size" in refused(TWO, {"x": (1, 3, 6, 8)}, named(name))
+
+
+def test_a_name_of_two_sizes_is_a_warning():
+    """Exporters let users call all open sizes alike, batch included. The sizes that were given are those that count."""
+    model = written(TWO, WEIGHTS)
+    named("dynamic")(model)
+    said: list[str] = []
+    read_again = load_model(model.SerializeToString(), "net.onnx", {"x": (1, 3, 6, 8), "mask": (1, 3, 5, 7)}, warn=said.append)
+    assert said == [
+        "net.onnx: --shape: the size 'dynamic' is 6 and, in input 'x', 8; the model names both alike, but each axis has the size "
+        "that was given"
+    ]
+    assert [entry["shape"] for entry in model_inputs(read_again)] == [[3, 6, 8], [3, 5, 7]]
+    graph = to_graph(read_again)
+    assert [graph.tensors[name].shape for name in ("y", "z")] == [(1, 4, 6, 8), (1, 3, 5, 7)]
+    assert "axes 2 and 3 of input 'mask' have no fixed size" in refused(TWO, {"x": (1, 3, 6, 8)}, named("dynamic"))
+    load_model(model.SerializeToString(), "net.onnx", {"x": (1, 3, 6, 6)}, warn=said.append)
+    assert len(said) == 1, "one size is no reason for a warning"
+    assert model_inputs(load_model(model.SerializeToString(), "net.onnx", {"x": (1, 3, 6, 6)}))[1]["shape"] == [3, 6, 6]
