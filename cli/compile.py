@@ -112,9 +112,18 @@ def say_cpu(figures: dict[str, Any], cpu: list[CpuEntry]) -> None:
     needs = "numpy is enough for it" if figures["numpy_suffices"] else "it needs onnxruntime"
     print(f"{pieces_text(figures['pieces'])}, where {needs} and {figures['cpu_seconds'] * 1e3:.2g} ms an image are predicted")
     print(f"on the CPU: {counted(figures['cpu_operators'])}")
+    why = _at_run(figures["cpu_operators"]) or "cnna explain says why"
     if figures["cpu_macs"]:
         share = figures["cpu_macs"] / (figures["cpu_macs"] + figures["macs"])
         what = "all of the model runs" if not count else f"{share:.1%} of the multiply-accumulates run"
-        print(f"cnna: {what} on the CPU: {figures['cpu_macs']:,} MACs an image; cnna explain says why", file=sys.stderr)
+        print(f"cnna: {what} on the CPU: {figures['cpu_macs']:,} MACs an image; {why}", file=sys.stderr)
     elif not count:
-        print("cnna: all of the model runs on the CPU; cnna explain says why", file=sys.stderr)
+        print(f"cnna: all of the model runs on the CPU; {why}", file=sys.stderr)
+
+
+def _at_run(operators: list[str]) -> str | None:
+    """Why nothing else is possible with a model that is quantised while it runs, and what is; None for other models."""
+    from cnna.compiler.frontend.pieces.support import FLOAT_MODEL, WHOLE_NUMBERS
+
+    own = [name for name in dict.fromkeys(operators) if name.rpartition(".")[2] in WHOLE_NUMBERS]
+    return f"it is quantised while it runs ({', '.join(own)}): {FLOAT_MODEL}" if own else None

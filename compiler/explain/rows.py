@@ -155,7 +155,7 @@ class _Rows:
             node, graph, reasons = kept, self.facts.rewritten, self.facts.floating
         shapes = {name: graph.tensors[name].shape for name in node.inputs if name in graph.tensors}
         unknown = next((name for name, shape in shapes.items() if not shape or 0 in shape), None)
-        if isinstance(node.op, Onnx) and support.may_run(node) and unknown is not None:
+        if isinstance(node.op, Onnx) and support.may_run(node) and unknown is not None and not support.quantised_at_run(graph):
             return f"the shape of its input '{unknown}' is not known while the model is compiled", None
         reason = reasons[node.output]
         if self.facts.floating and reason is not None and support.WHOLE in reason:

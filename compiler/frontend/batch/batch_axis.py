@@ -46,6 +46,7 @@ from cnna.compiler.graph.node_names import kind_of
 from cnna.spec.errors import ModelError
 
 SCALING = "DynamicQuantizeLinear"  # whose scale and zero point have no axis
+SCALED = (SCALING, "DynamicQuantizeMatMul")  # take one scale for all samples
 INDEPENDENT = ("Shape", "Size", "ConstantOfShape", "EyeLike")  # their result does not depend on the values of the operand
 CONVOLUTIONS = ("Conv", "ConvTranspose", "ConvInteger", "DeformConv")
 BROADCAST = (
@@ -115,10 +116,10 @@ def check_back(graph: Graph, samples: int, shapes: Mapping[str, Sequence[int | N
     ModelError: they have others. Then a constant of the model holds the number of samples, and the answer to one sample is wrong.
     """
     trace = _traced(graph)
-    if node := next((node for node in graph.nodes if kind_of(node) == SCALING and trace.first(node)), None):
+    if node := next((node for node in graph.nodes if kind_of(node) in SCALED and trace.first(node)), None):
         raise ModelError(
-            f"{graph.name}: node '{node.name}' ({SCALING}) takes one scale for the {samples} samples that the model is made for; "
-            "export the model for a batch of 1, or of any size"
+            f"{graph.name}: node '{node.name}' ({kind_of(node)}) takes one scale for the {samples} samples that the model is made "
+            "for; export the model for a batch of 1, or of any size"
         )
     axes = batch_axes(graph)
     for name in shapes:

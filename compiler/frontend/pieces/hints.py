@@ -33,7 +33,10 @@ PAIRS = "quantise activations per tensor in int8 or uint8, the same at Q and DQ"
 
 JUMPS = ("Round", "Floor", "Ceil", "ThresholdedRelu")
 STEEP_KINDS = ("Exp", "Log", "Sqrt", "Reciprocal", *JUMPS)  # run with Q and DQ around them
-WHOLE_NUMBERS = ("ConvInteger", "DynamicQuantizeLinear", "DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat")
+WHOLE_NUMBERS = (
+    *("ConvInteger", "ConvIntegerToFloat", "DynamicQuantizeLinear", "DynamicQuantizeMatMul", "MatMulInteger"),
+    "MatMulIntegerToFloat",
+)
 
 HINTS = {
     "Conv": "weights must be constant, with one or two spatial axes",

@@ -92,6 +92,8 @@ def check_without_cpu(graph: Graph, reasons: Reasons) -> None:
     """
     here = {output for output, reason in reasons.items() if reason is None}
     if not here:
+        if foreign := support.foreign_quantisation(graph):
+            raise ModelError(f"{graph.name}: nothing in it runs on the accelerator; {foreign}")
         raise ModelError(f"{graph.name}: nothing in it runs on the accelerator; {_first_refusal(graph, reasons)}")
     after, before = _behind(graph, here), _before(graph, here)
     refused = [node for node in graph.nodes if reasons[node.output]]

@@ -175,10 +175,11 @@ def quantised_limit(node: Node, graph: Graph) -> str | None:
     """As `limit`, and also why the node's quantisation does not fit."""
     reason = limit(node, graph)
     if reason:
-        return reason
+        able = may_run(node) or not isinstance(node.op, f.Onnx)
+        return (quantised_at_run(graph) if able and not _otherwise_quantised(node, graph) else None) or reason
     for name in (*node.inputs, node.output):
         if graph.tensors[name].quant is None:
-            return _unquantised(node, name, graph)
+            return quantised_at_run(graph) or _unquantised(node, name, graph)
     if isinstance(node.op, f.Conv):
         if node.op.weight_scale is None:
             return f"its weights are not quantised, or not with one scale for each output channel or for all; {WHOLE}"
@@ -208,6 +209,14 @@ def _unquantised(node: Node, tensor: str, graph: Graph) -> str:
     fold = "fold BatchNormalization, Mul and Add before you quantise (onnxruntime's quant_pre_process does), or "
     remedy = (fold if isinstance(node.op, f.Affine) else "") + WHOLE
     return f"tensor '{tensor}' has no QuantizeLinear and DequantizeLinear of its own; {remedy}"
+
+
+def quantised_at_run(graph: Graph) -> str | None:
+    """Why nothing in a model runs that computes its scales while it runs, as its float operators cannot help; None for others."""
+    if any(tensor.quant for tensor in graph.tensors.values()):
+        return None
+    node = next((node for node in graph.nodes if isinstance(node.op, f.Onnx) and node.op.kind in WHOLE_NUMBERS), None)
+    return None if node is None else f"the model is quantised while it runs, first by {place(node, graph)}; {FLOAT_MODEL}"
 
 
 def foreign_quantisation(graph: Graph) -> str | None:

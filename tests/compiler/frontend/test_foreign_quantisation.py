@@ -1,13 +1,17 @@
 """What `cnna quantize` and `cnna compile` do with models that are quantised in another way, and say of each other's files."""
 
 import numpy as np
+import onnxruntime as ort
 import pytest
 from onnxruntime.quantization import QuantFormat, QuantType, quantize_dynamic
 
 from cnna import backend
+from cnna.cli.main import main
 from cnna.compiler.compile import compile_model
 from cnna.compiler.explain.explain import explain
+from cnna.compiler.explain.rows import CONSTANT
 from cnna.compiler.frontend.onnx_import import load_model
+from cnna.compiler.frontend.pieces.support import WHOLE_NUMBERS
 from cnna.compiler.frontend.quantised_import import import_quantised
 from cnna.compiler.quantise.quantise import quantise
 from cnna.host.model.model import Model
@@ -50,6 +54,37 @@ def test_quantised_in_another_way(make, how, tmp_path):
     np.testing.assert_array_equal(Model(artifact, "emulator").run(feeds)["y"], np.concatenate(singles))
     row = next(row for row in explain(model, PRESETS["tiny"]).rows if row.reason and how in row.reason)
     assert row.side == CPU
+
+
+def optimised(tmp_path):
+    """A model that was quantised for its run, and then saved by onnxruntime's optimiser, which makes operators of its own of it."""
+    dynamic(tmp_path)
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath, options.log_severity_level = str(tmp_path / "optimised.onnx"), 3
+    ort.InferenceSession(tmp_path / "dynamic.onnx", options, providers=["CPUExecutionProvider"])
+    return load_model(tmp_path / "optimised.onnx")
+
+
+@pytest.mark.parametrize("make", [dynamic, optimised])
+def test_every_node_says_that_the_model_is_quantised_while_it_runs(make, tmp_path):
+    """Relu had "no QuantizeLinear of its own", and the scales' product an unknown shape: neither can be changed in such a model."""
+    model, remedy = make(tmp_path), "give `cnna quantize` the float model"
+    rows = explain(model, PRESETS["tiny"]).rows
+    assert {row.side for row in rows} <= {CPU, CONSTANT}
+    assert all(
+        remedy in f"{row.reason} {row.rewrite}" for row in rows if row.op in ("Relu", "Mul", "GlobalAveragePool", *WHOLE_NUMBERS)
+    )
+    with pytest.raises(ModelError, match=rf"nothing in it runs on the accelerator; node .* \(DynamicQuantizeLinear\): .*{remedy}"):
+        compile_model(model, PRESETS["tiny"], cpu=False)
+
+
+def test_compile_says_what_to_do_with_such_a_model(tmp_path, capsys):
+    """ "cnna explain says why" sends the user to another command for a line that fits here."""
+    dynamic(tmp_path)
+    target = str(tmp_path / "m.cnna")
+    assert main(["compile", str(tmp_path / "dynamic.onnx"), "--config", "tiny", "-o", target]) == 0
+    assert "it is quantised while it runs (DynamicQuantizeLinear, " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("batch", ["N", 2])
