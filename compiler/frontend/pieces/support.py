@@ -159,6 +159,8 @@ def limit(node: Node, graph: Graph) -> str | None:
 
 def _no_form(node: Node, graph: Graph) -> str:
     """Why an operator that no pass has rewritten does not run."""
+    if getattr(node.op, "domain", "") == "com.microsoft.nchwc":
+        return "onnxruntime has laid out its weights for one processor; save the model at level ORT_ENABLE_EXTENDED at most"
     kind = "" if getattr(node.op, "domain", "") else kind_of(node)
     if kind in LIMITS and node.output in graph.types:
         return "it limits integers; only numbers between a QuantizeLinear and a DequantizeLinear of one scale run"

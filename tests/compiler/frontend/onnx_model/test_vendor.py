@@ -193,3 +193,12 @@ def test_quantise_and_compile_name_the_node_that_cannot_run() -> None:
     model = load_model(read(f"{IN} c = DequantizeLinear (a, s, z) y = com.microsoft.Nothing (c)", Q).SerializeToString())
     with pytest.raises(ModelError, match=r"node 'Nothing:y' \(Nothing\): onnxruntime cannot run it: .*; replace it, or cut"):
         compile_model(model, TINY)
+
+
+def test_weights_laid_out_for_one_processor_are_named() -> None:
+    """Saved at onnxruntime's highest level, a float model runs on the CPU alone: the level is what the user can change."""
+    text = "c = Conv (x, w) d = com.microsoft.nchwc.ReorderInput (c) y = com.microsoft.nchwc.ReorderOutput <channels=8> (d)"
+    model = read(text, {"w": (8, 3, 3, 3)})
+    model.opset_import.append(helper.make_opsetid("com.microsoft.nchwc", 1))
+    rows = explain(load_model(model.SerializeToString()), TINY).rows
+    assert all("save the model at level ORT_ENABLE_EXTENDED at most" in (row.reason or "") for row in rows[1:])
