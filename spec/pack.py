@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from cnna.spec.errors import DataError
 from cnna.spec.manifest import FoldEntry, Port
 
+WHOLE_BYTES = ("int8", "uint8")  # types of a model's inputs and outputs that are the accelerator's bytes, as `from_whole` has them
+
 Int8 = NDArray[np.int8]
 Float = NDArray[np.float32]
 
@@ -41,6 +43,16 @@ def lookup(x: NDArray[np.uint8], table: Int8) -> Int8:
 def dequantise(q: Int8, scale: float, zero: int) -> Float:
     """(q - zero) * scale in float32, as ONNX DequantizeLinear; any shape."""
     return (q.astype(np.float32) - np.float32(zero)) * np.float32(scale)
+
+
+def from_whole(x: NDArray[Any]) -> Int8:
+    """int8 for integers that are quantised already, of a type of WHOLE_BYTES: uint8 less 128, as its zero point is."""
+    return (x ^ np.uint8(128)).view(np.int8) if x.dtype == np.uint8 else x
+
+
+def to_whole(q: Int8, dtype: str) -> NDArray[Any]:
+    """The inverse of `from_whole`."""
+    return q.view(np.uint8) ^ np.uint8(128) if dtype == "uint8" else q
 
 
 def pack(port: Port, x: Int8, ci: int) -> NDArray[np.uint8]:

@@ -26,7 +26,8 @@ def to_model(graph: Graph, extra_outputs: Sequence[str] = ()) -> ModelProto:
     writer = NodeWriter(graph, model.graph)
     for name in graph.inputs:
         if graph.tensors[name].quant:
-            writer.names[name] = writer.quantise(name, writer.fresh(f"{name}:dq"), graph.tensors[name].quant)
+            quant, kind = graph.tensors[name].quant, writer.whole_type(name)
+            writer.names[name] = writer.quantise(name, writer.fresh(f"{name}:dq"), quant, kind)
     for node in graph.nodes:
         _write(writer, node)
     names = dict.fromkeys((*graph.outputs, *extra_outputs))  # a model may list an output twice
@@ -73,8 +74,9 @@ def _write(writer: NodeWriter, node: Node) -> None:
     """Adds one node, its limits, and the Q and DQ behind it."""
     quant = writer.graph.tensors[node.output].quant
     inputs = [writer.names.get(name, name) for name in node.inputs]
+    wanted = writer.whole_type(node.output)
     if isinstance(node.op, f.Requantise):
-        writer.quantise(inputs[0], node.output, node.op.quant)
+        writer.quantise(inputs[0], node.output, node.op.quant, writer.whole_type(node.inputs[0]), wanted)
         return
     shown = node.output in writer.graph.outputs
     raw = writer.fresh(f"{node.output}:float") if quant and shown else node.output
@@ -93,7 +95,8 @@ def _write(writer: NodeWriter, node: Node) -> None:
         ]
         writer.emit("Clip", [inner, *bounds], raw, f"{node.name}:clip")
     if quant:
-        writer.names[node.output] = writer.quantise(raw, node.output if shown else writer.fresh(f"{node.output}:dq"), quant)
+        rounded = node.output if shown else writer.fresh(f"{node.output}:dq")
+        writer.names[node.output] = writer.quantise(raw, rounded, quant, wanted=wanted)
 
 
 def _limits(node: Node, quant: Quant | None) -> tuple[float, float] | None:

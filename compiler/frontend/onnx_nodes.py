@@ -11,6 +11,7 @@ from onnx import helper, numpy_helper
 from cnna.compiler.frontend.onnx_model.subgraphs import rename_inside
 from cnna.compiler.graph import float_ops as f
 from cnna.compiler.graph.ir import Graph, Node, Quant, Window
+from cnna.spec.pack import WHOLE_BYTES
 
 POOLS_DILATE_SINCE = 19  # the first opset in which an AveragePool may have dilations
 
@@ -67,13 +68,28 @@ class NodeWriter:
         self._taken.add(free)
         return free
 
-    def quantise(self, source: str, output: str, quant: Quant | None) -> str:
-        """Adds Q and DQ behind `source`; the result is called `output`."""
+    def quantise(self, source: str, output: str, quant: Quant | None, given: str = "", wanted: str = "") -> str:
+        """Adds Q and DQ behind `source`; the result is called `output`.
+
+        given, wanted: the types of the two where they are integers of the model (`whole_type`): then there is no Q, or no DQ.
+        """
         assert quant is not None
+        if given and wanted:
+            source, given = self.quantise(source, self.fresh(f"{output}:real"), quant, given), ""
+        kind = given or wanted or "int8"
         scale = self.constant(f"{output}:scale", np.array(quant.scale, np.float32))
-        zero = self.constant(f"{output}:zero", np.array(quant.zero, np.int8))
-        whole = self.emit("QuantizeLinear", (source, scale, zero), self.fresh(f"{output}:int8"), f"{output}:Q")
-        return self.emit("DequantizeLinear", (whole, scale, zero), output, f"{output}:DQ")
+        zero = self.constant(f"{output}:zero", np.array(quant.zero + (128 if kind == "uint8" else 0), kind))
+        if given:
+            return self.emit("DequantizeLinear", (source, scale, zero), output, f"{output}:DQ")
+        whole = self.emit(
+            "QuantizeLinear", (source, scale, zero), output if wanted else self.fresh(f"{output}:int8"), f"{output}:Q"
+        )
+        return whole if wanted else self.emit("DequantizeLinear", (whole, scale, zero), output, f"{output}:DQ")
+
+    def whole_type(self, name: str) -> str:
+        """The type of an input or output of the model that is integers outside and has a quantisation inside; "" for others."""
+        kind = self.graph.types.get(name, "")
+        return kind if kind in WHOLE_BYTES else ""
 
 
 def _onnx(writer: NodeWriter, node: Node, inputs: list[str], output: str) -> None:

@@ -32,6 +32,7 @@ from cnna.compiler.passes.rounding.check_scales import check_scales
 from cnna.compiler.passes.rounding.dequantise_constants import dequantise_constants
 from cnna.compiler.passes.rounding.hoist_dequantise import hoist_dequantise
 from cnna.compiler.passes.rounding.inherit_quantisation import inherit_quantisation
+from cnna.compiler.passes.rounding.integer_ends import integer_ends
 from cnna.compiler.passes.rounding.integer_limits import integer_limits
 from cnna.compiler.passes.rounding.pair_quantisation import pair_quantisation
 from cnna.compiler.passes.rounding.quantise_before import quantise_before
@@ -54,6 +55,7 @@ REWRITES: tuple[Pass, ...] = (  # for a float graph
     integer_limits,
     hoist_dequantise,
     pair_quantisation,
+    integer_ends,
     canonical_views,
     canonical_pixels,
     canonical_bilinear,

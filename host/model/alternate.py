@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import Any, TypeAlias
 
 from cnna.host.model.board_model import BoardModel, runs_of, turn_of
-from cnna.host.model.flight import NOT_YET, Asked, Flight, Job, NotYet
+from cnna.host.model.flight import NOT_YET, Asked, Flight, NotYet
 from cnna.host.model.inputs import Arrays, Given
 from cnna.spec.errors import DataError
 
@@ -96,4 +96,4 @@ def _jobs(
         assert job is not None
         ready.asked = True
         running.append(ready)
-        yield Job(first[ready.model] + job.program, job.ports)
+        yield job._replace(program=first[ready.model] + job.program)

@@ -4,7 +4,7 @@ The accelerator takes a whole batch. A piece on the CPU runs sample by sample, b
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -25,10 +25,11 @@ Watch = Callable[[int, Arrays, Arrays], None]  # called with the piece, the tens
 
 
 class Job(NamedTuple):
-    """A run of one of the model's programs, by its number, and what its input ports get."""
+    """A run of one of the model's programs, by its number, and what its input ports get. whole: output ports wanted as int8."""
 
     program: int
     ports: Mapping[str, Feed]
+    whole: Collection[str] = ()
 
     def int8(self) -> Ports:
         """The inputs as the accelerator gets them. DataError: a tensor has NaN."""
@@ -54,6 +55,7 @@ class Route:
     def __init__(self, artifact: Artifact, threads: int | None = None) -> None:
         self.manifest, self.inputs = artifact.manifest, Inputs(artifact.manifest)
         self.outputs = [entry["name"] for entry in self.manifest["model_outputs"]]
+        self.whole = {e["name"]: e["dtype"] for e in self.manifest["model_outputs"] if e["dtype"] in pack.WHOLE_BYTES}
         self.steps: list[int | CpuPart] = []  # a program's number, or a part that runs on the CPU
         self.programs = artifact.programs
         self.watch: Watch | None = None  # sees every piece on the CPU: what it was given, all else that is known, and what it made
@@ -116,7 +118,7 @@ class Flight:
         while self.at < len(self.route.steps):
             step = self.route.steps[self.at]
             if isinstance(step, int):
-                return Job(step, self._ports(step))
+                return Job(step, self._ports(step), self.route.whole)
             began = time.perf_counter()
             found = [step.run(self.sample(number)) for number in range(self.samples)]
             self.cpu_seconds += time.perf_counter() - began
@@ -132,7 +134,11 @@ class Flight:
         assert self.program is not None
         for port in self.route.programs[self.program].manifest["outputs"]:
             q = answers[port["name"]][: self.samples]
-            self.whole[port["name"]] = pack.dequantise(q, port["scale"], port["zero"]) if q.dtype == np.int8 else q
+            name, kind = port["name"], self.route.whole.get(port["name"])
+            if kind:
+                self.whole[name] = pack.to_whole(q, kind)
+            else:
+                self.whole[name] = pack.dequantise(q, port["scale"], port["zero"]) if q.dtype == np.int8 else q
         self.at += 1
 
     def _ports(self, program: int) -> dict[str, Feed]:

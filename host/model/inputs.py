@@ -138,7 +138,7 @@ class Inputs:
         cpu = [entry for entry in self.manifest["pieces"] if entry["kind"] == CPU]
         others = {name for entry in cpu for name in reads(entry["operators"])}
         others |= {entry["name"] for entry in self.manifest["model_outputs"]}
-        inputs = {entry["name"]: entry["shape"] for entry in self.manifest["model_inputs"]}
+        inputs = {entry["name"]: entry["shape"] for entry in self.manifest["model_inputs"] if entry["dtype"] not in WHOLE}
         programs = [entry for entry in self.manifest["pieces"] if entry["kind"] == ACCELERATOR]
         for port in (port for program in programs for port in program["inputs"]):
             name, channels = port["name"], port["shape"][0]

@@ -32,7 +32,7 @@ class _Begun(NamedTuple):
     """A job that was handed over, the real outputs that it fills, and the words of its counters."""
 
     job: Job
-    outputs: dict[str, NDArray[np.float32]]
+    outputs: dict[str, NDArray[Any]]
     counters: NDArray[np.uint32]
 
 
@@ -58,7 +58,7 @@ class NativeRuns:
         self._most = DEEP if len(accelerators) == 1 else SLOTS  # jobs that may be open, as `jobs_of` allows it
 
     def run(self, jobs: Iterable[Asked]) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
-        """As `PingPong.run`: answers, which are real numbers here, and counters of each job, in order."""
+        """As `PingPong.run`: answers and counters of each job, in order. Answers are real numbers, or int8 where a job wants them."""
         for accelerator in self.accelerators:
             accelerator.forget_registers()
         begun: deque[_Begun] = deque()
@@ -126,7 +126,8 @@ class NativeRuns:
                 tensor = feed.packing.tensor(x)
                 assert tensor is not None
             inputs.append(Input(tensor, x, feed.packing.table))
-        outputs = {port["name"]: np.empty((manifest["batch"], *port["shape"]), np.float32) for port in manifest["outputs"]}
+        kinds = {port["name"]: np.int8 if port["name"] in job.whole else np.float32 for port in manifest["outputs"]}
+        outputs = {port["name"]: np.empty((manifest["batch"], *port["shape"]), kinds[port["name"]]) for port in manifest["outputs"]}
         return _Begun(job, outputs, loop.submit(job.program, inputs, list(outputs.values())))
 
     def _wait(self, loop: Loop, oldest: _Begun) -> None:

@@ -124,13 +124,14 @@ typedef struct {
     cnna_cache cache;
 } cnna_device;
 
-/* One run. inputs and tables: of each input port, as cnna_pack takes them. outputs: where the floats of each output port go; elements: room there. counters:
- * room for the device's counters. The arrays must live until the job has ended; the structs need not. */
+/* One run. inputs and tables: of each input port, as cnna_pack takes them. outputs: where the elements of each output port go, which are of
+ * `types`; elements: room there. counters: room for the device's counters. The arrays must live until the job has ended; the structs need not. */
 typedef struct {
     int64_t program;
     const cnna_tensor *inputs;
     const int8_t *const *tables;
-    float *const *outputs;
+    void *const *outputs;
+    const int64_t *types;
     const size_t *elements;
     uint32_t *counters;
 } cnna_job;

@@ -73,6 +73,7 @@ struct cnna_loop {
         made.inputs.assign(job.inputs, job.inputs + program.inputs);
         made.tables.assign(job.tables, job.tables + program.inputs);
         made.outputs.assign(job.outputs, job.outputs + program.outputs);
+        made.types.assign(job.types, job.types + program.outputs);
         made.elements.assign(job.elements, job.elements + program.outputs);
         made.counters = job.counters;
         {
@@ -106,7 +107,8 @@ struct cnna_loop {
         size_t program = 0, slot = 0;
         std::vector<cnna_tensor> inputs;
         std::vector<const int8_t *> tables;
-        std::vector<float *> outputs;
+        std::vector<void *> outputs;
+        std::vector<int64_t> types;
         std::vector<size_t> elements;
         uint32_t *counters = nullptr;
         int code = CNNA_OK;  // of packing
@@ -248,7 +250,7 @@ struct cnna_loop {
             const uint8_t *memory = memory_of(job, own.in.size() + output);
             const auto bytes = static_cast<size_t>(program.images * port.image_bytes);
             if (device_.cache.invalidate) device_.cache.invalidate(device_.cache.context, memory, bytes);
-            cnna_unpack(&port, memory, bytes, program.images, CNNA_FLOAT32, job.outputs[output], job.elements[output]);
+            cnna_unpack(&port, memory, bytes, program.images, job.types[output], job.outputs[output], job.elements[output]);
         }
         std::lock_guard<std::mutex> lock(mutex_);
         ++ended_;

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from cnna.host.native import library
 from cnna.host.native.library import CPort, CTensor
+from cnna.host.native.tensors import TYPES
 
 FOREVER_SECONDS = 0.1  # a wait of the library, after which Python looks whether somebody has pressed Ctrl-C
 
@@ -57,7 +58,10 @@ class CDevice(ctypes.Structure):
 class CJob(ctypes.Structure):
     """cnna_job."""
 
-    _fields_ = (("program", c_int64), *((name, c_void_p) for name in ("inputs", "tables", "outputs", "elements", "counters")))
+    _fields_ = (
+        ("program", c_int64),
+        *((name, c_void_p) for name in ("inputs", "tables", "outputs", "types", "elements", "counters")),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,13 +142,14 @@ class Loop:
         self._ended = c_int64()
         self.taken = 0  # jobs whose end `wait` has returned
 
-    def submit(self, program: int, inputs: Sequence[Input], outputs: Sequence[NDArray[np.float32]]) -> NDArray[np.uint32]:
-        """Appends a job. outputs: dense floats [images, C, H, W] that it fills. Returns the counters that it fills."""
+    def submit(self, program: int, inputs: Sequence[Input], outputs: Sequence[NDArray[Any]]) -> NDArray[np.uint32]:
+        """Appends a job, which fills the outputs, dense float32 or int8 [images, C, H, W], and the counters that this returns."""
         counters = np.zeros(len(self._registers.counters), np.uint32)
         tensors = (CTensor * len(inputs))(*(given.tensor for given in inputs))
         tables = _addresses([given.table for given in inputs])
         places, elements = _addresses(outputs), (c_size_t * len(outputs))(*(y.size for y in outputs))
-        arrays = (ctypes.addressof(array) for array in (tensors, tables, places, elements))
+        types = (c_int64 * len(outputs))(*(TYPES[y.dtype.name] for y in outputs))
+        arrays = (ctypes.addressof(array) for array in (tensors, tables, places, types, elements))
         job = CJob(program, *arrays, counters.ctypes.data)
         self._jobs.append((inputs, outputs, counters))
         library.check(self._calls.cnna_loop_submit(self._handle, byref(job)), "handing over a run")

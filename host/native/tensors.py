@@ -24,19 +24,23 @@ MOST_AXIS = 1 << 20  # of a tensor that goes to the library
 
 @dataclass(frozen=True, eq=False)
 class Packing:
-    """An input port. table: int8 [C, 256], what each value of a uint8 picture becomes; None: pictures are no input of it."""
+    """An input port. table: int8 [C, 256], what each value of a uint8 picture becomes; None: uint8 are the model's own integers."""
 
     port: Port
     ci: int
     table: NDArray[np.int8] | None = None
 
     def int8(self, x: NDArray[Any]) -> NDArray[np.int8]:
-        """int8 [n, C, H, W] of samples: uint8 by the table, float32 by rounding; int8 is left as it is. DataError: x has NaN."""
-        if x.dtype == np.int8:
-            return x
+        """int8 [n, C, H, W] of samples: pictures by the table, a model's own integers as they are, float32 by rounding.
+
+        DataError: x has NaN.
+        """
         if x.dtype == np.uint8 and self.table is not None:
             return pack.lookup(x, self.table)
-        return pack.quantise(x.reshape(len(x), *self.port["shape"]), self.port["scale"], self.port["zero"], self.port["name"])
+        upright = x.reshape(len(x), *self.port["shape"])
+        if x.dtype.name in pack.WHOLE_BYTES:
+            return pack.from_whole(upright)
+        return pack.quantise(upright, self.port["scale"], self.port["zero"], self.port["name"])
 
     def packed(self, x: NDArray[Any], images: int) -> NDArray[np.uint8]:
         """The port's bytes for so many images, from at most as many samples. Copies of the last sample complete them."""

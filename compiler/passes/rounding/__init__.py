@@ -1,5 +1,5 @@
 """Reads the Q and DQ nodes of a quantised model: joins them into pairs and notes the quantisation of each tensor.
 
-`pipeline` imports it; it imports only `compiler.graph`.
+`pipeline` and `canonical` import it; it imports `fold_constants` and `compiler.graph`.
 Begin with `pair_quantisation`.
 """

@@ -35,6 +35,7 @@ def _annotate(edit: Editor, node: Node, inputs: tuple[str, ...]) -> None:
     first = source in edit.nodes or source in inputs
     if tensor.quant is None and first and edit.uses(source) == 1:
         edit.tensors[source] = replace(tensor, quant=node.op.quant)
-    if edit.tensors[source].quant == node.op.quant and edit.bypass(node):
+    shared = node.output in edit.types and edit.uses(source) > 1  # integers outside; other readers would get them for real numbers
+    if edit.tensors[source].quant == node.op.quant and not shared and edit.bypass(node):
         return
     edit.tensors[node.output] = Tensor(edit.shape(node.output), node.op.quant)

@@ -20,24 +20,25 @@ def pair_quantisation(graph: Graph) -> Graph:
     edit = Editor(graph)
     made: dict[Key, str] = {}
     for node in edit:
-        before = edit.producer(node.inputs[0]) if _is(node, "DequantizeLinear") else None
-        if before is None or not _is(before, "QuantizeLinear"):
+        before = edit.producer(node.inputs[0]) if is_kind(node, "DequantizeLinear") else None
+        if before is None or not is_kind(before, "QuantizeLinear"):
             continue
-        quant = _quant(edit, node)
-        if quant is not None and quant == _quant(edit, before):
+        quant = quant_of(edit, node)
+        if quant is not None and quant == quant_of(edit, before):
             key = (before.inputs[0], quant)
-            made[key] = _join(edit, node, before.name, key, made.get(key))
+            made[key] = join(edit, node, before.name, key, made.get(key))
     for node in edit:
-        if _is(node, "QuantizeLinear"):
+        if is_kind(node, "QuantizeLinear"):
             _read_behind(edit, node, made)
     return edit.finish()
 
 
-def _is(node: Node, kind: str) -> bool:
+def is_kind(node: Node, kind: str) -> bool:
+    """Whether a node is ONNX's own operator of that name."""
     return isinstance(node.op, Onnx) and node.op.kind == kind and not node.op.domain
 
 
-def _join(edit: Editor, node: Node, name: str, key: Key, one: str | None) -> str:
+def join(edit: Editor, node: Node, name: str, key: Key, one: str | None) -> str:
     """Makes the output of a DequantizeLinear and `one`, the output of an equal pair, the same tensor. Returns its name."""
     source, quant = key
     if one is None:
@@ -56,13 +57,13 @@ def _join(edit: Editor, node: Node, name: str, key: Key, one: str | None) -> str
 
 def _read_behind(edit: Editor, node: Node, made: dict[Key, str]) -> None:
     """If an equal Requantise exists, lets a QuantizeLinear read its output. The CPU or the user needs this node's int8 value."""
-    quant = _quant(edit, node)
+    quant = quant_of(edit, node)
     one = made.get((node.inputs[0], quant)) if quant else None
     if one:
         edit.put(node.name, node.op, (one, *node.inputs[1:]), node.output)
 
 
-def _quant(edit: Editor, node: Node) -> Quant | None:
+def quant_of(edit: Editor, node: Node) -> Quant | None:
     """The quantisation of a Q or DQ with one constant scale and a constant int8 or uint8 zero point; None for other nodes.
 
     `check_scales` ensures that the scale is above 0.

@@ -190,9 +190,9 @@ def moved_map(edit: Editor, node: Node) -> tuple[str, np.ndarray] | None:
 
 
 def _raise(edit: Editor, node: Node) -> bool:
-    """Turns view(Requantise(x)) into Requantise(view(x)) if x belongs to the head."""
+    """Turns view(Requantise(x)) into Requantise(view(x)) if x belongs to the head; a view of integers would be no real numbers."""
     before = edit.producer(node.inputs[0], Requantise) if isinstance(node.op, VIEWS) else None
-    if before is None or not _is_heads(edit, before.inputs[0]):
+    if before is None or before.inputs[0] in edit.types or not _is_heads(edit, before.inputs[0]):
         return False
     view = edit.insert(node.name, node.op, before.inputs, f"{node.output}:before", edit.shape(node.output))
     edit.put(f"{before.name}:{node.output}", before.op, (view,), node.output)

@@ -262,7 +262,7 @@ def test_a_quantised_model_without_a_layer_for_the_accelerator_runs_on_the_cpu()
     """The user would be told to run `cnna quantize`, which says that the model is quantised already."""
     text = "g (uint8[N,3,4,4] x) => (uint8[N,3,4,4] y) { y = QLinearConv (x, xs, xz, w, ws, wz, ys, yz) }"
     one, zero = np.float32(0.5), np.array(3, np.uint8)
-    weights = np.arange(9, dtype=np.uint8).reshape(3, 3, 1, 1)
+    weights = 30 * np.arange(9, dtype=np.uint8).reshape(3, 3, 1, 1)  # beyond int8 about their zero point
     model = written(text, {"xs": one, "xz": zero, "w": weights, "ws": one, "wz": zero, "ys": one, "yz": zero})
     found = import_quantised(model)
     assert not found.programs

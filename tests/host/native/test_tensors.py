@@ -42,13 +42,20 @@ def test_a_nan_is_refused_wherever_it_is(place):
         packing.packed(x, 1)
 
 
-def test_a_picture_without_a_table_is_quantised_as_floats_are():
-    """uint8 numbers of a model without preprocessing are numbers; the library knows them only behind a table."""
-    x = np.arange(48, dtype=np.uint8).reshape(1, 3, 4, 4)
+def test_a_models_own_integers_stay_what_they_are():
+    """uint8 without a table are quantised already: less 128 they are the accelerator's bytes. A division would round them anew."""
+    x = np.arange(208, 256, dtype=np.uint8).reshape(1, 3, 4, 4)
     port = drawn_port(np.random.default_rng(4), 4, (3, 4, 4), folds=0)
-    wanted = pack.pack(port, pack.quantise(x, port["scale"], port["zero"]), 4)
+    wanted = pack.pack(port, (x.astype(int) - 128).astype(np.int8), 4)
     assert np.array_equal(Packing(port, 4).packed(x, 1), wanted)
-    assert np.array_equal(Packing(port, 4).packed(x.astype(">f4"), 1), wanted)  # another byte order, too
+    assert np.array_equal(Packing(port, 4).packed((x ^ 128).view(np.int8), 1), wanted)
+
+
+def test_floats_of_another_byte_order_are_converted():
+    """The library would read them as other numbers."""
+    x = np.linspace(-3, 3, 48, dtype=np.float32).reshape(1, 3, 4, 4)
+    port = drawn_port(np.random.default_rng(4), 4, (3, 4, 4), folds=0)
+    assert np.array_equal(Packing(port, 4).packed(x.astype(">f4"), 1), Packing(port, 4).packed(x, 1))
 
 
 def test_memory_that_is_too_small_is_not_written():
