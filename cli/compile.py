@@ -8,10 +8,12 @@ from typing import Any
 from cnna.cli.main import Outcome, counted
 from cnna.cli.options import CONFIG_HELP, add_batch_option, add_shape_option, configuration, load_shaped
 from cnna.cli.progress import Progress
-from cnna.spec.artifact import Artifact, CpuPiece, save
+from cnna.spec.artifact import Artifact, CpuPiece, save, stored_model
 from cnna.spec.boards import described
+from cnna.spec.checks.archive import is_archive
+from cnna.spec.config import Config
 from cnna.spec.end_to_end import EndToEnd, end_to_end
-from cnna.spec.errors import about_model
+from cnna.spec.errors import UserError, about_model
 from cnna.spec.files import make_folder
 from cnna.spec.manifest import ACCELERATOR, CpuEntry, pieces_text
 
@@ -21,36 +23,41 @@ OUTPUTS = ("output",)
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     parser.add_argument(
-        "model", type=Path, metavar="Q.onnx", help="quantised by cnna quantize, or any model in QDQ or QLinear form"
+        "model",
+        type=Path,
+        metavar="Q.onnx",
+        help="quantised by cnna quantize, or any model in QDQ or QLinear form; or a .cnna, whose model is compiled anew",
     )
     add_shape_option(parser)
-    add_options(parser)
+    add_options(parser, again=True)
     parser.add_argument("--dump", type=Path, metavar="DIR", help="write the graph after every pass")
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options that say what is compiled for, and that name the artifact."""
-    parser.add_argument("--config", required=True, metavar="C", help=CONFIG_HELP)
-    add_batch_option(parser)
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="M.cnna", help="where to write the compiled model")
+def add_options(parser: argparse.ArgumentParser, again: bool = False) -> None:
+    """Adds the options that say what is compiled for, and that name the artifact. again: a .cnna may say both."""
+    own = " (default: that of a .cnna)" if again else ""
+    parser.add_argument("--config", required=not again, metavar="C", help=f"{CONFIG_HELP}{own}")
+    add_batch_option(parser, again)
+    place = "where to write the compiled model" + " (default: a .cnna is replaced)" * again
+    parser.add_argument("-o", "--output", type=Path, required=not again, metavar="M.cnna", help=place)
     parser.add_argument("--no-cpu", action="store_true", help="refuse to use the CPU between layers or for multiplications")
 
 
 def run(args: argparse.Namespace) -> Outcome:
     """Compiles, writes the artifact, and prints its figures."""
-    config = configuration(args.config)
+    source, config, batch, output = _wanted(args)
     if args.dump:
         make_folder(args.dump)
     from cnna.compiler.compile import compile_model
 
     with about_model(args.model), Progress(f"compiling for {config.name}") as progress:
-        model = load_shaped(args.model, args)
-        artifact = compile_model(model, config, batch=args.batch, dump=args.dump, cpu=not args.no_cpu, count=progress.step)
-    save(artifact, args.output)
+        model = load_shaped(source, args, str(args.model))
+        artifact = compile_model(model, config, batch=batch, dump=args.dump, cpu=not args.no_cpu, count=progress.step)
+    save(artifact, output)
     figures = figures_of(artifact)
     cpu = cpu_entries(artifact)
     print(
-        f"{args.output}: {figures['layers']} layers for {described(config)}, {figures['macs']:,} MACs an image, "
+        f"{output}: {figures['layers']} layers for {described(config)}, {figures['macs']:,} MACs an image, "
         f"{figures['program_writes']:,} register writes, {figures['constant_bytes']:,} bytes of constants"
     )
     if artifact.programs:
@@ -62,7 +69,25 @@ def run(args: argparse.Namespace) -> Outcome:
     if cpu:
         say_cpu(figures, cpu)
     print(predicted(artifact))
-    return Outcome({"output": str(args.output), **figures}, written=(args.dump,) if args.dump else ())
+    return Outcome({"output": str(output), **figures}, written=(args.dump,) if args.dump else ())
+
+
+def _wanted(args: argparse.Namespace) -> tuple[Path | bytes, Config, int, Path]:
+    """The model, what it is compiled for, and where the artifact goes; what was not said is as in a .cnna.
+
+    UserError: a model without a configuration, or without a place for the artifact. ArtifactError: as of `stored_model`.
+    """
+    given = None if args.config is None else configuration(args.config)
+    if is_archive(args.model):
+        stored = stored_model(args.model)
+        batch = stored.batch if args.batch is None else args.batch
+        return stored.model, given or stored.config, batch, args.output or args.model
+    if given is None or args.output is None:
+        missing = "--config C" if given is None else "-o M.cnna"
+        raise UserError(
+            f"{args.model}: give {missing} too; only a .cnna says itself for what it is compiled (see cnna compile --help)"
+        )
+    return args.model, given, 1 if args.batch is None else args.batch, args.output
 
 
 def figures_of(artifact: Artifact) -> dict[str, Any]:

@@ -43,6 +43,7 @@ COMMANDS = {
     "serve": "answer requests for models over HTTP and gRPC, from one board or several",
     "split": "cut a quantised model in two, for an edge with an accelerator and a cloud behind a link",
     "publish": "compile a model for a server, and add it to its repository as a new version",
+    "cache": "list what the cache of simulators holds, or empty it",
     "doctor": "say what is installed, and what is missing",
 }
 FOLDERS = {

@@ -65,9 +65,12 @@ def chart_library(cache: Path | None) -> str:
     return library(private(cache or default_cache()))
 
 
-def add_batch_option(parser: argparse.ArgumentParser) -> None:
-    """Adds `--batch`."""
-    parser.add_argument("--batch", type=int, default=1, metavar="N", help="images in one run of the program (default: 1)")
+def add_batch_option(parser: argparse.ArgumentParser, again: bool = False) -> None:
+    """Adds `--batch`. again: a .cnna that is compiled anew has one of its own."""
+    default, own = (None, ", or that of a .cnna") if again else (1, "")
+    parser.add_argument(
+        "--batch", type=int, default=default, metavar="N", help=f"images in one run of the program (default: 1{own})"
+    )
 
 
 def add_shape_option(parser: argparse.ArgumentParser) -> None:
@@ -81,11 +84,11 @@ def add_shape_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def load_shaped(path: Path, args: argparse.Namespace) -> "ModelProto":
-    """A model whose inputs have the sizes of `--shape`; a warning about them goes to standard error."""
+def load_shaped(source: Path | bytes, args: argparse.Namespace, name: str | None = None) -> "ModelProto":
+    """A model whose inputs have the sizes of `--shape`; a warning about them goes to standard error. name: what errors call it."""
     from cnna.compiler.frontend.onnx_import import load_model
 
-    return load_model(path, shapes=given_shapes(args), warn=lambda line: print(f"cnna: warning: {line}", file=sys.stderr))
+    return load_model(source, name, given_shapes(args), lambda line: print(f"cnna: warning: {line}", file=sys.stderr))
 
 
 def given_shapes(args: argparse.Namespace) -> dict[str, tuple[int, ...]]:

@@ -6,12 +6,13 @@ It needs numpy alone, because boards read it. A file is either sound as a whole,
 import hashlib
 import json
 import os
+import shlex
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from cnna.spec.checks import archive, soundness
 from cnna.spec.checks.archive import DIGEST, MANIFEST, MODEL
@@ -122,6 +123,14 @@ class Artifact:
         return sum(program.predicted_clocks(ddr) for program in self.programs)
 
 
+class StoredModel(NamedTuple):
+    """The model that an artifact was compiled from, as ONNX, and for what."""
+
+    model: bytes
+    config: Config
+    batch: int
+
+
 def artifact_of(manifest: ModelEntries, pieces: Sequence[tuple[PieceEntry, Sequence[bytes]]], model: bytes) -> Artifact:
     """An artifact from its parts. manifest: all but the pieces' entries. pieces: entry, and (program, constants) or (model,)."""
     common: CommonEntries = {
@@ -192,6 +201,27 @@ def load(source: Source) -> Artifact:
     return artifact_of(manifest, entries, contents[MODEL])
 
 
+def stored_model(path: Path) -> StoredModel:
+    """What an artifact was compiled from, whatever its schema is and whether its programs can be played here.
+
+    ArtifactError: it is no whole archive, was altered, or does not say for what it was compiled.
+    """
+    contents = archive.unpack(path)
+    text, model = contents[MANIFEST], contents[MODEL]
+    if contents[DIGEST].strip() != digest_of(text).encode():
+        raise ArtifactError(f"{path}: altered: {MANIFEST} does not have the digest in {DIGEST}; compile its ONNX model")
+    try:
+        manifest = json.loads(text)
+        config, batch = Config(**manifest["config"]), manifest["batch"]
+        kept = manifest["members"][MODEL]["sha256"]
+    except (ValueError, RecursionError, KeyError, TypeError, ConfigError) as error:
+        remedy = "compile its ONNX model, with --config"
+        raise ArtifactError(f"{path}: {MANIFEST} does not say for what it was compiled ({error}); {remedy}") from None
+    if type(batch) is not int or kept != digest_of(model):
+        raise ArtifactError(f"{path}: altered: {MODEL} or its batch is not what {MANIFEST} says; compile its ONNX model")
+    return StoredModel(model, config, batch)
+
+
 def _in_pieces(old: dict[str, Any], contents: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, bytes]]:
     """Manifest and files of an older schema, in which a program may have a CPU part before it (head) and one behind it (tail)."""
     program = {key: old[key] for key in (*ProgramEntry.__annotations__, "predicted", "activation_bytes") if key in old}
@@ -230,16 +260,14 @@ def _manifest(path: Path, text: bytes) -> dict[str, Any]:
     if schema > SCHEMA:
         raise ArtifactError(f"{path}: written by a newer cnna (schema {schema}, this one reads {SCHEMA}); update cnna")
     if schema < OLDEST:
-        again = _again(path, manifest)
+        again = _again(path)
         raise ArtifactError(f"{path}: of an older schema ({schema}, this cnna reads {OLDEST} to {SCHEMA}); rebuild it: {again}")
     return manifest
 
 
-def _again(path: Path, manifest: Mapping[str, Any]) -> str:
-    """The command that rebuilds an artifact."""
-    config = manifest.get("config")
-    name = config.get("name", "CONFIG") if isinstance(config, dict) else "CONFIG"
-    return f"cnna compile MODEL.onnx --config {name} --batch {manifest.get('batch', 1)} -o {path.name}"
+def _again(path: Path) -> str:
+    """The command that rebuilds an artifact from the model in it."""
+    return f"cnna compile {shlex.quote(str(path)) if path.exists() else 'FILE.cnna'}"
 
 
 def _check(path: Path, found: Mapping[str, Any], contents: Mapping[str, bytes]) -> StoredManifest:
@@ -256,9 +284,7 @@ def _check(path: Path, found: Mapping[str, Any], contents: Mapping[str, bytes]) 
     isa = manifest["isa"]
     if (isa[0], isa[1]) < OLDEST_PROGRAMS:
         oldest = f"this cnna plays those from {OLDEST_PROGRAMS[0]}.{OLDEST_PROGRAMS[1]} on"
-        raise ArtifactError(
-            f"{path}: its programs are for register map {isa[0]}.{isa[1]}, {oldest}; rebuild it: {_again(path, found)}"
-        )
+        raise ArtifactError(f"{path}: its programs are for register map {isa[0]}.{isa[1]}, {oldest}; rebuild it: {_again(path)}")
     need(isa[0] == VERSION[0], f"its programs are for register map {isa[0]}.{isa[1]}, this cnna has {VERSION[0]}.{VERSION[1]}")
     try:
         config = Config(**manifest["config"])

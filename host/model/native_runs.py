@@ -58,7 +58,7 @@ class NativeRuns:
         self._most = DEEP if len(accelerators) == 1 else SLOTS  # jobs that may be open, as `jobs_of` allows it
 
     def run(self, jobs: Iterable[Asked]) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
-        """As `PingPong.run`: answers and counters of each job, in order. Answers are real numbers, or int8 where a job wants them."""
+        """As `PingPong.run`: answers and counters of each job, in order. Answers are real numbers, or int8 where a job wants it."""
         for accelerator in self.accelerators:
             accelerator.forget_registers()
         begun: deque[_Begun] = deque()

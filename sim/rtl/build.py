@@ -88,7 +88,7 @@ def build(sources: Mapping[str, str], cache_folder: Path, trace: bool, say: Say)
                 remove(folder)
                 build_into(sources, folder, trace, say)
                 seal(folder / TOP)
-                prune((entry for entry in root.iterdir() if entry.is_dir()), _drop)
+                prune((entry for entry in root.iterdir() if entry.is_dir()), drop)
     except OSError as error:
         place, reason = error.filename or root, (error.strerror or str(error)).lower()
         raise UserError(f"{place}: {reason}; --cache names another folder for simulators") from None
@@ -169,14 +169,14 @@ def locked(folder: Path, say: Say | None) -> Iterator[None]:
 
 
 def _is_named(path: Path, file: int) -> bool:
-    """Whether the open file still has that name. `_drop` may have removed it during the wait."""
+    """Whether the open file still has that name. `drop` may have removed it during the wait."""
     try:
         return os.path.samestat(os.fstat(file), path.stat())
     except FileNotFoundError:
         return False
 
 
-def _drop(folder: Path) -> None:
+def drop(folder: Path) -> None:
     """Removes a simulator and its lock, unless a process is about to use it."""
     try:
         with locked(folder, None):

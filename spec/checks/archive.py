@@ -35,6 +35,15 @@ def pack(path: Path, contents: Mapping[str, bytes]) -> bytes:
     return file.getvalue()
 
 
+def is_archive(path: Path) -> bool:
+    """Whether a file begins as a `.cnna` file does. No ONNX model does."""
+    try:
+        with path.open("rb") as file:
+            return file.read(4) == b"PK\x03\x04"
+    except OSError:
+        return False
+
+
 def unpack(path: Path, data: bytes | None = None) -> dict[str, bytes]:
     """The members of a file by name; `data`: its content, which is read otherwise.
 
