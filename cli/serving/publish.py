@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from cnna.cli.arrays import Arrays, read_arrays
+from cnna.cli.arrays import Arrays
 from cnna.cli.main import Outcome
 from cnna.cli.options import CONFIG_HELP, add_shape_option, configuration, load_shaped
+from cnna.cli.picture_options import add_picture_options, check_channels, given_preprocess, open_samples, say_preparation
 from cnna.cli.progress import Progress
 from cnna.host.model.answers import WHOLE, named, outputs_of
 from cnna.host.model.session import InferenceSession
@@ -18,6 +19,7 @@ from cnna.serve.models.signature import Signature, rows_of, signature_of
 from cnna.spec.artifact import Artifact
 from cnna.spec.config import Config
 from cnna.spec.errors import CheckError, UserError, about_model
+from cnna.spec.preprocess import from_entry
 
 BATCHES = "1,4,8"
 SAMPLES = 4
@@ -32,10 +34,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--version", metavar="V", help="the version (default: one more than the highest)")
     parser.add_argument("--config", action="append", required=True, metavar="C", help=f"{CONFIG_HELP}; may be repeated")
     parser.add_argument("--batches", default=BATCHES, metavar="N,...", help=f"the batches to compile (default: {BATCHES})")
-    parser.add_argument("--input", type=Path, metavar="X", help="samples for golden answers, .npz or .npy (default: noise)")
+    parser.add_argument(
+        "--input", type=Path, metavar="X", help=".npy, .npz or a folder of pictures, for golden answers (default: noise)"
+    )
     parser.add_argument("--limit", type=int, default=SAMPLES, metavar="N", help=f"use N samples (default: {SAMPLES})")
     parser.add_argument("--fallback", choices=fallback.NEEDS_FILE, help="keep the model too, for `fallback` in model.yaml")
     add_shape_option(parser)
+    add_picture_options(parser, "in the place of what the model stores")
 
 
 def run(args: argparse.Namespace) -> Outcome:
@@ -91,7 +96,7 @@ def _different(configs: Sequence[Config]) -> list[Config]:
 
 
 def _samples(args: argparse.Namespace, signature: Signature) -> Arrays:
-    """Those of a file, or noise that is the same on every computer."""
+    """Those of a file or folder, with pictures as floats, or noise that is the same on every computer."""
     if args.input is None:
         rng = np.random.default_rng(1)
         noise: Arrays = {}
@@ -103,8 +108,13 @@ def _samples(args: argparse.Namespace, signature: Signature) -> Arrays:
         return noise
     shapes = {tensor.name: tensor.shape for tensor in signature.inputs}
     types = {tensor.name: tensor.dtype for tensor in signature.inputs if tensor.dtype in WHOLE}
-    found = read_arrays(args.input, shapes, types=types)
-    return {name: array[: args.limit] for name, array in found.items()}
+    table = {**(signature.preprocess or {}), **given_preprocess(args)}
+    how = from_entry(table, str(args.onnx), strict=False)
+    check_channels(how, shapes, str(args.onnx))
+    rows = open_samples(args.input, shapes, types, table, args.limit)
+    say_preparation(args.input, shapes, types, table, args.limit)
+    found = {name: one[:] for name, one in rows.items()}
+    return {name: how.apply(x) if x.dtype == np.uint8 and name not in types else x for name, x in found.items()}
 
 
 def answers_of(artifact: Artifact, device: str, signature: Signature, inputs: Arrays) -> Arrays:

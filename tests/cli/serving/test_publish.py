@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from cnna.cli.arrays import Arrays
 from cnna.cli.main import main
@@ -43,6 +44,22 @@ def test_versions_follow_each_other_and_load(quantised: Path, tmp_path: Path, ca
     assert np.array_equal(first.golden.inputs["image"], data.load().test.images[:2])
     assert main([*line, "--version", "2"]) == 2
     assert "versions never change" in capsys.readouterr().err
+
+
+def test_a_folder_of_pictures_is_read_as_run_reads_it(quantised: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever calibrates with photographs would have to write a program for golden answers."""
+    (tmp_path / "photos").mkdir()
+    for number, grey in enumerate((32, 96, 255)):
+        Image.new("L", (16, 16), grey).save(tmp_path / "photos" / f"{number}.png")
+    line = ["publish", str(quantised), "--repo", str(tmp_path / "r"), "--model", "digits", "--config", "tiny", "--batches", "1"]
+    line += ["--input", str(tmp_path / "photos")]
+    assert main(line) == 2
+    assert "nothing says how pictures become floats" in capsys.readouterr().err
+    assert main([*line, "--scale", "1/8", "--mean", "1", "--limit", "2"]) == 0
+    golden = open_repository(tmp_path / "r").version("digits", "1").golden
+    assert golden is not None
+    wanted = np.stack([np.full((1, 16, 16), grey / 8 - 1, np.float32) for grey in (32, 96)])
+    assert np.array_equal(golden.inputs["image"], wanted)
 
 
 def test_a_fallback_is_kept_with_its_digest(quantised: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
