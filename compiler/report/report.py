@@ -15,7 +15,7 @@ from cnna.compiler.report.over_time import ddr_over_time, memory_over_time
 from cnna.spec.artifact import Artifact
 from cnna.spec.boards import ddr_of, described
 from cnna.spec.codebook import CODES
-from cnna.spec.commands import commands
+from cnna.spec.commands import WRITE_BYTES, commands, go_writes
 from cnna.spec.config import BEAT_BYTES, TAPS, Config
 from cnna.spec.ddr import DdrSpeed
 from cnna.spec.end_to_end import end_to_end
@@ -48,9 +48,11 @@ def figures(artifact: Artifact, measured: Mapping[str, Any] | None = None, memor
         "measured": bars_measured(artifact, run),
     }
     own = run.get("layers") or [{}] * len(entries)
+    fetched = fetched_bytes(artifact)
+    work = [{kind: _of_layer(found, number) for kind, found in bars.items()} for number in range(len(entries))]
     shares = layer_clocks(bars["predicted"] or [], len(entries))
     layers = [
-        _layer(entry, shares[number], own[number], {kind: _of_layer(found, number) for kind, found in bars.items()}, config.macs)
+        _layer(entry, fetched[number], shares[number], own[number], work[number], config.macs)
         for number, entry in enumerate(entries)
     ]
     return {
@@ -86,6 +88,20 @@ def figures(artifact: Artifact, measured: Mapping[str, Any] | None = None, memor
 def layers_of(artifact: Artifact) -> list[LayerEntry]:
     """The layers of all programs."""
     return [entry for program in artifact.programs for entry in program.manifest["layers"]]
+
+
+def fetched_bytes(artifact: Artifact) -> list[int]:
+    """For each layer, the bytes of the program that hold its commands' writes, in whole beats, as a run counts them."""
+    found: list[int] = []
+    for program in artifact.programs:
+        own, before = [0] * len(program.manifest["layers"]), 0
+        ends = (go_writes(program.program) + 1) * WRITE_BYTES // BEAT_BYTES * BEAT_BYTES
+        ends[-1:] = -(-len(program.program) // BEAT_BYTES) * BEAT_BYTES  # the END write is behind the last command
+        for entry, end in zip(program.manifest["commands"], ends.tolist(), strict=True):
+            own[entry["layer"]] += end - before
+            before = end
+        found += own
+    return found
 
 
 def coded_layers(artifact: Artifact) -> list[str]:
@@ -178,8 +194,9 @@ def _predicted(artifact: Artifact, bars: Sequence[Bar], memory: DdrSpeed) -> Fig
         **_total(manifest, cycles, config),
         **end_to_end(manifest["pieces"], cycles, config.clock_mhz, manifest["batch"]).figures(),
         "ddr": memory.entry(),
-        "ddr_read_bytes": sum(layer["ddr_read_bytes"] for layer in layers_of(artifact)),
+        "ddr_read_bytes": sum(layer["ddr_read_bytes"] for layer in layers_of(artifact)) + sum(fetched_bytes(artifact)),
         "ddr_write_bytes": sum(layer["ddr_write_bytes"] for layer in layers_of(artifact)),
+        "program_bytes": sum(fetched_bytes(artifact)),
         "array": {"works": steps, "waits": max(held - steps, 0), "idle": cycles - max(held, steps)},
     }
 
@@ -239,7 +256,12 @@ def _engines(artifact: Artifact, bars: Mapping[str, Sequence[Bar] | None]) -> li
 
 
 def _layer(
-    entry: LayerEntry, predicted: int, own: Mapping[str, Any], busy: Mapping[str, dict[str, int] | None], peak: int
+    entry: LayerEntry,
+    fetched: int,
+    predicted: int,
+    own: Mapping[str, Any],
+    busy: Mapping[str, dict[str, int] | None],
+    peak: int,
 ) -> Figures:
     work, array = busy["predicted"] or {}, entry["engine"] == "conv"
     return {
@@ -249,7 +271,7 @@ def _layer(
         "macs": entry["macs"],
         "predicted_cycles": predicted,
         "predicted_mac_utilization": entry["macs"] / (predicted * peak) if predicted and array else None,
-        "predicted_ddr_read_bytes": entry["ddr_read_bytes"],
+        "predicted_ddr_read_bytes": entry["ddr_read_bytes"] + fetched,
         "predicted_ddr_write_bytes": entry["ddr_write_bytes"],
         "predicted_busy": work,
         "bound": max(work, key=lambda engine: work[engine]) if work else "nothing",

@@ -82,7 +82,8 @@ def _total_line(found: Figures, kind: str) -> str:
     if total["fps_end_to_end"] is not None:
         parts.append(f"{total['fps_end_to_end']:,.1f} from end to end")
     if moved := sum(total[key] for key in _BYTES if total[key] is not None):
-        parts.append(f"{moved:,.0f} DDR bytes")
+        program = f" ({total['program_bytes']:,} of them the program)" if "program_bytes" in total else ""
+        parts.append(f"{moved:,.0f} DDR bytes{program}")
     return f"{kind}{by}: {', '.join(parts) or 'nothing'}"
 
 

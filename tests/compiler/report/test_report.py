@@ -14,6 +14,7 @@ from cnna.compiler.report.charts import engines
 from cnna.compiler.report.picture import drawn, picture
 from cnna.compiler.report.table import table
 from cnna.compiler.report.trace import dependences, trace
+from cnna.sim.rtl.profile import layers
 from cnna.spec.commands import commands
 from cnna.spec.config import preset
 from cnna.spec.errors import DataError
@@ -49,6 +50,18 @@ def test_figures_are_those_of_the_manifest(artifact):
     assert found["measured"] is None
     assert all(layer["cycles"] is None for layer in found["layers"])  # what was not measured is null, never 0
     json.dumps(found, allow_nan=False)
+
+
+@pytest.mark.parametrize("case", [3, 4, 7])
+def test_predicted_bytes_are_those_that_a_run_counts(case):
+    """The program was left out, 9 % of a small network, so that what was measured seemed too much."""
+    made = artifact_of(compile_graph(networks.network(case), preset("tiny"), 2).piece())
+    counted, found = layers(made.program, []), report.figures(made)
+    for kind in ("ddr_read_bytes", "ddr_write_bytes"):
+        assert [layer[f"predicted_{kind}"] for layer in found["layers"]] == [layer[kind] for layer in counted]
+        assert found["predicted"][kind] == sum(layer[kind] for layer in counted)
+    assert 0 <= found["predicted"]["program_bytes"] - len(made.program.program) < 16
+    assert f"({found['predicted']['program_bytes']:,} of them the program)" in table(found)
 
 
 def test_measured_figures_stand_beside(artifact, measured):
