@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from cnna.compiler.frontend.even_runs import even_runs
 from cnna.compiler.graph import float_ops as f
 from cnna.compiler.graph import ir
+from cnna.compiler.graph.even_runs import even_runs
 from cnna.compiler.graph.node_names import place
 from cnna.compiler.graph.pointwise import table_of
 from cnna.spec import arith

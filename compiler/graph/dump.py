@@ -1,5 +1,6 @@
 """Describes graphs as text, and writes the graph after each pass to a folder: `cnna compile --dump DIR`."""
 
+import re
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,15 @@ import numpy as np
 from cnna.compiler.graph.ir import Graph, Node
 from cnna.spec.files import make_folder, write_text
 
+LONGEST = 60  # letters of a title in a file's name
+LEFT_OUT = re.compile(r"[^A-Za-z0-9_-]+")
+
 
 class GraphWriter:
-    """Writes numbered text files into a folder, one for each call: a pass's name and its graph. UserError: it cannot be written."""
+    """Writes numbered text files into a folder, one for each call: a pass's name and its graph. UserError: it cannot be written.
+
+    The number alone tells files apart. A title may hold the model's own names, of which a file's name takes plain letters alone.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -22,7 +29,7 @@ class GraphWriter:
 
     def text(self, name: str, text: str) -> None:
         """Writes one more file."""
-        path = self.folder / f"{self.written:02}_{name}.txt"
+        path = self.folder / f"{self.written:02}_{LEFT_OUT.sub('_', name)[:LONGEST]}.txt"
         make_folder(self.folder)
         write_text(path, text)
         self.written += 1

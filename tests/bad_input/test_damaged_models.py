@@ -93,6 +93,11 @@ def computed_constant_output(model: ModelProto) -> None:
     model.graph.output.append(helper.make_tensor_value_info("same", TensorProto.FLOAT, [8, 3, 3, 3]))
 
 
+def shows_its_input(model: ModelProto) -> None:
+    del model.graph.output[:]
+    model.graph.output.append(model.graph.input[0])
+
+
 def enormous(model: ModelProto) -> None:
     model.graph.initializer.append(numpy_helper.from_array(np.array([2**20, 2**10, 1, 5]), "sizes"))
     model.graph.node.append(helper.make_node("Expand", ["y", "sizes"], ["grown"], "grown"))
@@ -174,6 +179,7 @@ CASES: dict[str, tuple[str, Edit, tuple[str, ...]]] = {  # for each fault: netwo
     "reshape of other size": ("float", attribute("j1", "axis", 2), ("v1", "8 elements")),
     "missing operand": ("float", renamed_input("j1", 1, ""), ("Concat", "missing")),
     "operator of nobody": ("qlinear", lambda m: node_of(m, "q6").__setattr__("domain", "com.microsoft"), ("Flatten",)),
+    "outputs that are inputs": ("qdq", shows_its_input, ("nothing is computed: all its outputs ('x') are inputs",)),
     "no outputs": ("qdq", lambda m: m.graph.ClearField("output"), ("list of outputs is empty",)),
     "slope that is NaN": ("float", nan_slope, ("r1", "'alpha'", "NaN")),
     "constant attribute that is NaN": ("float", nan_constant, ("k", "'value_float'", "NaN")),

@@ -164,6 +164,12 @@ def _check_outputs(model: ModelProto, name: str) -> None:
     if not model.graph.output:
         raise ModelError(f"{name}: its list of outputs is empty; export it with the tensors that you want as outputs")
     constants = {tensor.name for tensor in model.graph.initializer}
+    given = {value.name for value in model.graph.input} - constants
+    if all(value.name in given for value in model.graph.output):
+        outputs = ", ".join(f"'{value.name}'" for value in model.graph.output)
+        raise ModelError(
+            f"{name}: nothing is computed: all its outputs ({outputs}) are inputs; export it with what its nodes make as outputs"
+        )
     made = {output for node in model.graph.node for output in node.output} | {value.name for value in model.graph.input}
     for value in model.graph.output:
         if value.name in constants:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from cnna.compiler.frontend.even_runs import even_runs
 from cnna.compiler.frontend.pieces.hints import (
     CUT,
     FLOAT_MODEL,
@@ -20,6 +19,7 @@ from cnna.compiler.frontend.pieces.hints import (
     TooLarge,
 )
 from cnna.compiler.graph import float_ops as f
+from cnna.compiler.graph.even_runs import COPIES_MAX, even_runs
 from cnna.compiler.graph.ir import Graph, Node, Window, taps_inside
 from cnna.compiler.graph.node_names import kind_in, kind_of, place
 from cnna.compiler.passes.canonical.canonical_bilinear import bilinear_limit
@@ -29,7 +29,6 @@ from cnna.spec.machine import limits
 SIZE_MAX = limits("conv", "out_width")[1]  # rows, columns of a map
 KERNEL_MAX = limits("conv", "kernel_width")[1]  # taps in a row or column
 STEP_MAX = limits("conv", "stride_x")[1]  # stride, dilation
-COPIES_MAX = 64  # of a tile: each is a command, and has a fixed cost
 PAD_MAX = limits("conv", "first_x")[1]  # rows, columns of padding before a map
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.compiler.graph.editor import Editor
+from cnna.compiler.graph.even_runs import COPIES_MAX, even_runs
 from cnna.compiler.graph.float_ops import Channels, Conv, Onnx, Pixels
 from cnna.compiler.graph.ir import Graph, Node, Tensor, Window
 from cnna.compiler.passes.canonical.typed_operators import four_axes, put_framed
@@ -62,7 +63,18 @@ def _put(edit: Editor, node: Node, chosen: Chosen) -> None:
         _, _, height, width = four_axes(edit.shape(x))
         rows = pixels.get(2, np.arange(height)) if rank == 4 else np.arange(height)
         columns = pixels.get(rank - 1, np.arange(width))
-        put_framed(edit, node, Pixels(tuple(rows.tolist()), tuple(columns.tolist())), (x,))
+        _put_pixels(edit, node, x, tuple(rows.tolist()), tuple(columns.tolist()))
+
+
+def _put_pixels(edit: Editor, node: Node, x: str, rows: tuple[int, ...], columns: tuple[int, ...]) -> None:
+    """Replaces the node by a selection of pixels, or by two where one alone takes more copies of a tile than may run."""
+    _, channels, height, width = four_axes(edit.shape(x))
+    both = rows != tuple(range(height)) and columns != tuple(range(width))
+    if both and len(even_runs(rows)) * len(even_runs(columns)) > COPIES_MAX:
+        chosen = Pixels(rows, tuple(range(width)))
+        x = edit.insert(f"{node.name}:rows", chosen, (x,), f"{node.output}:rows", (1, channels, len(rows), width))
+        rows = tuple(range(len(rows)))
+    put_framed(edit, node, Pixels(rows, columns), (x,))
 
 
 def put_channels(edit: Editor, node: Node, index: NDArray[np.int64]) -> None:

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from cnna.compiler.frontend.even_runs import even_runs
+from cnna.compiler.frontend.pieces import support
+from cnna.compiler.graph.even_runs import even_runs
 from cnna.compiler.graph.float_ops import Channels, Conv, Onnx, Pixels
 from cnna.compiler.passes.canonical.canonical_pixels import canonical_pixels
 from cnna.compiler.passes.fold_constants import fold_constants
@@ -154,3 +155,14 @@ def test_even_runs_make_the_rows(rows, count):
     assert [made[at] for at in range(len(rows))] == rows
     assert len(runs) == count
     assert sum(run.count for run in runs) == len(rows)
+
+
+@pytest.mark.parametrize(("sizes", "count"), [((16, 12), 2), ((16, 8), 1), ((8, 12), 1), ((8, 130), 1)])
+def test_more_copies_than_may_run_are_made_in_two_steps(sizes, count):
+    """Rows and columns that do not repeat evenly take a copy for each pair of runs, and the accelerator would refuse the Resize."""
+    how = 'mode="nearest", coordinate_transformation_mode="align_corners", nearest_mode="floor"'
+    text = f"g (float[1,5,8,4] x) => (float[1,5,h,w] y) {{ y = Resize <{how}> (x, , , size) }}"
+    graph, found = rewritten(written(text, {"size": np.array([1, 5, *sizes])}, 19))
+    assert found == ["Pixels"] * count
+    limits = [support.limit(node, graph) for node in graph.nodes]
+    assert limits == [None] * count or sizes[1] > 100, "of one axis alone there are too many"

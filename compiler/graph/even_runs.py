@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 MOST_APART = 64  # alternating runs, at most
+COPIES_MAX = 64  # of a tile, one for each run of rows and of columns: each is a command, and has a fixed cost
 
 
 @dataclass(frozen=True)
