@@ -185,7 +185,7 @@ def test_limits_are_named(node, reason):
     constants = {
         "scales": scales,
         "thrice": np.array([1, 1, 3, 3], np.float32),
-        "large": np.array([1, 3, 33, 33]),
+        "large": np.array([1, 3, 33, 131]),
         "columns": np.arange(4, dtype=np.float32),
         "turned": np.array([0, 3, 2, -1]),
     }
