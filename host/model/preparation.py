@@ -17,13 +17,14 @@ FAR = "256/224 of what is cut out"  # `pictures.MARGIN`, as people know it
 
 @dataclass(frozen=True)
 class Preparation:
-    """What happens to pictures for an input of so many rows and columns.
+    """What happens to pictures for an input of so many rows and columns. grey: it has one channel.
 
     whole: it is an input of integers, which takes pixels as they are. pictures: how many there are, and how many of them have the
     input's size; None where they are not known yet.
     """
 
     how: Preprocess
+    grey: bool
     rows: int
     columns: int
     whole: bool
@@ -62,7 +63,7 @@ class Preparation:
 
     def _numbers(self) -> str:
         """What happens to their numbers, and how these are ordered."""
-        order = f"{self.how.colour}, channels {'last' if self.how.layout == 'nhwc' else 'first'}"
+        order = "grey" if self.grey else f"{self.how.colour}, channels {'last' if self.how.layout == 'nhwc' else 'first'}"
         if self.whole:
             return f"numbers 0 to 255 as they are, {order}"
         mean, std = (" ".join(f"{value:g}" for value in values) for values in (self.how.mean, self.how.std))
@@ -73,8 +74,8 @@ def preparation(
     shape: Sequence[int | None], how: Preprocess, whole: bool = False, files: Iterable[Path] | None = None
 ) -> Preparation:
     """For an input of a shape as of `pictures.read`, and for these files, if they are known. DataError: it takes no pictures."""
-    _, rows, columns = frame(shape, how)
+    channels, rows, columns = frame(shape, how)
     if files is None:
-        return Preparation(how, rows, columns, whole)
+        return Preparation(how, channels == 1, rows, columns, whole)
     sizes = [size_of(file) for file in files]
-    return Preparation(how, rows, columns, whole, (len(sizes), sizes.count((rows, columns))))
+    return Preparation(how, channels == 1, rows, columns, whole, (len(sizes), sizes.count((rows, columns))))

@@ -112,10 +112,11 @@ def test_channels_last(folder: Path, kind: int) -> None:
     assert len(np.unique(by_hand, axis=0)) > 1
 
 
-def test_grey_models_take_coloured_pictures(folder: Path) -> None:
+def test_grey_models_take_coloured_pictures(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A model must get as many channels as it has, in both directions."""
     network(folder / "m.onnx", channels=1)
     assert quantized(folder, "--scale", "1/255") == {"scale": 1 / 255, "mean": [0.0], "std": [1.0]}
+    assert capsys.readouterr().out.splitlines()[0].endswith("; x * 0.00392157, mean 0, std 1, grey")
     Image.new("RGBA", (40, 20), (9, 9, 9, 3)).save(folder / "pictures" / "alpha.png")
     assert len(answer(folder, folder / "pictures")) == COUNT + 1
 

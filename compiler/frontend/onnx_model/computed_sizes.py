@@ -95,6 +95,9 @@ def _value(node: NodeProto, constants: Constants, shapes: dict[str, tuple[int, .
     if node.op_type in ("Shape", "Size"):
         values: dict[str, Any] = {entry.name: onnx.helper.get_attribute_value(entry) for entry in node.attribute}
         return asked_sizes(node.op_type, values, shapes.get(node.input[0], ()))
+    if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
+        tensor = node.attribute[0].t
+        return numpy_helper.to_array(tensor) if elements_of(tensor) <= SMALL else None
     if any(name not in constants for name in node.input if name) or not (node.input or node.op_type == "Constant"):
         return None
     try:
