@@ -103,7 +103,7 @@ _GENERAL: dict[str, list[Field]] = {
     ],
     "STATUS": [
         Field("busy", 1, "ro", "Between start or begin and done or error."),
-        Field("done", 1, "w1c", "END was reached and every engine has finished."),
+        Field("done", 1, "w1c", "END was reached and every engine has finished; never set beside error."),
         Field("error", 1, "ro", "Stopped by ERROR.cause; start, begin or soft reset clears it."),
         Field("resetting", 1, "ro", "A soft reset waits for AXI4 bursts to end."),
         Field("engines", 5, "ro", "Busy engines, a bit each in the order load, weight, conv, vector, store."),

@@ -1,6 +1,6 @@
 """Proves that two Verilog texts of an accelerator behave alike: equal registers and blocks, with other logic between them.
 
-    .venv/bin/python tools/equivalent.py OLD.v NEW.v [--keep docs/equivalent.json]
+    .venv/bin/python tools/equivalent.py OLD.v NEW.v [--assume cnna.control.error=0] [--keep docs/equivalent.json]
 
 `cnna rtl` writes NEW.v, and in a worktree of the older source OLD.v. Rows that were measured with OLD.v stay valid with NEW.v:
 `bench.py` looks the link up in the file that --keep names.
@@ -9,6 +9,9 @@ From the top module down, instances of the same name are compared. Modules of eq
 the names of inner nets do not count. Any other pair must have the same ports, instances and registers, each register with the same
 clock and first value. Then Yosys proves, for all values of inputs, registers and the outputs of instances, that outputs, the next
 values of registers and the inputs of instances are equal. So the two cannot differ in any clock after they are configured.
+
+--assume takes an input of a module to be constant. Then the two are alike until that input has another value in OLD. A row keeps
+its measurement only if `bench.py` knows that this never happened in a measured run.
 """
 
 import argparse
@@ -20,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +45,8 @@ _COMMENT = re.compile(r" *//(?! *verilator).*| */\*(?! *verilator).*?\*/")
 _BLANK = re.compile(r"\n(?: *\n)+")
 _COUNTED = re.compile(r"(\$auto\$verilog_backend\.cc:\d+:dump_module)\$\d+")  # Yosys numbers these through all modules
 _DRIVEN = re.compile(r"^ +(?:(?:else )?if \(.*\) |else )?(n\d+|p\d+)(?: ?\[[\d:]+\])? ?<= ", re.M)
+_HEADER = re.compile(r"^(module (?:\\\S+ |\w+)\s*\()([^)]*)\);", re.M)
+_NUMBERS = re.compile(r"\$\d+")
 _CHILD = re.compile(rf"^  {CHILD}(\d+) (\w+) ", re.M)
 _REGISTER = "$dff"
 # other states, and logic whose result may be unknown
@@ -67,16 +72,23 @@ def digest(verilog: str) -> str:
     return hashlib.sha256(bare(verilog).encode()).hexdigest()
 
 
-def linked(table: Mapping[str, Mapping[str, Any]], newest: str) -> list[str]:
-    """Digests of older texts that behave like that of the digest `newest`, as `keep` has recorded; the latest first."""
+def linked(table: Mapping[str, Mapping[str, Any]], newest: str, true: Collection[str] = ()) -> list[str]:
+    """Digests of older texts that behave like that of the digest `newest`, as `keep` has recorded; the latest first.
+
+    true: assumptions that hold. A proof under others does not count.
+    """
     found = [newest]
-    while found[-1] in table and table[found[-1]]["equals"] not in found:
-        found.append(table[found[-1]]["equals"])
+    while (link := table.get(found[-1])) and link["equals"] not in found and set(link.get("assumed", ())) <= set(true):
+        found.append(link["equals"])
     return found[1:]
 
 
-def prove(old: str, new: str, top: str = TOP) -> list[str]:
-    """Names, in `new`, of the modules whose text differs and that Yosys has proven. NotProvenError: others differ."""
+def prove(old: str, new: str, top: str = TOP, assumed: Collection[str] = ()) -> list[str]:
+    """Names, in `new`, of the modules whose text differs and that Yosys has proven. NotProvenError: others differ.
+
+    assumed: inputs of modules of `old` that are constant, as "module.port=value".
+    """
+    constants = _constants(assumed)
     sides = [_modules(text) for text in (old, new)]
     proven: list[str] = []
     seen: set[tuple[str, str]] = set()
@@ -97,14 +109,33 @@ def prove(old: str, new: str, top: str = TOP) -> list[str]:
         if unlike := sorted(children[0].keys() ^ children[1].keys()):
             raise NotProvenError(f"{after.name}: the instances differ: {', '.join(unlike)}")
         waiting += [(children[0][name], children[1][name]) for name in children[0]]
-        _prove_pair(before, after)
+        _prove_pair(before, after, constants.pop(before.name, {}))
         proven.append(after.name)
+    if constants:
+        raise NotProvenError(f"nothing that differs needs what is assumed of {', '.join(sorted(constants))}")
     return sorted(proven)
+
+
+def _constants(assumed: Collection[str]) -> dict[str, dict[str, int]]:
+    """The value of each input that is assumed to be constant, by module. NotProvenError: "module.port=value" is not the form."""
+    found: dict[str, dict[str, int]] = {}
+    for text in assumed:
+        parts = re.fullmatch(r"(.+)\.([^.=]+)=(\d+)", text)
+        if parts is None:
+            raise NotProvenError(f"'{text}' is no assumption: module.port=value is one")
+        found.setdefault(parts[1], {})[parts[2]] = int(parts[3])
+    return found
 
 
 def _modules(verilog: str) -> dict[str, Part]:
     """Every module by name, with names of its own for ports and nets."""
-    return split(_COUNTED.sub(r"\1", bare(verilog)))
+    return split(_HEADER.sub(_sorted_ports, _COUNTED.sub(r"\1", bare(verilog))))
+
+
+def _sorted_ports(header: re.Match[str]) -> str:
+    """A module's first line with its ports by name, which connect by name. Those that differ in numbers alone keep their order."""
+    ports = sorted(re.findall(r"\\\S+ |\w+", header[2]), key=lambda port: _NUMBERS.sub("", port).strip().removeprefix("\\"))
+    return f"{header[1]}{', '.join(ports)});"
 
 
 def _shape(port: Port, named: bool) -> tuple[str, str, str]:
@@ -138,10 +169,12 @@ def _parted(name: str) -> tuple[str, int]:
     return (plain, int(number)) if plain and number.isdecimal() else (name, 0)
 
 
-def _prove_pair(old: Part, new: Part) -> None:
-    """Proves one pair of modules. NotProvenError: says why not."""
+def _prove_pair(old: Part, new: Part, constants: Mapping[str, int]) -> None:
+    """Proves one pair of modules, with these inputs constant. NotProvenError: says why not."""
     with tempfile.TemporaryDirectory() as place:
         modules = {side: _elaborated(part, Path(place)) for side, part in (("old", old), ("new", new))}
+        for part, module in zip((old, new), modules.values(), strict=True):
+            _fix(part, module, constants)
         for side in modules:
             _free_unknowns(side, modules)
         before, after = (_Registers(part, module) for part, module in zip((old, new), modules.values(), strict=True))
@@ -154,6 +187,23 @@ def _prove_pair(old: Part, new: Part) -> None:
                     return
                 said = f"not equal, or not proven: {failed}"
         raise NotProvenError(f"{new.name}: {said}")
+
+
+def _fix(part: Part, module: dict[str, Any], constants: Mapping[str, int]) -> None:
+    """Puts constants in the place of inputs. NotProvenError: there is no such input, or the value is too great."""
+    inputs = {part.original(name): port["bits"] for name, port in module["ports"].items() if port["direction"] == "input"}
+    values: dict[int, str] = {}
+    for name, value in constants.items():
+        bits = inputs.get(name, [])
+        if value >> len(bits) or not bits:
+            raise NotProvenError(f"{part.name}: no input {name} can be {value}")
+        values |= {bit: str(value >> place & 1) for place, bit in enumerate(bits)}
+    for cell in module["cells"].values():
+        pins = cell["connections"]
+        pins |= {pin: [values.get(bit, bit) for bit in bits] for pin, bits in pins.items()}
+    for port in module["ports"].values():
+        if port["direction"] == "output":
+            port["bits"] = [values.get(bit, bit) for bit in port["bits"]]
 
 
 def _unlike(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
@@ -269,11 +319,11 @@ def _first_values(module: dict[str, Any]) -> dict[int, str]:
     return found
 
 
-def keep(path: Path, old: str, new: str, proven: list[str]) -> None:
-    """Records in the file that `new` behaves like `old`, by digest."""
+def keep(path: Path, old: str, new: str, proven: list[str], assumed: Collection[str] = ()) -> None:
+    """Records in the file that `new` behaves like `old`, by digest, and what was assumed for that."""
     table = json.loads(path.read_text()) if path.exists() else {}
     if (own := digest(new)) != digest(old):
-        table[own] = {"equals": digest(old), "proven": proven}
+        table[own] = {"equals": digest(old), "proven": proven, **({"assumed": sorted(assumed)} if assumed else {})}
     write_text(path, json.dumps(table, indent=1) + "\n")
 
 
@@ -282,16 +332,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)
+    parser.add_argument("--assume", action="append", default=[], metavar="MODULE.PORT=VALUE", help="an input that is constant")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="where the proof is recorded")
     args = parser.parse_args()
     old, new = args.old.read_text(), args.new.read_text()
     try:
-        proven = prove(old, new)
+        proven = prove(old, new, assumed=args.assume)
     except NotProvenError as error:
         sys.exit(f"equivalent: {error}")
     if args.keep:
-        keep(args.keep, old, new, proven)
-    print(f"{digest(new)[:8]} behaves like {digest(old)[:8]}; proven: {', '.join(proven) or 'no module differs'}")
+        keep(args.keep, old, new, proven, args.assume)
+    under = f", while {', '.join(args.assume)}" if args.assume else ""
+    print(f"{digest(new)[:8]} behaves like {digest(old)[:8]}; proven: {', '.join(proven) or 'no module differs'}{under}")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,10 @@ RESET_CLOCKS = 4
 
 
 class Control(wiring.Component):
-    """`clear` pulses as a program begins, once `sequencer_idle` is set. `play` follows it if the sequencer plays the program."""
+    """`clear` pulses as a program begins, once `sequencer_idle` is set. `play` follows it if the sequencer plays the program.
+
+    A program may end in the clock in which an error stops it; then it counts as stopped, not as done.
+    """
 
     start: In(1)
     begin: In(1)
@@ -43,26 +46,28 @@ class Control(wiring.Component):
         m = Module()
         waiting, ended, settled = Signal(), Signal(), Signal()  # waiting: for the program to begin
         quiet, masters_idle = Signal(), Signal()  # a clock ago no engine was busy, or no master at work
+        done = Signal(name="done")
+        m.d.comb += self.done.eq(done & ~self.error)
         m.d.sync += [quiet.eq(~self.engines.any()), masters_idle.eq(self.masters_idle)]
         m.d.comb += [self.halt.eq(self.resetting | self.error), self.busy.eq(self.running | waiting)]
         m.d.sync += self.interrupt.eq(self.irq_enable & (self.done | self.error))
         m.d.sync += [self.clear.eq(0), self.play.eq(self.clear & ~self.by_host)]
         m.d.sync += [settled.eq(ended & quiet), self.drop.eq(ended | self.error)]
         with m.If(self.clear_done):
-            m.d.sync += self.done.eq(0)
+            m.d.sync += done.eq(0)
         with m.If(self.error):
-            m.d.sync += self.running.eq(0)
+            m.d.sync += [self.running.eq(0), done.eq(0)]
         with m.Elif(settled & quiet & self.running):
-            m.d.sync += [self.running.eq(0), self.done.eq(1)]
+            m.d.sync += [self.running.eq(0), done.eq(1)]
         with m.If(self.end & self.running):  # otherwise it is the END of a program that a reset has just stopped
             m.d.sync += ended.eq(1)
         self._reset(m, waiting, masters_idle)
         with m.If(self.start | self.begin):
             m.d.sync += [waiting.eq(1), self.by_host.eq(self.begin), ended.eq(0), settled.eq(0)]
         with m.If(waiting & ~self.resetting & ~self.error & self.sequencer_idle & ~self.drop):
-            m.d.sync += [waiting.eq(0), self.clear.eq(1), self.running.eq(1), self.done.eq(0)]
+            m.d.sync += [waiting.eq(0), self.clear.eq(1), self.running.eq(1), done.eq(0)]
         with m.If(self.soft_reset):
-            m.d.sync += [self.resetting.eq(1), self.running.eq(0), self.done.eq(0), waiting.eq(0), ended.eq(0)]
+            m.d.sync += [self.resetting.eq(1), self.running.eq(0), done.eq(0), waiting.eq(0), ended.eq(0)]
         return m
 
     def _reset(self, m: Module, waiting: Signal, masters_idle: Signal) -> None:

@@ -225,3 +225,13 @@ def test_a_varied_row_without_a_floor_must_come_near_its_prediction(monkeypatch:
     assert "- **espcn/b1**: 95 of 96 fps (-1.0%). The cause is not named yet." in bench_page.page({"espcn/b1": far})
     stale = {**far, "program_sha256": "another"}
     assert "| espcn/b1 | 95 | - |" in bench_page.page({"espcn/b1": stale})
+
+
+def test_every_measured_verilog_is_linked_by_proofs_that_hold_in_a_measured_run(root: Path) -> None:
+    """A proof under an assumption that `bench.py` does not know would make hours of measurements stale."""
+    table = json.loads((root / "docs" / bench.PROOFS).read_text())
+    assert {text for link in table.values() for text in link.get("assumed", ())} == set(bench.UNHURT)
+    newest = table.keys() - {link["equals"] for link in table.values()}
+    reached = {old for text in newest for old in (text, *bench.linked(table, text, bench.UNHURT))}
+    rows = json.loads((root / "docs" / bench.KEPT).read_text()).values()
+    assert {row["measured"]["verilog_sha256"] for row in rows if row["measured"]} <= reached

@@ -74,6 +74,15 @@ def test_other_logic_is_proven(new: str) -> None:
 
 
 @pytest.mark.yosys
+def test_ports_are_found_in_any_order() -> None:
+    """A port that is driven by other statements stands at another place; it connects by its name."""
+    moved = edited(("(clk, a, q)", "(q, clk, a)"), (SUM, LOGIC))
+    assert prove(OLD, moved, "t") == ["t"]
+    with pytest.raises(NotProvenError, match=r"^t: not equal"):
+        prove(OLD, moved.replace(".clk(clk),\n    .a(count)", ".clk(clk),\n    .a(~count)"), "t")
+
+
+@pytest.mark.yosys
 @pytest.mark.parametrize(
     "change",
     [
@@ -123,6 +132,41 @@ def test_a_register_that_moves_is_refused() -> None:
         prove(OLD, moved, "t")
 
 
+HELD = (r"q <= a;", r"if (keep) q <= a;")
+GATED = CHILD.replace("(clk, a, q)", "(clk, keep, a, q)").replace(
+    "  input [3:0] a;", "  input keep;\n  wire keep;\n  input [3:0] a;"
+)
+WITH_GATE = GATED + TOP.replace(".clk(clk),", ".clk(clk),\n    .keep(up),")
+
+
+@pytest.mark.yosys
+def test_a_proof_under_an_assumption_holds_for_it_alone() -> None:
+    """A change that acts only where no measured run has been would make them all stale; or one that acts elsewhere would pass."""
+    new = WITH_GATE.replace(*HELD)
+    assert prove(WITH_GATE, new, "t", ["t.child.keep=1"]) == ["t.child"]
+    for others in ([], ["t.child.keep=0"]):
+        with pytest.raises(NotProvenError, match=r"^t\.child: not equal, .*proof did fail"):
+            prove(WITH_GATE, new, "t", others)
+
+
+@pytest.mark.yosys
+@pytest.mark.parametrize(
+    ("assumed", "said"),
+    [
+        ("t.child.kept=1", r"^t\.child: no input kept can be 1$"),
+        ("t.child.q=1", r"^t\.child: no input q can be 1$"),
+        ("t.child.keep=2", r"^t\.child: no input keep can be 2$"),
+        ("t.up=1", r"^nothing that differs needs what is assumed of t$"),
+        ("t.child.keep", "is no assumption: module.port=value is one"),
+    ],
+)
+def test_an_assumption_that_means_nothing_is_refused(assumed: str, said: str) -> None:
+    """A slip in its name would be recorded as if it had been part of the proof."""
+    new = WITH_GATE.replace("q <= a;", "q <= a & {4{keep | ~keep}};")
+    with pytest.raises(NotProvenError, match=said):
+        prove(WITH_GATE, new, "t", [assumed])
+
+
 NAMELESS = r"""  reg \$signal ;
   reg \$signal$5 ;
   always @(posedge clk)
@@ -168,3 +212,14 @@ def test_a_proof_is_kept_and_followed(tmp_path: Path) -> None:
     assert (linked(table, three), linked(table, two), linked(table, one)) == ([two, one], [one], [])
     keep(tmp_path / "e.json", texts[2], texts[0], ["t"])  # back to the first text: no endless way
     assert linked(json.loads((tmp_path / "e.json").read_text()), three) == [two, one]
+
+
+def test_a_proof_under_an_assumption_counts_where_it_is_true(tmp_path: Path) -> None:
+    """A row that was measured while the assumption was false would count as measured with today's Verilog."""
+    texts = [OLD, edited((SUM, LOGIC)), edited((SUM, r"count + (down ? 4'hf : 4'h1)"))]
+    one, two, three = map(digest, texts)
+    keep(tmp_path / "e.json", texts[0], texts[1], ["t"])
+    keep(tmp_path / "e.json", texts[1], texts[2], ["t"], ["t.up=0"])
+    table = json.loads((tmp_path / "e.json").read_text())
+    assert table[three] == {"equals": two, "proven": ["t"], "assumed": ["t.up=0"]}
+    assert (linked(table, three), linked(table, three, ["t.up=0"]), linked(table, two)) == ([], [two, one], [one])

@@ -86,3 +86,39 @@ def test_limits_of_zero_are_none(progress):
         assert not ctx.get(faults.error)
 
     run(test)
+
+
+ENDS_AT = 20  # clocks from its start to the END of a program
+
+
+def endings(limit):
+    """{(done, error)} of all clocks of a program that ends near its limit, and of those until the program behind it runs."""
+    found = set()
+
+    async def test(ctx, control, faults):
+        async def clocks(count):
+            for _ in range(count):
+                found.add((ctx.get(control.done), ctx.get(faults.error)))
+                await ctx.tick()
+
+        ctx.set(faults.run_limit, limit)
+        await pulse(ctx, control.start)
+        await within(ctx, control.clear, 5)
+        await clocks(ENDS_AT)
+        ctx.set(control.end, 1)
+        await clocks(1)
+        ctx.set(control.end, 0)
+        await clocks(12)
+        await pulse(ctx, control.start)
+        while not ctx.get(control.running):
+            await clocks(1)
+            assert not (ctx.get(control.done) and not ctx.get(faults.error) and (0, 1) in found), "a stopped program looks done"
+
+    run(test)
+    return found
+
+
+def test_a_program_that_ends_at_its_limit_is_done_or_stopped_and_never_both():
+    """A driver that asks for done first would take the answer of a program that was stopped; one that asks for error, refuse it."""
+    ended = [endings(limit) - {(0, 0)} for limit in range(ENDS_AT - 2, ENDS_AT + 10)]
+    assert {frozenset(one) for one in ended} == {frozenset({(1, 0)}), frozenset({(0, 1)})}
