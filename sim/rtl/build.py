@@ -7,6 +7,7 @@ folder into place. A build also removes simulators that have not been used for l
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -26,6 +27,7 @@ TOP = "tb"
 STAGE_SECONDS = 5  # between two looks at how far a build is
 LOG_LINES = 12  # number of lines of a failed build's log that the error shows
 DEBIAN = {"g++": "g++", "make": "make", "perl": "perl"}  # by program, the package that has it
+NATIVE = ("-CFLAGS", "-march=native")  # what a careful build does without, beside all of OPT_FAST but -O1
 VERILATOR_FLAGS = (
     "--no-public-flat-rw",  # cocotb's runner makes every signal public, which prevents most optimisation; tb.sv names its own
     "-O3",
@@ -36,8 +38,7 @@ VERILATOR_FLAGS = (
     "--noassert",
     "--no-timing",
     "-Wno-fatal",
-    "-CFLAGS",
-    "-march=native",
+    *NATIVE,
     "-LDFLAGS",
     "-rdynamic",  # the server finds the DDR model's functions in its own process
 )
@@ -72,21 +73,22 @@ def to_stderr(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
-def build(sources: Mapping[str, str], cache_folder: Path, trace: bool, say: Say) -> Path:
+def build(sources: Mapping[str, str], cache_folder: Path, trace: bool, say: Say, *, careful: bool = False) -> Path:
     """The folder of a simulator of these sources ({file name: text}, with the top `tb`). Builds the simulator if there is none.
 
+    careful: without the flags that have made g++ emit code which dies.
     ToolError: a program that the build needs is missing. UserError: the cache cannot be written. RunError: the build failed; the
     message has the last lines of its log.
     """
     check_tools()
     refuse_spaces(cache_folder.absolute(), Path(sys.prefix), verilator_root())
     root = private(private(cache_folder.absolute()) / "simulators")  # make runs in another folder
-    folder = root / _digest(sources, trace)
+    folder = root / _digest(sources, trace, careful)
     try:
         with locked(folder, say):
             if not (is_sealed(folder / TOP) and use(folder)):
                 remove(folder)
-                build_into(sources, folder, trace, say)
+                build_into(sources, folder, trace, say, careful)
                 seal(folder / TOP)
                 prune((entry for entry in root.iterdir() if entry.is_dir()), drop)
     except OSError as error:
@@ -123,10 +125,20 @@ def verilator_root() -> Path:
     return Path(next(iter(spec.submodule_search_locations)))
 
 
-def _digest(sources: Mapping[str, str], trace: bool) -> str:
+def flags_of(trace: bool, careful: bool) -> tuple[list[str], str]:
+    """The flags of Verilator, without those of waveforms, and of make."""
+    make = TRACED_FLAGS if trace else MAKE_FLAGS
+    if not careful:
+        return list(VERILATOR_FLAGS), make
+    at = VERILATOR_FLAGS.index(NATIVE[1])
+    return [*VERILATOR_FLAGS[: at - 1], *VERILATOR_FLAGS[at + 1 :]], re.sub(r"OPT_FAST=(?:\\ |\S)+", "OPT_FAST=-O1", make)
+
+
+def _digest(sources: Mapping[str, str], trace: bool, careful: bool = False) -> str:
+    verilator, make = flags_of(trace, careful)
     parts = [
-        *VERILATOR_FLAGS,
-        *((TRACED_FLAGS, *TRACE_FLAGS) if trace else (MAKE_FLAGS,)),
+        *verilator,
+        *((make, *TRACE_FLAGS) if trace else (make,)),
         str(trace),
         sys.version,
         version("verilator"),
@@ -186,21 +198,21 @@ def drop(folder: Path) -> None:
         pass
 
 
-def build_into(sources: Mapping[str, str], folder: Path, trace: bool, say: Say) -> None:
+def build_into(sources: Mapping[str, str], folder: Path, trace: bool, say: Say, careful: bool = False) -> None:
     """Builds beside `folder`, and renames the finished simulator to it. RunError: as `build`."""
     started = time.monotonic()
     included = {name: text for name, text in sources.items() if name in (*COMPRESSION, *MODELS) or name.startswith("ddr_")}
-    runtime = folder.parent.parent / "runtime" / _digest(included, trace) / RUNTIME
+    runtime = folder.parent.parent / "runtime" / _digest(included, trace, careful) / RUNTIME
     kept = is_sealed(runtime) and use(runtime.parent)
     with scratch("building-", folder.parent) as part:
         for name, text in {**sources, **(TRACE_FILES if trace else {})}.items():
             (part / name).write_text(text)
         files = [str(part / name) for name in sources]
         compiled = [name for name in sources if name.endswith(".cpp") and not (kept and name in MODELS)]
-        flags = [*VERILATOR_FLAGS, *(TRACE_FLAGS if trace else ()), *(str(part / name) for name in compiled)]
+        verilator, make_flags = flags_of(trace, careful)
+        flags = [*verilator, *(TRACE_FLAGS if trace else ()), *(str(part / name) for name in compiled)]
         flags += ["-LDFLAGS", str(runtime)] if kept else []
         verilog = [name for name in files if name.endswith((".v", ".sv"))]
-        make_flags = TRACED_FLAGS if trace else MAKE_FLAGS
         make_flags += f" {WITHOUT_RUNTIME}" if kept else ""
         _run_builder(part, ["1" if trace else "0", str(part / "out"), *verilog, "--", *flags], make_flags, say, started)
         if not kept:

@@ -7,6 +7,7 @@ so `store` and `load` only copy. One device can run many programs, one after ano
 import mmap
 import os
 import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from cnna.sim.rtl.cache import default_cache
 from cnna.sim.rtl.lifetime import Scratch
 from cnna.sim.rtl.linked_models import BROUGHT, STORED, WRITTEN, board_settings
 from cnna.sim.rtl.profile import Layer, layers, weight_clocks
-from cnna.sim.rtl.simulator import TRACE, Count, Simulator
+from cnna.sim.rtl.simulator import TRACE, Count, DiedError, Simulator
 from cnna.sim.rtl.sources import sources
 from cnna.spec.artifact import ProgramPiece
 from cnna.spec.config import Config
@@ -58,7 +59,8 @@ class CosimDevice(SimulatedMemory):
         self._say = say or to_stderr
         self._trace, self._window = trace and Path(trace).absolute(), (from_cycle, to_cycle)
         cache = cache or default_cache()
-        folder = build(sources(config, cache, self._say, verilog, trace is not None), cache, trace is not None, self._say)
+        texts = sources(config, cache, self._say, verilog, trace is not None)
+        folder = build(texts, cache, trace is not None, self._say)
         self._scratch = Scratch("cnna-")
         self._run = self._scratch.path
         self._file = os.memfd_create("cnna-ddr")
@@ -67,14 +69,31 @@ class CosimDevice(SimulatedMemory):
         super().__init__(np.frombuffer(self._map, np.uint8), base)
         self._simulator: Simulator | None = None
         try:
-            self._simulator = Simulator(folder, self._run, trace is not None, self._say, count)
-            self._ask("open", path=f"/proc/{os.getpid()}/fd/{self._file}", base=base, size_bytes=memory_bytes)
-            self.set_ddr(**{**board_settings(config), **(ddr or {})})
-            if trace:
-                self._ask("trace", first=from_cycle, last=-1 if to_cycle is None else to_cycle)
+            try:
+                self._start(folder, count, ddr or {})
+            except DiedError as died:
+                if died.number == signal.SIGKILL:
+                    raise
+                self._say(f"{died}: it is built once more, with fewer optimisations")
+                self._start(build(texts, cache, trace is not None, self._say, careful=True), count, ddr or {})
         except BaseException:
             self.close()
             raise
+
+    def _start(self, folder: Path, count: Count | None, ddr: dict[str, int]) -> None:
+        """Starts the simulator of a folder, and opens the memory in it. DiedError: a signal ended it."""
+        if self._simulator is not None:
+            self._simulator.close()
+            self._simulator = None
+        try:
+            self._simulator = Simulator(folder, self._run, self._trace is not None, self._say, count)
+        except DiedError as died:
+            raise self._explained(died) from None
+        self._ask("open", path=f"/proc/{os.getpid()}/fd/{self._file}", base=self.base, size_bytes=len(self.data))
+        self.set_ddr(**{**board_settings(self.config), **ddr})
+        first, last = self._window
+        if self._trace:
+            self._ask("trace", first=first, last=-1 if last is None else last)
 
     # --- the Device protocol ---
 
@@ -207,7 +226,15 @@ class CosimDevice(SimulatedMemory):
         """Sends one request to the simulator; returns its answer. RunError: the answer is an error, or the simulator is closed."""
         if self._simulator is None:
             raise RunError("the simulated device is closed")
-        return self._simulator.ask(do, **arguments)
+        try:
+            return self._simulator.ask(do, **arguments)
+        except DiedError as died:
+            raise self._explained(died) from None
+
+    def _explained(self, died: DiedError) -> DiedError:
+        """The error with configuration and remedy, in one line."""
+        remedy = "free some memory" if died.number == signal.SIGKILL else "--device emulator runs without it"
+        return DiedError(died.number, f"configuration {self.config.name}: {died}; {remedy}")
 
     def _keep_trace(self) -> None:
         made = self._run / TRACE

@@ -19,6 +19,7 @@ from types import FrameType
 from typing import NoReturn
 
 PR_SET_PDEATHSIG = 1
+SIGNALLED = 128  # added to the number of the signal that ended a process, in the exit code of the one that ran it
 _HELD = ".held"  # the locked file; a folder without it is left alone
 _GRACE_SECONDS = 60.0  # an owner locks that file within this time after making it
 

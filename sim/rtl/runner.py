@@ -1,6 +1,7 @@
 """Builds or runs a simulator under cocotb's runner in a process of its own: `python -m cnna.sim.rtl.runner build|run|tests ...`."""
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from cocotb_tools import config
 from cocotb_tools.runner import get_results, get_runner
 
 from cnna.sim.rtl.build import TOP
-from cnna.sim.rtl.lifetime import die_with_parent
+from cnna.sim.rtl.lifetime import SIGNALLED, die_with_parent
 
 RESULTS = "results.xml"  # of the tests, in the folder of a run
 
@@ -33,7 +34,7 @@ def build(arguments: list[str]) -> int:
 
 
 def run(arguments: list[str]) -> int:
-    """Runs the simulator of folder BUILD in folder RUN. Returns 0 if every cocotb test passed.
+    """Runs the simulator of folder BUILD in folder RUN. Returns 0 if every cocotb test passed; SIGNALLED + N: signal N ended it.
 
     Arguments: BUILD RUN MODULE +PLUSARG... The server in the simulator ends by itself when its client has ended. So this process
     does not watch its parent: the kernel's signal at a parent's death follows a thread, not a process.
@@ -51,11 +52,16 @@ def tests(arguments: list[str]) -> int:
 def _simulate(build_folder: str, run_folder: Path, work: str, level: str, module: str, plusargs: list[str]) -> int:
     # The program names the folder of cocotb's libraries of the environment that built it, which may have been removed since.
     libraries = os.pathsep.join(filter(None, (str(config.libs_dir), os.environ.get("LD_LIBRARY_PATH"))))
-    results = get_runner("verilator").test(
-        test_module=module, hdl_toplevel=TOP, hdl_toplevel_lang="verilog", build_dir=build_folder, test_dir=work,
-        results_xml=str(run_folder.absolute() / RESULTS), plusargs=plusargs,
-        extra_env={"COCOTB_LOG_LEVEL": level, "LD_LIBRARY_PATH": libraries},
-    )  # fmt: skip
+    try:
+        results = get_runner("verilator").test(
+            test_module=module, hdl_toplevel=TOP, hdl_toplevel_lang="verilog", build_dir=build_folder, test_dir=work,
+            results_xml=str(run_folder.absolute() / RESULTS), plusargs=plusargs,
+            extra_env={"COCOTB_LOG_LEVEL": level, "LD_LIBRARY_PATH": libraries},
+        )  # fmt: skip
+    except RuntimeError as failed:
+        if died := re.search(r"return code: -(\d+)", str(failed)):
+            return SIGNALLED + int(died[1])
+        raise
     return int(get_results(results)[1] != 0)
 
 

@@ -16,6 +16,7 @@ from typing import Any, TextIO
 
 from cnna.sim.rtl.build import Say
 from cnna.sim.rtl.cache import NO_CODE_FROM_HERE
+from cnna.sim.rtl.lifetime import SIGNALLED
 from cnna.spec.errors import RunError
 
 START_SECONDS = 300  # how long a start of the simulator may take on a busy machine
@@ -28,15 +29,25 @@ TRACE_ARGUMENT = "cnna_trace"  # the plusarg that names it, as the top of the te
 Count = Callable[[int], None]  # takes the clocks since the simulation began
 
 
+class DiedError(RunError):
+    """A signal has ended the simulator."""
+
+    def __init__(self, number: int, message: str = "") -> None:
+        name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+        super().__init__(message or f"the simulator has died of {name}")
+        self.number = number
+
+
 class Simulator:
     """A running simulator, until `close`. build: the folder of its program. run: the folder of its log and waveform.
 
-    RunError: it does not start.
+    RunError: it does not start; DiedError: because of a signal.
     """
 
     def __init__(self, build: Path, run: Path, traced: bool, say: Say, count: Count | None = None) -> None:
         self._run, self._say, self._count = run, say, count
         path = run / "socket"
+        path.unlink(missing_ok=True)
         command = [
             sys.executable,
             "-m",
@@ -70,14 +81,14 @@ class Simulator:
                 raise
 
     def ask(self, do: str, **arguments: Any) -> Any:
-        """Sends one request to the server and returns the answer. RunError: the answer is an error, or the server has died."""
+        """Sends one request to the server and returns the answer. RunError: the answer is an error. DiedError: a signal."""
         if self._connection is None:
             raise RunError("the simulator is closed")
         try:
             self._connection.sendall(json.dumps({"do": do, **arguments}).encode() + b"\n")
             return self._answer()
         except (BrokenPipeError, ConnectionResetError):
-            raise RunError(f"the simulator has died:\n{self._tail()}") from None
+            raise self._dead("the simulator has died") from None
 
     def close(self) -> None:
         """Ends the simulator. It ends by itself when the connection closes; otherwise it is killed with all its children."""
@@ -102,13 +113,21 @@ class Simulator:
                 self._lines = self._connection.makefile("r")
             except TimeoutError:
                 if self.process.poll() is not None or time.monotonic() > until:
-                    raise RunError(f"the simulator did not start:\n{self._tail()}") from None
+                    raise self._dead("the simulator did not start") from None
 
     def _answer(self) -> Any:
         try:
             return answer_of(self._lines, self._say, self._count)
         except EOFError:
-            raise RunError(f"the simulator has died:\n{self._tail()}") from None
+            raise self._dead("the simulator has died") from None
+
+    def _dead(self, what: str) -> RunError:
+        """The error of a simulator that has ended, or does not answer: of the signal, or with the end of its log."""
+        try:
+            code = self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            code = 0
+        return DiedError(code - SIGNALLED) if code > SIGNALLED else RunError(f"{what}:\n{self._tail()}")
 
     def _tail(self) -> str:
         try:

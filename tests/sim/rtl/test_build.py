@@ -98,7 +98,7 @@ def test_one_of_two_builds_the_other_waits(tmp_path, monkeypatch):
     """Two commands that start together would build twice, or see half a simulator."""
     built, said = [], []
 
-    def slow(sources, folder, trace, say):
+    def slow(sources, folder, trace, say, careful):
         built.append(folder)
         until(lambda: said, "the other does not wait")
         folder.mkdir()
@@ -130,7 +130,7 @@ def test_a_cache_may_be_named_from_the_folder_of_the_user(tmp_path, monkeypatch)
     """make runs beside the simulator, where `--cache mine` is another folder: it would find no file to compile."""
     found = []
 
-    def built(sources, folder, trace, say):
+    def built(sources, folder, trace, say, careful):
         found.append(folder)
         folder.mkdir()
         (folder / building.TOP).write_text("a simulator")

@@ -60,7 +60,7 @@ def test_a_build_drops_old_simulators_but_none_in_use(tmp_path, monkeypatch):
     """If a simulator's lock is held, it is about to be started."""
     root = tmp_path / "simulators"
     left, held = _entry(root, "left", 24 * KEEP_DAYS + 1), _entry(root, "held", 24 * KEEP_DAYS + 1)
-    monkeypatch.setattr(building, "build_into", lambda sources, folder, trace, say: _entry(root, folder.name, 0))
+    monkeypatch.setattr(building, "build_into", lambda sources, folder, trace, say, careful: _entry(root, folder.name, 0))
     with building.locked(held, print):
         built = building.build({"a.v": "x"}, tmp_path, False, print)
     assert not left.exists()
@@ -105,7 +105,7 @@ def test_a_simulator_that_is_not_what_was_built_is_built_again(tmp_path, monkeyp
     """Half a file after a crash, or another program of that name, would be executed."""
     built = []
 
-    def make(sources, folder, trace, say):
+    def make(sources, folder, trace, say, careful):
         built.append(folder)
         folder.mkdir()
         (folder / building.TOP).write_text("a simulator")

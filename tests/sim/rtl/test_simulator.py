@@ -1,12 +1,20 @@
 """What the simulation's process says while it runs, and what its client makes of that."""
 
+import signal
 import socket
 import time
+from collections.abc import Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from cnna.sim import server
-from cnna.sim.rtl.simulator import answer_of
+from cnna.sim.rtl import build, cosim
+from cnna.sim.rtl.simulator import DiedError, answer_of
+from cnna.spec.config import preset
+from cnna.spec.regmap import REGISTERS, offset
 
 
 def test_progress_counts_the_clocks_of_all_runs() -> None:
@@ -22,3 +30,59 @@ def test_progress_counts_the_clocks_of_all_runs() -> None:
             assert answer_of(lines, lambda text: None, counted.append) == "done"
         requests.lines.close()
     assert counted == [3000, 8000]
+
+
+def dying(folder: Path, name: str) -> Path:
+    """The folder of a simulator that a signal ends as it starts."""
+    folder.mkdir()
+    (folder / build.TOP).write_text(f"#!/bin/sh\nkill -{name} $$\n")
+    (folder / build.TOP).chmod(0o700)
+    return folder
+
+
+@pytest.mark.parametrize(("name", "builds"), [("SEGV", [False, True]), ("ILL", [False, True]), ("KILL", [False])])
+def test_a_simulator_that_dies_says_so_in_one_line(
+    name: str, builds: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The user would see a log of cocotb; or a machine without memory would build for minutes, for nothing."""
+    asked: list[bool] = []
+
+    def made(texts: object, cache: object, trace: bool, say: object, *, careful: bool = False) -> Path:
+        asked.append(careful)
+        return dying(tmp_path / str(careful), name)
+
+    monkeypatch.setattr(cosim, "sources", lambda *given: {})
+    monkeypatch.setattr(cosim, "build", made)
+    said: list[str] = []
+    with pytest.raises(DiedError, match=rf"^configuration tiny: the simulator has died of SIG{name}; [^\n]+$") as caught:
+        cosim.CosimDevice(preset("tiny"), 1 << 20, say=said.append)
+    assert caught.value.number == getattr(signal, f"SIG{name}")
+    assert asked == builds
+    assert len(said) == len(builds) - 1
+
+
+@pytest.mark.cosim
+def test_a_simulator_that_dies_is_built_once_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault of g++ would keep a configuration from being simulated at all."""
+
+    def made(texts: Mapping[str, str], cache: Path, trace: bool, say: build.Say, *, careful: bool = False) -> Path:
+        return build.build(texts, cache, trace, say) if careful else dying(tmp_path / "dying", "SEGV")
+
+    monkeypatch.setattr(cosim, "build", made)
+    said: list[str] = []
+    device = cosim.CosimDevice(preset("tiny"), 1 << 20, say=said.append)
+    try:
+        assert device.read(offset("ID")) == REGISTERS["ID"].fields[0].reset
+    finally:
+        device.close()
+    assert "the simulator has died of SIGSEGV" in said[0]
+    assert "built once more, with fewer optimisations" in said[0]
+
+
+@pytest.mark.parametrize("trace", [False, True])
+def test_a_careful_build_leaves_out_what_g_plus_plus_got_wrong(trace: bool) -> None:
+    """The simulator that is built once more would die as the first one did."""
+    (verilator, make), (usual, usual_make) = build.flags_of(trace, careful=True), build.flags_of(trace, careful=False)
+    assert [flag for flag in usual if flag not in verilator] == ["-CFLAGS", "-march=native"]
+    assert [word for word in make.replace("\\ ", "~").split() if word.startswith("OPT_FAST")] == ["OPT_FAST=-O1"]
+    assert usual_make != make
