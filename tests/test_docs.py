@@ -256,6 +256,13 @@ def exported() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+def test_no_two_pages_have_one_title(root: Path) -> None:
+    """The site's list of pages has an entry by title: two would be told apart by a try."""
+    pages = [page for folder in ("docs", "docs/howto", "docs/tutorials") for page in (root / folder).glob("*.md")]
+    titles = [page.read_text().splitlines()[0] for page in pages if page.name not in ("index.md", "README.md")]
+    assert sorted({title for title in titles if titles.count(title) > 1}) == []
+
+
 def test_words_of_the_glossary_are_used_where_it_says(root: Path) -> None:
     """A word whose file has been renamed, or has another word for it by now, would send a newcomer to the wrong place."""
     lost = []

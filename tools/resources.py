@@ -44,7 +44,7 @@ SHARES = {  # the fraction of each that the accelerator may take
 }
 DEPTH, LOADS = 5, 512  # LUTs between two registers; pins on a net
 NAMED = 64  # so many of the paths and nets that are too long or too wide are named
-HEAD = """# Resources
+HEAD = """# Resources of {config}
 
 How much of a ZCU102's ZU9 the configuration `{config}` takes. Yosys synthesised each module alone (`{command}`). This
 command wrote the page on {date}:

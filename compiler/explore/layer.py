@@ -24,6 +24,8 @@ from cnna.spec.config import Config
 from cnna.spec.errors import UserError
 from cnna.spec.names import in_line, nearest
 
+DOT = 60.0  # size of the first kind of dots in the picture, in square points
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -135,10 +137,11 @@ def picture(title: str, choices: Sequence[Choice], file: Path | BinaryIO) -> Non
     figure = Figure(figsize=(9.0, 6.0), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
-    for staged in sorted({choice.staged for choice in choices}, key=lambda roles: (len(roles), roles)):
-        own = [choice for choice in choices if choice.staged == staged and not choice.chosen]
+    for number, staged in enumerate(sorted({choice.staged for choice in choices}, key=lambda roles: (len(roles), roles))):
+        own = [choice for choice in choices if choice.staged == staged]
         label = f"{' and '.join(staged)} in DDR" if staged else "all on chip"
-        axes.scatter([c.bytes for c in own], [c.cycles for c in own], s=16, label=label)
+        size = DOT / 1.7**number  # later dots are smaller, so that those at the same place are seen around them
+        axes.scatter([c.bytes for c in own], [c.cycles for c in own], s=size, label=label)
     chosen = [choice for choice in choices if choice.chosen]
     where = ([c.bytes for c in chosen], [c.cycles for c in chosen])
     axes.scatter(*where, s=160, marker="o", facecolors="none", edgecolors="red", label="the compiler's")

@@ -16,8 +16,7 @@ _STYLE = Style(
     _LIGHT,
     _DARK,
     _RULES
-    + """table { font-size: .85rem } code { font-size: .95em } .pair .chart { min-width: 30rem }
-td.word { overflow-wrap: anywhere }
+    + """table { font-size: .85rem } code { font-size: .95em } td, th { white-space: nowrap }
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(30rem, 100%), 1fr)); gap: 1rem }
 #copied { min-height: 1.5em; color: var(--ink) }""",
 )

@@ -44,6 +44,7 @@ _CLOCKS = {  # the horizontal axis
     "labelFlush": LABEL,
 }
 TITLE_LIMIT = 400  # most pixels of a legend's title, of which 180 would cut ours
+ENTRY = 80  # pixels of a legend's entry
 NAMES = 118  # width of the names left of a chart, so that charts over time stand exactly below each other
 
 
@@ -221,13 +222,20 @@ def roofline(found: Figures) -> Spec:
             "tooltip": [*_tips("layer", "name", "kind", "engine"), *_numbers({"x": "MACs a byte", "y": "MACs a clock"})],
         },
     }
-    names = {
-        "data": {"values": points},
+    shown = "measured" if found["measured"] else "predicted"  # one name a layer; two would lie on each other
+    names: Spec = {
+        "data": {"values": [{**spot, "right": spot["x"] ** 2 > low * high} for spot in points if spot["kind"] == shown]},
         "transform": [{"filter": "datum.layer == chosen"}],
-        "mark": {"type": "text", "dy": -12, "fontWeight": "bold"},
+        "mark": {
+            "type": "text",
+            "dy": -14,
+            "fontWeight": "bold",
+            "align": {"expr": "datum.right ? 'right' : 'left'"},  # away from the edge that is nearer
+        },
         "encoding": {**place, "text": {"field": "name"}},
     }
-    return {"height": ROOFLINE_HEIGHT, "layer": [lines, dots, names]}
+    halo = {**names, "mark": {**names["mark"], "style": "halo"}}  # so that dots and lines behind it do not cross its letters
+    return {"height": ROOFLINE_HEIGHT, "layer": [lines, dots, halo, names]}
 
 
 def _of(layer: int, found: Figures) -> Spec:
@@ -259,7 +267,8 @@ def _colour(field: str, colours: Spec, title: str) -> Spec:
 
 
 def _legend(title: str) -> Spec:
-    return {"orient": "top", "title": title, "titleOrient": "left", "titleLimit": TITLE_LIMIT}
+    columns = {"expr": f"max(2, floor(width / {ENTRY}))"}  # as many as fit: on a telephone a row would be cut off
+    return {"orient": "top", "title": title, "titleLimit": TITLE_LIMIT, "columns": columns}
 
 
 def _opacity() -> Spec:

@@ -14,6 +14,7 @@ from cnna.compiler.report.report import Figures
 
 LISTED, MARKED = 10, 5  # layers that cost most, in the table and in the drawing
 WIDTH, HEIGHT, STEP = 1120, 240, 10  # of the drawing, and decibels between its lines
+NARROWEST, PITCH = 360, 24  # of a drawing of few layers, and of a layer in it
 WIDEST = 40.0  # a bar
 DECIMALS = 4  # of a share, so that one value in a million shows
 
@@ -21,9 +22,11 @@ _STYLE = Style(
     "72rem",
     "--bar: #2f6fbf; --worst: #d1495b; --kept: #8fa3b8;",
     "--bar: #5a96e0; --worst: #ee7080; --kept: #8496a9;",
-    """table { font-size: .9rem } th, td { text-align: right } td.word, th.word { text-align: left; overflow-wrap: anywhere }
+    """table { font-size: .9rem } th, td { text-align: right } td.word, th.word { text-align: left }
+.wide th, .wide td { white-space: nowrap }
+table.noise td:nth-child(2) { white-space: normal; min-width: 9rem; overflow-wrap: break-word }
 tbody tr:nth-child(odd) { background: var(--soft) }
-svg { width: 100%; height: auto; display: block; font-size: 12px; min-width: 45rem }
+svg { width: 100%; height: auto; display: block; font-size: 12px }
 svg .right { text-anchor: end; fill: var(--dim) } svg .middle { text-anchor: middle; fill: var(--dim) }
 svg .number { text-anchor: middle; fill: var(--ink); font-size: 10px } svg .grid { stroke: var(--line) }
 svg .axis { stroke: var(--dim) } .bar { fill: var(--bar); background: var(--bar) }
@@ -43,12 +46,12 @@ all layers before it too.</p>
 <h2>The layers that cost most</h2>
 <p>Cost is the share of the noise in the model's outputs that goes if this layer alone stays in float; below zero, if its noise
 cancels that of others. It is measured in int8 throughout and without --effort, for the $candidates layers that add most noise.</p>
-<div class="wide"><table>
+<div class="wide"><table class="noise">
 $worst
 </table></div>
 <h2>All layers</h2>
 <p>Clipped is the share of the values that int8 cannot hold in the tensor's range.</p>
-<div class="wide"><table>
+<div class="wide"><table class="noise">
 $layers
 </table></div>""")
 
@@ -116,11 +119,12 @@ def _drawing(layers: Sequence[Figures], worst: Sequence[str]) -> str:
     low = min(0, STEP * floor(min(known, default=0) / STEP))
     high = max(low + STEP, STEP * ceil(max(known, default=0) / STEP))
     left, top = 60, 16
-    scale, pitch = HEIGHT / (high - low), (WIDTH - left - 10) / max(len(layers), 1)
+    wide = min(WIDTH, max(NARROWEST, left + 10 + PITCH * len(layers)))
+    scale, pitch = HEIGHT / (high - low), (wide - left - 10) / max(len(layers), 1)
     width, parts = min(0.8 * pitch, WIDEST), []
     for line in range(low, high + 1, STEP):
         y = top + (high - line) * scale
-        parts.append(f'<line class="{"grid" if line else "axis"}" x1="{left}" x2="{WIDTH - 10}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(f'<line class="{"grid" if line else "axis"}" x1="{left}" x2="{wide - 10}" y1="{y:.1f}" y2="{y:.1f}"/>')
         parts.append(_text(left - 8, y + 4, f"{line} dB", "right"))
     for number, layer in enumerate(layers, 1):
         x = left + (number - 0.5) * pitch
@@ -128,7 +132,7 @@ def _drawing(layers: Sequence[Figures], worst: Sequence[str]) -> str:
     each = max(1, ceil(len(layers) / 40))
     for number in range(each, len(layers) + 1, each):
         parts.append(_text(left + (number - 0.5) * pitch, top + HEIGHT + 16, str(number), "middle"))
-    return _svg(WIDTH, top + HEIGHT + 24, parts)
+    return _svg(wide, top + HEIGHT + 24, parts)
 
 
 def _bar(number: int, layer: Figures, across: tuple[float, float], up: tuple[float, float], worst: bool) -> list[Any]:
@@ -151,4 +155,5 @@ def _text(x: float, y: float, words: str, kind: str) -> str:
 
 def _svg(width: float, height: float, parts: Sequence[str]) -> str:
     """A whole drawing."""
-    return f'<svg viewBox="0 0 {width:.0f} {height:.0f}" role="img">\n' + "\n".join(parts) + "\n</svg>"
+    size = f"max-width: {1.2 * width:.0f}px; min-width: {0.9 * width:.0f}px"  # so that letters are as large as the page's
+    return f'<svg viewBox="0 0 {width:.0f} {height:.0f}" style="{size}" role="img">\n' + "\n".join(parts) + "\n</svg>"

@@ -39,7 +39,7 @@ CHARTS = (  # colours for light and dark, and rules, of pages whose charts and t
     """th, td { text-align: right } td.word, th.word { text-align: left } tbody tr:nth-child(odd) { background: var(--soft) }
 table.layers tbody tr, th.sorts { cursor: pointer } table.layers tr.chosen { background: var(--chosen) }
 th[aria-sort=ascending]::after { content: " ▲" } th[aria-sort=descending]::after { content: " ▼" }
-.chart { width: 100%; min-width: 40rem } #problem { color: var(--measured); font-weight: 600 }
+.chart { width: 100%; min-width: 18rem } #problem { color: var(--measured); font-weight: 600 }
 """,
 )
 

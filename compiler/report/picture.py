@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from cnna.compiler.report.axis_numbers import linear, logarithmic
+from cnna.compiler.report.charts import ENGINE_COLOURS, KIND_COLOURS
 from cnna.compiler.report.labels import Rectangle, Spot, labels
 from cnna.compiler.report.report import Figures, for_ddr
 from cnna.compiler.report.roofline import longest, point, vector_roof
-from cnna.spec.regmap import ENGINES
 
 ROWS_AN_INCH = 5
 TIMELINE_INCHES, ROOFLINE_INCHES = 2.6, 6.0  # heights; the second is the most that the roofline takes
@@ -57,15 +57,14 @@ def _draw_timeline(axes: Any, found: Figures) -> list[list[Any]]:
     """
     from matplotlib.patches import Patch
 
-    colours = {engine: f"C{number}" for number, engine in enumerate(ENGINES)}
     names: list[str] = []
     rows: list[list[Any]] = []
     for kind, bars in found["timeline"].items():
-        for engine in [engine for engine in colours if any(bar[0] == engine for bar in bars or ())]:
+        for engine in [engine for engine in ENGINE_COLOURS if any(bar[0] == engine for bar in bars or ())]:
             own = [bar for bar in bars if bar[0] == engine]
             for odd, opacity in enumerate(SHADES):
                 spans = [(begin, end - begin) for _, layer, begin, end in own if layer % 2 == odd]
-                axes.broken_barh(spans, (len(names) - 0.4, 0.8), color=colours[engine], alpha=opacity, linewidth=0)
+                axes.broken_barh(spans, (len(names) - 0.4, 0.8), color=ENGINE_COLOURS[engine], alpha=opacity, linewidth=0)
             names.append(f"{engine}, {kind}")
             rows.append(own)
     axes.set_yticks(range(len(names)), names, fontsize=7)
@@ -106,9 +105,11 @@ def _draw_bars(axes: Any, found: Figures, points: float) -> None:
     places = list(range(len(layers)))
     size = 0.4 if measured else 0.8
     shift = size / 2 if measured else 0
-    axes.barh([p - shift for p in places], [layer["predicted_cycles"] for layer in layers], size, label="predicted")
+    bars = {"predicted": (-shift, [layer["predicted_cycles"] for layer in layers])}
     if measured:
-        axes.barh([p + shift for p in places], [layer["cycles"] or 0 for layer in layers], size, label="measured")
+        bars["measured"] = (shift, [layer["cycles"] or 0 for layer in layers])
+    for kind, (up, clocks) in bars.items():
+        axes.barh([place + up for place in places], clocks, size, label=kind, color=KIND_COLOURS[kind])
     for place, layer in zip(places, layers, strict=True):
         used = layer["mac_utilization"] if measured else layer["predicted_mac_utilization"]
         if used:
@@ -143,7 +144,7 @@ def _draw_roofline(axes: Any, found: Figures) -> dict[int, Spot]:
         axes.plot(*zip(spots["predicted"][number], spots["measured"][number], strict=True), color="silver", linewidth=0.8, zorder=0)
     for kind, found_spots in spots.items():
         if found_spots:
-            axes.scatter(*zip(*found_spots.values(), strict=True), s=14, label=kind)
+            axes.scatter(*zip(*found_spots.values(), strict=True), s=14, label=kind, color=KIND_COLOURS[kind])
             axes.legend(loc="lower right")
     axes.set_xscale("log")
     axes.set_yscale("log")

@@ -3,11 +3,13 @@
 
 const views = {}, boxes = document.querySelectorAll("#graph g[data-layer]");
 const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-const ink = dark ? "#e4e8ec" : "#1d2329", line = dark ? "#363d45" : "#d8dde3";
+const narrow = innerWidth < 700; // legends then stand below each other
+const ink = dark ? "#e4e8ec" : "#1d2329", paper = dark ? "#14171b" : "#ffffff", line = dark ? "#363d45" : "#d8dde3";
 const look = {
   background: null, font: "system-ui, sans-serif", view: { stroke: line },
   axis: { labelColor: ink, titleColor: ink, gridColor: line, domainColor: line, tickColor: line, titleFontWeight: "normal" },
-  legend: { labelColor: ink, titleColor: ink }, text: { color: ink },
+  legend: { labelColor: ink, titleColor: ink, layout: { top: { direction: narrow ? "vertical" : "horizontal", anchor: "start" } } }, text: { color: ink },
+  style: { halo: { fill: paper, stroke: paper, strokeWidth: 5, strokeJoin: "round" } },
   range: { ramp: ramps[dark ? "dark" : "light"] },
 };
 
@@ -71,6 +73,7 @@ async function draw() {
   for (const [name, spec] of Object.entries(charts)) {
     const place = document.getElementById(name);
     const { view } = await vegaEmbed(place, spec, { actions: false, renderer: "canvas", config: look });
+    await view.resize().runAsync(); // a legend of several rows is only now known to be as high as it is
     views[name] = view;
     place.addEventListener("mousedown", (event) => { pressed = event; }, true);
     view.addEventListener("click", clicked);

@@ -114,6 +114,9 @@ async function answers({ model, one }, bytes) {
 
 // --- what is drawn ---
 
+const TALL = 92; // height of the highest bar, in the chart's own units
+const TIMES = [0, 1 / 3, 2 / 3, 1]; // along the chart, at which the time is written
+
 function chart(series) {
   const [width, height, bottom] = [900, 116, 98];
   const step = series[1].ts - series[0].ts;
@@ -121,17 +124,23 @@ function chart(series) {
   const lost = Math.max(...series.map((one) => one.failed + one.refused), 1);
   const bar = width / series.length;
   const last = series[series.length - 1].ts + step;
-  return html`<p class="dim">${time(series[0].ts)} to ${time(last)}, at most ${most.toFixed(most < 10 ? 1 : 0)} samples/s; red: failed or refused</p>
+  return html`<p class="dim">${time(series[0].ts)} to ${time(last)}, samples/s, at most ${number(most)}; red: failed or refused</p>
+  <div class="axes"><span class="up dim"><span>${number(most)}</span><span>${number(most / 2)}</span><span>0</span></span>
   <svg class="chart" viewBox="0 0 ${width} ${height}" preserveAspectRatio="none" role="img" aria-label="samples a second">
-    <line x1="0" x2=${width} y1=${bottom} y2=${bottom} />
+    ${[bottom, bottom - TALL / 2, bottom - TALL].map((y) => html`<line x1="0" x2=${width} y1=${y} y2=${y} />`)}
     ${series.map((one, place) => {
-      const [tall, red] = [(one.samples / step / most) * 92, one.failed + one.refused];
+      const [tall, red] = [(one.samples / step / most) * TALL, one.failed + one.refused];
       const told = `${time(one.ts)}: ${(one.samples / step).toFixed(1)} samples/s, ${one.failed} failed, ${one.refused} refused`;
       return html`<g><title>${told}</title>
         <rect class="samples" x=${place * bar + 1} width=${bar - 2} y=${bottom - tall} height=${tall} />
         ${red ? html`<rect class="lost" x=${place * bar + 1} width=${bar - 2} y=${bottom + 2} height=${3 + (12 * red) / lost} />` : null}</g>`;
     })}
-  </svg>`;
+  </svg>
+  <span class="across dim">${TIMES.map((part) => html`<span>${time(series[0].ts + part * (last - series[0].ts))}</span>`)}</span></div>`;
+}
+
+function number(value) {
+  return value.toFixed(value < 10 ? 1 : 0);
 }
 
 function models(found) {

@@ -29,6 +29,21 @@ def test_the_compilers_is_one_of_the_legal_ones(bank_words, tmp_path):
     assert (tmp_path / "p.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
+def test_every_tiling_has_a_dot(monkeypatch):
+    """The compiler's own would be a ring around nothing, and those at one place would hide each other."""
+    kept: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: kept.append(figure))
+    one = Choice((), 0, 4, 1, 100, 1000, False)
+    choices = [one, replace(one, staged=("dest",)), replace(one, staged=("source",)), replace(one, rows=2, cycles=200, chosen=True)]
+    picture("layer", choices, BytesIO())
+    *kinds, ring = kept[0].axes[0].collections
+    dots = [tuple(spot) for kind in kinds for spot in kind.get_offsets()]
+    assert sorted(dots) == sorted((choice.bytes, choice.cycles) for choice in choices)
+    assert tuple(ring.get_offsets()[0]) in dots
+    sizes = [kind.get_sizes()[0] for kind in kinds]
+    assert sizes == sorted(set(sizes), reverse=True)
+
+
 def test_what_is_best_in_all_respects_is_said_once():
     """Three equal lines would make a reader look for a difference. Of equally good tilings the compiler's must be named."""
     few = Choice((), 0, 8, 4, cycles=100, bytes=10, chosen=False)

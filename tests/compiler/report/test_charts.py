@@ -42,6 +42,18 @@ def test_the_roofline_has_each_layer_with_macs_once(found):
     assert [value["layer"] for value in points] == numbers
 
 
+def test_a_chosen_layer_has_one_name_in_the_roofline(found):
+    """Its predicted and its measured name would lie on each other, and both on the dots behind them."""
+    layers = [{**layer, "cycles": 2 * layer["predicted_cycles"], "busy": layer["predicted_busy"]} for layer in found["layers"]]
+    both = {**found, "layers": layers, "measured": {**found["predicted"], "array": None}}
+    for figures in (found, both):
+        dots, halo, names = charts(figures)["roofline"]["layer"][1:]
+        numbers = [value["layer"] for value in names["data"]["values"]]
+        assert numbers == sorted(set(numbers)) == sorted({value["layer"] for value in dots["data"]["values"]})
+        assert halo["data"] == names["data"]
+        assert halo["mark"]["style"] == "halo"
+
+
 def test_what_has_no_figures_has_no_chart(found):
     """An empty frame would stand on the page of a program that moves nothing."""
     assert set(charts(found)) == {"engines", "memory", "ddr", "array", "roofline"}

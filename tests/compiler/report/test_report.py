@@ -6,11 +6,12 @@ import zlib
 from itertools import pairwise
 
 import pytest
+from matplotlib.colors import to_hex
 
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.predict.predict import predicted_spans
 from cnna.compiler.report import report
-from cnna.compiler.report.charts import engines
+from cnna.compiler.report.charts import ENGINE_COLOURS, engines
 from cnna.compiler.report.picture import drawn, picture
 from cnna.compiler.report.table import table
 from cnna.compiler.report.trace import dependences, trace
@@ -114,6 +115,18 @@ def test_words_of_the_picture_do_not_overlap(artifact, measured, many):
     assert said.count("1") > 2
     assert {"odd layers", "even layers", "predicted", "measured"} <= {*said}
     assert any(text.endswith(",000,000") for text in said)
+
+
+def test_picture_and_page_have_the_same_colours(artifact, measured):
+    """The weights of one would be taken for the array of the other."""
+    axes = drawn(report.figures(artifact, measured)).axes[0]
+    rows = [label.get_text().split(",")[0] for label in axes.get_yticklabels()]
+    seen = {}
+    for bars in axes.collections:
+        for path in bars.get_paths():
+            seen.setdefault(rows[round(path.vertices[:4, 1].mean())], set()).add(to_hex(bars.get_facecolor()[0]))
+    assert seen
+    assert seen == {engine: {ENGINE_COLOURS[engine]} for engine in seen}
 
 
 @pytest.mark.parametrize("with_measured", [False, True])
