@@ -3,6 +3,7 @@
 
 const views = {}, boxes = document.querySelectorAll("#graph g[data-layer]");
 const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+const PADDING = { left: 5, right: 5, bottom: 5, top: 5 };
 const narrow = innerWidth < 700; // legends then stand below each other
 const ink = dark ? "#e4e8ec" : "#1d2329", paper = dark ? "#14171b" : "#ffffff", line = dark ? "#363d45" : "#d8dde3";
 const look = {
@@ -72,8 +73,8 @@ async function copy(text) {
 async function draw() {
   for (const [name, spec] of Object.entries(charts)) {
     const place = document.getElementById(name);
+    if (narrow && name === "array") spec.padding = { ...PADDING, top: 45 }; // its legend of nine entries takes five rows
     const { view } = await vegaEmbed(place, spec, { actions: false, renderer: "canvas", config: look });
-    await view.resize().runAsync(); // a legend of several rows is only now known to be as high as it is
     views[name] = view;
     place.addEventListener("mousedown", (event) => { pressed = event; }, true);
     view.addEventListener("click", clicked);
