@@ -1,6 +1,6 @@
 """Runs the float graph on calibration samples, one at a time, and collects the statistics that ranges are chosen from."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 from cnna.compiler.frontend.onnx_export import to_model
 from cnna.compiler.frontend.preprocess import Preprocess
 from cnna.compiler.graph.ir import Graph
+from cnna.compiler.graph.node_names import place
 from cnna.compiler.quantise.sessions import Session, feeds_of
 from cnna.spec.errors import DataError, ModelError
 
@@ -107,13 +108,18 @@ class ChannelStatistics:
 
 
 def channels(
-    graph: Graph, tensors: Sequence[str], samples: Mapping[str, np.ndarray], count: int, preprocess: Preprocess | None
+    graph: Graph,
+    tensors: Sequence[str],
+    samples: Mapping[str, np.ndarray],
+    count: int,
+    preprocess: Preprocess | None,
+    most: int = FEW,
 ) -> dict[str, ChannelStatistics]:
-    """The channels of some maps, on up to FEW samples; count: how many there are. DataError and ModelError: as of `calibrate`."""
+    """The channels of some maps, on up to `most` of `count` samples. DataError and ModelError: as of `calibrate`."""
     shown = [name for name in tensors if name not in graph.outputs]
     session = Session(to_model(graph, shown).SerializeToString(), graph.name)
     found: dict[str, ChannelStatistics] = {}
-    for feeds in feeds_of(graph, samples, min(count, FEW), preprocess):
+    for feeds in feeds_of(graph, samples, min(count, most), preprocess):
         values = session.run(feeds)
         for name in tensors:
             one = ChannelStatistics.of(values[name])
@@ -131,9 +137,11 @@ def calibrate(
     preprocess: Preprocess | None = None,
     progress: Progress | None = None,
     watch: Watch | None = None,
+    unseen: Collection[str] = (),
 ) -> dict[str, Statistics]:
     """Statistics of `tensors`. However many samples there are, it holds the activations of only one in memory.
 
+    unseen: tensors of which no reader shows the least values, so these may be minus infinity; the finite ones count.
     DataError: as `check_samples`, or NaN in a sample, or infinity that reaches one of `tensors`. ModelError: a tensor is
     not finite although the samples are, or onnxruntime cannot run the model.
     """
@@ -148,6 +156,8 @@ def calibrate(
             values = session.run(feeds)
             for name in tensors:
                 value = feeds[name] if name in feeds else values[name]
+                if name in unseen and np.isneginf(value).any() and (finite := value[np.isfinite(value)]).size:
+                    value = np.maximum(value, finite.min())
                 if turn == 1:
                     statistics[name].count(value)
                 elif np.isfinite(value).all():
@@ -167,4 +177,7 @@ def _not_finite(tensor: str, number: int, feeds: Mapping[str, np.ndarray], graph
     if name := next((name for name, value in feeds.items() if not np.isfinite(value).all()), None):
         reaches = f"holds infinity, which reaches the tensor '{tensor}' for int8"
         return DataError(f"calibration set: sample {number} of '{name}' {reaches}")
-    return ModelError(f"{graph.name}: tensor '{tensor}' is NaN or infinite for calibration sample {number}")
+    maker = graph.producer(tensor)
+    where = f", which {place(maker, graph)} makes," if maker else ""
+    remedy = "use finite constants near the data, or apply masks behind the network"
+    return ModelError(f"{graph.name}: tensor '{tensor}'{where} is NaN or infinite for calibration sample {number}; {remedy}")

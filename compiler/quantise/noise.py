@@ -68,6 +68,8 @@ class Noise:
     def extend(self, real: np.ndarray, before: np.ndarray, limits: tuple[float, float] = (-inf, inf)) -> None:
         """Adds a sample: the float network's values, and the quantised network's before they are rounded to int8."""
         made = np.clip(before, *limits) if limits != (-inf, inf) else before
+        if not (finite := np.isfinite(real)).all():  # a mask's infinity is no signal
+            real, made = real[finite], made[finite]
         self.elements += made.size
         if self.quant is not None:
             whole = np.rint(made / np.float32(self.quant.scale)) + np.float32(self.quant.zero)

@@ -1,7 +1,7 @@
 """Post-training quantisation: takes a float model and samples, returns standard QDQ ONNX."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from onnx import ModelProto
@@ -24,6 +24,17 @@ from cnna.compiler.passes.pipeline import REWRITES, Dump, run_passes
 from cnna.compiler.quantise.books import nearest_in_books
 from cnna.compiler.quantise.calibrate import Progress, Statistics, calibrate, check_samples
 from cnna.compiler.quantise.heads import apart, float_tail, span_of
+from cnna.compiler.quantise.noise import layers_of, measured
+from cnna.compiler.quantise.outliers import (
+    Outlier,
+    held_back,
+    noise_warnings,
+    outlier_warnings,
+    outliers,
+    pads_as_padding,
+    unseen_lows,
+    within,
+)
 from cnna.compiler.quantise.prepare import prepared, rewriting_warnings
 from cnna.compiler.quantise.ranges import METHODS, quant_of
 from cnna.compiler.quantise.refine import EFFORTS, Refinement, refined
@@ -34,6 +45,8 @@ from cnna.spec.manifest import CPU
 
 KEPT = "kept in float for its accuracy"
 TAIL = "so few multiply-accumulates behind what the CPU computes are more exact in float"
+FEW = 4  # samples on which layers are compared with float
+FAR = 32.0  # times a range that a curve's lively part must have, to be looked at again within it
 UNSEEN = 0.25  # of a step of int8: what a chain's value may change by beyond the range of its input
 
 
@@ -61,7 +74,8 @@ class Calibrated:
     """A float graph and what its samples say of it, to be quantised: once or, with layers kept in float, several times.
 
     body: the part of the graph that the accelerator can run. more: what efforts above 0 need. coded: the outputs of layers whose
-    weights get books of 16 values a channel (`books`).
+    weights get books of 16 values a channel (`books`). few: some of the samples. outliers: constants that cost their tensors the
+    range.
     """
 
     graph: Graph
@@ -75,12 +89,14 @@ class Calibrated:
     more: Refinement | None
     coded: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
+    few: Mapping[str, np.ndarray] = field(default_factory=dict)
+    outliers: tuple[Outlier, ...] = ()
 
     def quantised(self, kept: Collection[str] = (), refining: Progress | None = None) -> tuple[ModelProto, Report]:
         """The model as QDQ. kept: nodes that stay in float, by output. ModelError: it could not be compiled."""
-        reasons, body = float_body(self.graph, kept)
+        reasons, body = self._body(kept)
         if self.more:
-            quants = _activation_quants(body, self.statistics, self.method)
+            quants = _activation_quants(self.graph, body, self.statistics, self.method)
             edit = _with_quants(self.graph, quants)
             refined(edit, replace(self.more, convs=convolutions(body)), self.effort, refining, self.coded)
             result = to_model(edit.finish())
@@ -95,11 +111,27 @@ class Calibrated:
         ranges = {name: (self.statistics[name].low, self.statistics[name].high) for name in quants}
         floating = tuple(map(kind_of, left))
         coded = tuple(node.name for node in body.nodes if node.output in self.coded)
-        return result, Report(self.method, self.effort, self.samples, ranges, quants, floating, coded, self.warnings)
+        return result, Report(
+            self.method, self.effort, self.samples, ranges, quants, floating, coded, self._warned(body, result, quants)
+        )
+
+    def _body(self, kept: Collection[str]) -> tuple[Reasons, Graph]:
+        """As `float_body`; also in float is what an outlier leaves no range."""
+        return float_body(self.graph, {*kept, *held_back(self.body, self.outliers)})
+
+    def _warned(self, body: Graph, result: ModelProto, quants: Mapping[str, Quant]) -> tuple[str, ...]:
+        """What the user should look at in a quantised model."""
+        told = (*self.warnings, *outlier_warnings(self.graph, self.outliers))
+        if told or not self.few or not quants:
+            return told
+        cut = {*unseen_lows(self.graph, body)} | {name for node in body.nodes if isinstance(node.op, Chain) for name in node.inputs}
+        layers = [layer for layer in layers_of(self.graph, body) if layer.tensor not in cut]
+        noise = measured(self.graph, layers, result, quants, self.few, len(next(iter(self.few.values()))), self.preprocess)
+        return tuple(noise_warnings(layers, noise))
 
     def trial(self, kept: Collection[str]) -> ModelProto:
         """As `quantised`, but without effort, and unchecked."""
-        body = float_body(self.graph, kept)[1]
+        body = self._body(kept)[1]
         return written(self.graph, body, self.statistics, self.method, self.correct_bias, self.coded)[0]
 
 
@@ -148,19 +180,40 @@ def calibrated(
     if effort not in EFFORTS:
         raise DataError(f"effort {effort} is unknown; there are {', '.join(map(str, EFFORTS))}")
     count = check_samples(graph, samples, preprocess)
-    source = graph
     try:
-        graph, warnings = prepared(graph, float_body(graph)[1], samples, count, preprocess)
-        _, body = float_body(graph)
-        more = Refinement.of(graph, body, count) if effort else None
-        watch = more.watch if more else None
-        statistics = calibrate(graph, tuple(body.tensors), samples, method != "minmax", preprocess, progress, watch)
+        return _measured(graph, samples, count, method, preprocess, correct_bias, progress, effort)
     except ModelError:
-        for piece in cut(source, float_body(source)[0]):
+        for piece in cut(graph, float_body(graph)[0]):
             if piece.kind == CPU:
                 check_cpu(piece)  # it names the node, if one alone is the cause
         raise
-    return Calibrated(graph, body, statistics, count, method, correct_bias, effort, preprocess, more, warnings=warnings)
+
+
+def _measured(
+    graph: Graph,
+    samples: Mapping[str, np.ndarray],
+    count: int,
+    method: str,
+    preprocess: Preprocess | None,
+    correct_bias: bool,
+    progress: Progress | None,
+    effort: int,
+) -> Calibrated:
+    """`calibrated`, once its parameters are known to be sound."""
+    graph = pads_as_padding(graph, samples, count, preprocess)
+    graph, warnings = prepared(graph, float_body(graph)[1], samples, count, preprocess)
+    _, body = float_body(graph)
+    unseen = unseen_lows(graph, body)
+    more = Refinement.of(graph, body, count) if effort else None
+    watch = more.watch if more else None
+    statistics = calibrate(graph, tuple(body.tensors), samples, method != "minmax", preprocess, progress, watch, unseen)
+    chosen = np.unique(np.linspace(0, count - 1, min(FEW, count)).astype(int))
+    few = {name: samples[name][chosen] for name in graph.inputs}
+    quants = _activation_quants(graph, body, statistics, method)
+    found = tuple(within(outliers(graph, [*quants], few, preprocess), quants))
+    return Calibrated(
+        graph, body, statistics, count, method, correct_bias, effort, preprocess, more, warnings=warnings, few=few, outliers=found
+    )
 
 
 def float_body(graph: Graph, kept: Collection[str] = ()) -> tuple[Reasons, Graph]:
@@ -199,7 +252,7 @@ def written(
 
     coded: the outputs of nodes whose weights get books.
     """
-    quants = _activation_quants(body, statistics, method)
+    quants = _activation_quants(graph, body, statistics, method)
     edit = _with_quants(graph, quants)
     for node in body.nodes:
         if isinstance(node.op, Conv):
@@ -215,23 +268,35 @@ def _with_quants(graph: Graph, quants: Mapping[str, Quant]) -> Editor:
     return edit
 
 
-def _activation_quants(body: Graph, statistics: Mapping[str, Statistics], method: str) -> dict[str, Quant]:
+def _activation_quants(graph: Graph, body: Graph, statistics: Mapping[str, Statistics], method: str) -> dict[str, Quant]:
     """A quantisation for each tensor but those of `_float_ends`; one for all of those that `_tied` ties together.
 
     What only a Chain reads needs no range where that is flat, and what only a Maximum or Minimum reads none beyond the result's.
+    What only max pools read needs none below their results, if that makes it much shorter.
     """
+    unseen = unseen_lows(graph, body)
+
+    def reach(name: str) -> tuple[float, float]:
+        low, high = METHODS[method](statistics[name])
+        if name in unseen:
+            shown = min(METHODS[method](statistics[made])[0] for made in unseen[name])
+            low = shown if apart(span_of([(shown, high)]), span_of([(low, high)])) else low
+        return low, high
+
     floating = _float_ends(body, statistics, method)
     cut = {
         name for node in body.nodes if isinstance(node.op, Maximum | Minimum) for name in node.inputs[1:] if body.uses(name) == 1
     }
     quants: dict[str, Quant] = {}
     for names in _tied(body, statistics, method, floating):
-        lows, highs = zip(*(METHODS[method](statistics[name]) for name in names if name not in cut), strict=True)
+        lows, highs = zip(*(reach(name) for name in names if name not in cut), strict=True)
         limits = (min(lows), max(highs))
         reader = next((node for node in body.nodes if names[0] in node.inputs), None) if len(names) == 1 else None
         if reader and isinstance(reader.op, Chain) and body.uses(names[0]) == 1:
             low, high = METHODS[method](statistics[reader.output])
-            limits = lively(reader.op, *limits, (high - low) / 255 * UNSEEN)
+            before, limits = limits, lively(reader.op, *limits, (high - low) / 255 * UNSEEN)
+            while span_of([limits]) * FAR < span_of([before]):  # a mask's range, in which the first look finds little of the curve
+                before, limits = limits, lively(reader.op, *limits, (high - low) / 255 * UNSEEN)
         quants.update(dict.fromkeys(names, quant_of(limits)))
     return {name: quants[name] for name in body.tensors if name not in floating}
 

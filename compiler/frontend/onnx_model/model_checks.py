@@ -23,6 +23,11 @@ NUMBERS = (  # operators that cannot work with an empty constant
     *("Conv", "Gemm", "MatMul", "BatchNormalization", "Add", "Mul", "Clip", "QuantizeLinear", "DequantizeLinear"),
     *("QLinearConv", "QLinearMatMul", "QLinearAdd", "QGemm"),
 )
+TAKE_INFINITY = (  # operators that only choose, move or mask with a constant
+    *("Clip", "Pad", "Where", "Max", "Min", "Add", "Sub", "Sum", "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"),
+    *("Identity", "Cast", "Expand", "Tile", "Concat", "Slice", "Split", "Gather", "Reshape", "Transpose", "Squeeze", "Unsqueeze"),
+    *("Flatten", "Trilu", "ScatterND", "ScatterElements", "OneHot", "If", "Loop"),
+)
 MAY_BE_INFINITE = ("Clip", "Pad", "Constant", "ConstantOfShape")  # attributes of these: limits, fillings, constants
 REALS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 PORTS = (  # types of inputs and outputs: a .npz can hold each of them, or float32 instead
@@ -128,8 +133,11 @@ def _check_numbers(tensor: TensorProto, model: ModelProto, name: str) -> None:
         raise ModelError(f"{name}: constant '{tensor.name}', of {place_of(user)}, is empty; export the model again")
     if tensor.data_type not in REALS:
         return
-    clip = user is not None and user.op_type == "Clip"  # its limits may be infinite
-    if np.isnan(value).any() or (not clip and not np.isfinite(value).all()):
+    if np.isfinite(value).all():
+        return
+    computing = [node for node in model.graph.node if tensor.name in node.input and node.op_type not in TAKE_INFINITY]
+    if np.isnan(value).any() or computing or user is None:
+        user = next(iter(computing), user)
         place = f", of {place_of(user)}," if user else ""
         raise ModelError(f"{name}: constant '{tensor.name}'{place} holds NaN or infinity; export the model again")
 

@@ -9,7 +9,8 @@ the channels, the Affine lies between two Transposes. Sums and differences are A
 a Product, and a Max or Min of maps is made of Maximums or Minimums; an operand may hold one value for each channel. Relu, Clip, Min
 and Max with a number are Clips. A leaky Relu with slopes from 0 to 1 is a Maximum, and with slopes from 1 on a Minimum.
 Leaves alone: constants that differ along several axes, operands that broadcast otherwise, the product or difference of a map and
-itself, divisions by an activation or by 0, and factors beyond float32.
+itself, divisions by an activation or by 0, factors beyond float32, and masks on
+scores.
 """
 
 from dataclasses import replace
@@ -28,6 +29,8 @@ from cnna.spec.errors import ModelError
 ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Sum")
 HARD_SIGMOID = {"alpha": 0.2, "beta": 0.5}  # ONNX's defaults
 LIMITS = ("Relu", "Clip", "Min", "Max")
+MASK = 64.0  # least magnitude of a mask on scores
+COMPARES = ("Softmax", "LogSoftmax", "Hardmax", "ArgMax", "TopK")
 
 
 def canonical_elementwise(graph: Graph) -> Graph:
@@ -100,6 +103,8 @@ def _arithmetic(edit: Editor, node: Node) -> None:
         return
     axis, numbers = found
     one, zero = np.ones_like(numbers), np.zeros_like(numbers)
+    if node.op.kind in ("Add", "Sum", "Sub") and _masks_scores(edit, node, numbers):
+        return
     if node.op.kind in ("Add", "Sum"):
         _put_affine(edit, node, x, one, numbers, axis)
     elif node.op.kind == "Sub":
@@ -109,6 +114,18 @@ def _arithmetic(edit: Editor, node: Node) -> None:
         _put_affine(edit, node, x, numbers, zero, axis)
     elif not constant[0] and numbers.all():
         _put_affine(edit, node, x, 1 / numbers, zero, axis)
+
+
+def _masks_scores(edit: Editor, node: Node, numbers: np.ndarray) -> bool:
+    """Whether a constant is a mask, one great number or 0 for each channel, on scores that the model answers or the CPU compares.
+
+    In int8, the range of masked scores would leave no steps for the others.
+    """
+    found = np.unique(numbers)
+    if len(found) != 2 or 0 not in found or np.abs(found).max() < MASK:
+        return False
+    kinds = [reader.op.kind for reader in edit.consumers(node.output) if isinstance(reader.op, Onnx)]
+    return node.output in edit.outputs or any(kind in COMPARES for kind in kinds)
 
 
 def _along_one_axis(value: np.ndarray, shape: tuple[int, ...]) -> tuple[int, np.ndarray] | None:
