@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from cnna.cli.compile import predicted
 from cnna.cli.progress import counter
 from cnna.spec.config import Config
+from cnna.spec.cortex_a53 import Range
+from cnna.spec.end_to_end import rates
 from cnna.spec.errors import ModelError
 
 if TYPE_CHECKING:
@@ -82,22 +84,20 @@ def _result(found: "Found", limit: float, samples: int) -> str:
     return f"--search {limit:g} is met with {which}: the loss is {best.loss:.2f} instead of {found.losses[0]:.2f} {on}"
 
 
-def _price(speeds: list[float | None], config: str, default: bool) -> str:
+def _price(speeds: list[Range | None], config: str, default: bool) -> str:
     """What the layers in float cost in speed, in a line."""
     before, after = speeds
     chosen = f"{config} (the default; --config chooses another)" if default else config
     if before is None or after is None:
         return f"what this costs in images a second on {chosen} is not predicted: the network does not compile for it"
-    return (
-        f"on {chosen} {after:,.1f} images a second are predicted from end to end, instead of {before:,.1f} with all layers in int8"
-    )
+    return f"on {chosen} {rates(after)} images a second are modelled from end to end, and {rates(before)} with all layers in int8"
 
 
-def _speed(model: "ModelProto", config: Config) -> float | None:
-    """The predicted images a second from end to end; None if the model cannot be compiled for the configuration."""
+def _speed(model: "ModelProto", config: Config) -> Range | None:
+    """The modelled images a second from end to end; None if the model cannot be compiled for the configuration."""
     from cnna.compiler.compile import compile_model
 
     try:
-        return predicted(compile_model(model, config)).fps
+        return predicted(compile_model(model, config)).fps()
     except ModelError:
         return None

@@ -1,36 +1,39 @@
-"""The predicted images a second from end to end, as `cnna explain`, `compile` and `report` show them.
+"""Images a second and latency from end to end, modelled, as `cnna explain`, `compile` and `report` show them.
 
 Two batches are in flight. While the accelerator runs a piece of one, the host does the CPU pieces of the other and packs its
 tensors (docs/pieces.md). So a batch takes the time of the busier side. Both sides wait while the host starts the accelerator.
 
-The constants of the host's CPU are for the four Cortex-A53 of a ZCU102 at 1.2 GHz, with Python and onnxruntime. They are estimates
-from the data sheet's peak and common efficiencies; no board has confirmed them. The compiler uses them to choose the quicker of two
-placements, and to predict the seconds of a piece on the CPU. It measures nothing while it compiles, so equal input gives equal
-artifacts.
+The host's work is counted or estimated, and a model of the board's CPU makes a range of seconds of it (`spec.cortex_a53`). The
+compiler chooses the quicker of two placements by the middle of such ranges. It measures nothing while it compiles, so equal input
+gives equal artifacts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from cnna.spec.manifest import ACCELERATOR, CPU, PieceEntry
+from cnna.spec import host_model
+from cnna.spec.cortex_a53 import Range, moved_bytes, run_work, seconds
+from cnna.spec.host_work import HostWork
+from cnna.spec.manifest import ACCELERATOR, CPU, PieceEntry, Port
 
-MACS_A_SECOND = 4e9  # in float32: 4 cores x 1.2 GHz x 2 multiply-accumulates a clock of their 64-bit NEON, at 40 %
-ELEMENT_SECONDS = 2.5e-9  # to read or write a float32 in an operator: 1.6 GB/s
-NODE_SECONDS = 20e-6  # to call one operator
-PIECE_SECONDS = 200e-6  # to call onnxruntime for one piece
-VIEW_SECONDS = 2e-6  # to give an array another shape in numpy, where a piece does nothing else: no element moves
-PACK_SECONDS = 5e-9  # to round or unpack one element that goes to or comes from the accelerator
-START_SECONDS = 150e-6  # to set the accelerator's registers, start it and take its interrupt
+CORES = (1, 4)
+ELEMENT_SECONDS = host_model.ELEMENT_SECONDS.middle
+MAC_SECONDS = host_model.MAC_SECONDS.middle
+NODE_SECONDS = host_model.NODE_SECONDS.middle
+PIECE_SECONDS = host_model.PIECE_SECONDS.middle
+VIEW_SECONDS = host_model.VIEW_SECONDS.middle
 
 
 @dataclass(frozen=True)
 class EndToEnd:
-    """What a batch is predicted to take.
+    """What a batch is modelled to take.
 
-    accelerator_seconds: of the programs' clocks. cpu_seconds: of the pieces on the CPU, None where an older file does not say.
-    crossings: tensors that go to or come from the accelerator. crossing_bytes: of all crossings. starts: of the accelerator.
+    accelerator_seconds: of the programs' clocks. cpu_seconds: of the pieces on the CPU, on four cores, at the middle; None where an
+    older file does not say. cpu: the same on one core, where it was counted. crossings: tensors that go to or come from the
+    accelerator. crossing_bytes: of all crossings. starts: of the accelerator. stream, single: the host's work besides the pieces,
+    for a batch of a stream and for one alone.
     """
 
     batch: int
@@ -39,55 +42,96 @@ class EndToEnd:
     crossings: int
     crossing_bytes: int
     starts: int
+    stream: HostWork
+    single: HostWork
+    cpu: HostWork | None = None
 
     @property
-    def crossing_seconds(self) -> float:
-        """The host's time for the crossings: packing, unpacking, and starting the accelerator."""
-        return crossing_seconds(self.starts, self.crossing_bytes)
+    def crossing_seconds(self) -> Range:
+        """One core's time for the crossings of a batch in a stream: packing, unpacking, and starting the accelerator."""
+        return seconds(self.stream)
 
     @property
     def accelerator_share(self) -> float | None:
-        """The accelerator's share of the time that all the work would take without overlap."""
+        """The accelerator's share of the time that all the work would take without overlap, at the middle."""
         if self.cpu_seconds is None:
             return None
-        whole = self.accelerator_seconds + self.cpu_seconds + self.crossing_seconds
+        whole = self.accelerator_seconds + self.cpu_seconds + self.crossing_seconds.middle
         return self.accelerator_seconds / whole if whole else None
 
-    @property
-    def fps(self) -> float | None:
-        """Images a second; the busier side decides."""
+    def fps(self, cores: int = CORES[-1]) -> Range | None:
+        """Images a second of a stream, at the quick end and at the slow end; the busier side decides."""
+        pieces = self._pieces(cores)
+        if pieces is None:
+            return None
+        busy = self.accelerator_seconds_beside(self.stream) + self._late(self.starts)
+        host = pieces + seconds(self.stream)
+        batch = Range(max(busy.quick, host.quick), max(busy.slow, host.slow))
+        return Range(self.batch / batch.quick, self.batch / batch.slow) if batch.quick else None
+
+    def latency(self, cores: int = CORES[-1]) -> Range | None:
+        """Seconds from one batch alone to its answer."""
+        pieces = self._pieces(cores)
+        if pieces is None:
+            return None
+        return self.accelerator_seconds_beside(self.single) + self._late(self.starts) + pieces + seconds(self.single)
+
+    def accelerator_seconds_beside(self, work: HostWork) -> Range:
+        """What the accelerator takes while the host moves its bytes through the same DDR."""
+        taken = Range.of(host_model.DDR_TAKEN_SECONDS, moved_bytes(work))
+        return taken + Range(self.accelerator_seconds, self.accelerator_seconds)
+
+    def _late(self, starts: int) -> Range:
+        """How much later than the end of its runs the host knows of them."""
+        late = Range.of(host_model.WAKE_SECONDS, starts) if starts else Range(0.0, 0.0)
+        return late + Range.of(host_model.LATE_SHARE, self.accelerator_seconds)
+
+    def _pieces(self, cores: int) -> Range | None:
+        """Seconds of the pieces on the CPU."""
+        shared = host_model.ONE_CORE
+        if self.cpu is not None:
+            one = seconds(self.cpu)
+            return one if cores == 1 else Range(one.quick / shared.slow, one.slow / shared.quick)
         if self.cpu_seconds is None:
             return None
-        seconds = max(self.accelerator_seconds + self.starts * START_SECONDS, self.cpu_seconds + self.crossing_seconds)
-        return self.batch / seconds if seconds else None
+        four = Range.of(host_model.PIECE_FACTOR, self.cpu_seconds)
+        return four.per(shared) if cores == 1 else four
 
     def figures(self) -> dict[str, Any]:
-        """The figures for `--json`."""
+        """The figures for `--json`. Ranges have the slow end first; a frame rate without cores is of four."""
+        rates, delays = ({f"{cores}": _ends(at(cores)) for cores in CORES} for at in (self.fps, self.latency))
+        fps = self.fps()
         return {
             "accelerator_seconds": self.accelerator_seconds,
             "accelerator_share": self.accelerator_share,
             "cpu_seconds": self.cpu_seconds,
             "crossings": self.crossings,
             "crossing_bytes": self.crossing_bytes,
-            "crossing_seconds": self.crossing_seconds,
-            "fps_end_to_end": self.fps,
+            "crossing_seconds": self.crossing_seconds.middle,
+            "fps_end_to_end": fps.slow if fps else None,
+            "modelled": {"fps_by_cores": rates, "latency_seconds_by_cores": delays},
         }
 
     def __str__(self) -> str:
         """One line."""
-        if self.fps is None:
+        fps, latency = self.fps(), self.latency()
+        if fps is None or latency is None:
             return "images a second from end to end are not predicted: the file does not say what the CPU takes; compile it again"
         count = f"{self.crossings} crossing{'s' * (self.crossings != 1)} of {self.crossing_bytes:,} bytes"
         parts = [f"accelerator {_duration(self.accelerator_seconds)}", f"CPU {_duration(self.cpu_seconds or 0)}"]
-        parts.append(f"{count} {_duration(self.crossing_seconds)}")
-        return f"predicted from end to end: {self.fps:,.1f} images a second; a batch of {self.batch} takes {', '.join(parts)}"
+        parts.append(f"{count} {_durations(self.crossing_seconds)}")
+        speed = f"{rates(fps)} images a second, {_durations(latency)} for a batch alone"
+        return f"modelled from end to end: {speed}; a batch of {self.batch} takes {', '.join(parts)}"
 
 
 def end_to_end(pieces: Sequence[PieceEntry], cycles: float, clock_mhz: int, batch: int) -> EndToEnd:
-    """The prediction for the pieces of an artifact. cycles: of all programs, for a batch."""
+    """The model of an artifact's pieces. cycles: of all programs, for a batch."""
     cpu = [piece["seconds"] for piece in pieces if piece["kind"] == CPU]
     programs = [piece for piece in pieces if piece["kind"] == ACCELERATOR]
     ports = [port for program in programs for port in (*program["inputs"], *program["outputs"])]
+    work = HostWork()
+    for program in programs:
+        work = work.plus(run_work(program["inputs"], program["outputs"], batch))
     return EndToEnd(
         batch,
         cycles / (clock_mhz * 1e6),
@@ -95,12 +139,56 @@ def end_to_end(pieces: Sequence[PieceEntry], cycles: float, clock_mhz: int, batc
         len(ports),
         batch * sum(prod(port["shape"]) for port in ports),
         len(programs),
+        work,
+        work.plus(host_model.ALONE.work) if programs else work,
     )
 
 
 def crossing_seconds(starts: int, elements: int) -> float:
-    """The host's time for so many runs of the accelerator that read and write so many elements."""
-    return starts * START_SECONDS + elements * PACK_SECONDS
+    """The host's time for so many runs of the accelerator that read and write so many elements, at the middle of the model."""
+    each = seconds(host_model.RUN.work.plus(host_model.INPUT.work).plus(host_model.OUTPUT.work)).middle
+    table, pack, unpack = (c.work for c in (host_model.TABLE_ELEMENT, host_model.PACK_ELEMENT, host_model.UNPACK_ELEMENT))
+    return starts * each + elements * (seconds(table.plus(pack)).middle + seconds(unpack).middle) / 2
+
+
+def run_seconds(given: Iterable[Sequence[int]], taken: Iterable[Sequence[int]], batch: int) -> float:
+    """The host's time for a run with ports of these shapes, at the middle of the model."""
+    inputs, outputs = ([_plain(shape) for shape in shapes] for shapes in (given, taken))
+    return seconds(run_work(inputs, outputs, batch)).middle
+
+
+def _plain(shape: Sequence[int]) -> Port:
+    """A port of a shape, of which nothing else counts here."""
+    place: Any = dict.fromkeys(("name", "tensor", "segment"), "") | dict.fromkeys(("offset", "block_bytes", "row_bytes", "zero"), 0)
+    place |= {"shape": list(shape), "scale": 1.0, "image_bytes": prod(shape)}
+    port: Port = place
+    return port
+
+
+def modelled(figures: Mapping[str, Any]) -> str | None:
+    """The frame rates of `EndToEnd.figures`, on one core and on four; None: they are not known."""
+    found = [figures.get("modelled", {}).get("fps_by_cores", {}).get(f"{cores}") for cores in CORES]
+    if None in found:
+        return None
+    one, four = (rates(Range(quick, slow)) for slow, quick in found)
+    return four if one == four else f"{four} on four cores, {one} on one,"
+
+
+def rates(fps: Range) -> str:
+    """Both ends of a frame rate, the slow one first."""
+    return f"{_rate(fps.slow)} to {_rate(fps.quick)}"
+
+
+def _rate(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:,.1f}"
+
+
+def _ends(found: Range | None) -> list[float] | None:
+    return None if found is None else [found.slow, found.quick]
+
+
+def _durations(found: Range) -> str:
+    return f"{found.quick * 1e3:.3g} to {_duration(found.slow)}"
 
 
 def _duration(seconds: float) -> str:

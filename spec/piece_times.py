@@ -5,11 +5,11 @@ Clocks are predicted. All times of the host are modelled (`spec.end_to_end`).
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import prod
 
 from cnna.spec.config import Config
+from cnna.spec.cortex_a53 import run_work, seconds
 from cnna.spec.cpu_ops import only_views
-from cnna.spec.end_to_end import PIECE_SECONDS, crossing_seconds
+from cnna.spec.end_to_end import PIECE_SECONDS
 from cnna.spec.manifest import ACCELERATOR, CPU, PieceEntry
 
 HEADS = ("piece", "where", "nodes", "MACs", "clocks", "us of nodes", "us of calls", "us")
@@ -52,9 +52,8 @@ def _time(entry: PieceEntry, config: Config, batch: int, left: Iterator[int]) ->
         call = 0.0 if entry["numpy"] and only_views(entry["operators"]) else batch * PIECE_SECONDS
         return PieceTime(entry["kind"], len(entry["operators"]), entry["macs"], None, batch * entry["seconds"] - call, call)
     clocks = next(left)
-    elements = batch * sum(prod(port["shape"]) for port in (*entry["inputs"], *entry["outputs"]))
-    seconds = clocks / (config.clock_mhz * 1e6)
-    return PieceTime(entry["kind"], len(entry["layers"]), entry["macs"], clocks, seconds, crossing_seconds(1, elements))
+    more = seconds(run_work(entry["inputs"], entry["outputs"], batch)).middle
+    return PieceTime(entry["kind"], len(entry["layers"]), entry["macs"], clocks, clocks / (config.clock_mhz * 1e6), more)
 
 
 def several(times: Sequence[PieceTime]) -> bool:

@@ -20,7 +20,7 @@ from cnna.compiler.graph.ir import AnyNode, Graph
 from cnna.compiler.graph.node_names import source_of
 from cnna.spec.config import Config
 from cnna.spec.cpu_ops import only_views
-from cnna.spec.end_to_end import PIECE_SECONDS, crossing_seconds
+from cnna.spec.end_to_end import PIECE_SECONDS, run_seconds
 from cnna.spec.manifest import ACCELERATOR, CPU, PieceEntry
 
 REFUSED, CONSTANT = "refused", "constant"  # where a node runs, besides ACCELERATOR and CPU
@@ -201,9 +201,9 @@ class _Rows:
         rest = [node for node in part.nodes if node.output not in own]
         alone = all(views and isinstance(node.op, VIEWS) for node in rest)
         if alone and 0 < number < len(self.facts.pieces) - 1:
-            elements = sum(prod(tensors[name].shape) for name in (*part.inputs, *part.outputs))
             call = 0 if number in self.views else batch * PIECE_SECONDS
-            saved += sum(map(self._seconds, rest)) + call + crossing_seconds(1, batch * elements)
+            given, taken = ([tensors[name].shape for name in names] for names in (part.outputs, part.inputs))
+            saved += sum(map(self._seconds, rest)) + call + run_seconds(given, taken, batch)
         return saved
 
 

@@ -20,6 +20,7 @@ from cnna.compiler.report.page import CHARTS, Style, page
 from cnna.compiler.report.pieces_section import pieces_section
 from cnna.compiler.report.report import Figures, for_ddr
 from cnna.compiler.report.table import WORDS, bound, cell, stalls_text
+from cnna.spec.end_to_end import modelled
 from cnna.spec.errors import ToolError
 from cnna.spec.files import write_text
 from cnna.spec.manifest import CPU
@@ -173,8 +174,11 @@ def _totals(found: Figures) -> str:
     kinds = [kind for kind in ("predicted", "measured") if found[kind]]
     heads = {"predicted": f"predicted{for_ddr(found)}", "measured": f"measured, {found['device']}"}
     rows = [_tr([("word", ""), *(("", heads[kind]) for kind in kinds)], "th")]
+    if "predicted" in kinds and (text := modelled(found["predicted"])):  # never in a line with what a board measures
+        shown = [("", text if kind == "predicted" else "-") for kind in kinds]
+        rows.append(_tr([("word", "images a second from end to end, modelled"), *shown]))
     for key, name, form in _TOTALS:
-        values = [found[kind][key] for kind in kinds]
+        values = [None if (kind, key) == ("predicted", "fps_end_to_end") else found[kind][key] for kind in kinds]
         if any(value is not None for value in values):
             cells = ["-" if value is None else form.format(value) for value in values]
             rows.append(_tr([("word", name.format(**found)), *(("", text) for text in cells)]))

@@ -1,11 +1,17 @@
-"""The predicted images a second from end to end, compared with sums made by hand."""
+"""The modelled images a second from end to end, compared with sums made by hand."""
+
+from dataclasses import replace
 
 import pytest
 
-from cnna.spec.end_to_end import PACK_SECONDS, START_SECONDS, end_to_end
+from cnna.spec import host_model
+from cnna.spec.cortex_a53 import Range, run_work, seconds
+from cnna.spec.end_to_end import crossing_seconds, end_to_end, modelled, rates
+from cnna.spec.host_work import HostWork
 from cnna.spec.manifest import ACCELERATOR, CPU
 
 BATCH, CLOCK_MHZ, CYCLES = 2, 300, 600_000  # 2 ms
+LONG = 1000 * CYCLES
 
 
 def _program(*shapes: tuple[int, int, int]):
@@ -18,28 +24,83 @@ def _cpu(seconds: float):
     return {"kind": CPU, "seconds": seconds}
 
 
+PIECES = [_cpu(1e-3), _program((3, 10, 10), (8, 5, 5)), _cpu(3e-3), _program((8, 5, 5), (4, 1, 1))]
+
+
 def test_the_busier_side_decides():
     """The sum of both sides would promise half the speed of two overlapping batches; one side alone would ignore the other."""
-    pieces = [_cpu(1e-3), _program((3, 10, 10), (8, 5, 5)), _cpu(3e-3), _program((8, 5, 5), (4, 1, 1))]
-    found = end_to_end(pieces, CYCLES, CLOCK_MHZ, BATCH)
+    found = end_to_end(PIECES, CYCLES, CLOCK_MHZ, BATCH)
     moved = BATCH * (300 + 200 + 200 + 4)
     assert (found.crossings, found.crossing_bytes, found.starts) == (4, moved, 2)
-    host = BATCH * 4e-3 + 2 * START_SECONDS + moved * PACK_SECONDS
-    assert found.fps == pytest.approx(BATCH / host)
-    quick = end_to_end([_cpu(1e-6), *pieces[1:2]], CYCLES, CLOCK_MHZ, BATCH)
-    assert quick.fps == pytest.approx(BATCH / (2e-3 + START_SECONDS))
-    assert quick.accelerator_share == pytest.approx(2e-3 / (2e-3 + 2e-6 + quick.crossing_seconds))
+    work = seconds(found.stream)
+    factor = host_model.PIECE_FACTOR
+    fps = found.fps()
+    assert fps.quick == pytest.approx(BATCH / (BATCH * 4e-3 * factor.quick + work.quick))
+    assert fps.slow == pytest.approx(BATCH / (BATCH * 4e-3 * factor.slow + work.slow))
+    busy = end_to_end(PIECES, LONG, CLOCK_MHZ, BATCH).fps()
+    late = 2 * host_model.WAKE_SECONDS.quick
+    assert busy.quick == pytest.approx(BATCH / (1000 * 2e-3 + late))
+    assert busy.slow < BATCH / (1000 * 2e-3 * (1 + host_model.LATE_SHARE.slow))  # the host's bytes come on top
+
+
+def test_latency_overlaps_nothing():
+    """One picture alone waits for all that is done for it, one after another."""
+    found = end_to_end(PIECES, CYCLES, CLOCK_MHZ, BATCH)
+    least = 2e-3 + 2 * host_model.WAKE_SECONDS.quick + BATCH * 4e-3 * host_model.PIECE_FACTOR.quick + seconds(found.single).quick
+    assert found.latency().quick == pytest.approx(least)
+    assert seconds(found.single).quick > seconds(found.stream).quick
+
+
+def test_four_cores_share_pieces_on_the_cpu_alone():
+    """Python runs on one core, so more of them must not promise a quicker host."""
+    found, alone = end_to_end(PIECES, CYCLES, CLOCK_MHZ, BATCH), end_to_end(PIECES[1:2], CYCLES, CLOCK_MHZ, BATCH)
+    assert found.fps(1).quick < found.fps(4).quick
+    assert found.latency(1).slow > found.latency(4).slow
+    assert alone.fps(1) == alone.fps(4)
+
+
+def test_counted_work_takes_the_place_of_estimates():
+    """A network whose host was counted must not show what was estimated for it."""
+    found = replace(end_to_end(PIECES, 0, CLOCK_MHZ, BATCH), stream=HostWork(loop_clocks=1.2e9), cpu=HostWork(loop_clocks=2.4e9))
+    assert found.fps(1).quick == pytest.approx(BATCH / (1 + 2))
+    assert found.fps(4).quick == pytest.approx(BATCH / (1 + 2 / host_model.ONE_CORE.slow))
+    assert found.fps(1).slow == pytest.approx(BATCH / (3 * host_model.LOOP_FACTOR.slow))
 
 
 def test_the_cpu_alone():
     """Without a program there are neither clocks nor crossings to divide by."""
     found = end_to_end([_cpu(5e-3)], 0, CLOCK_MHZ, 1)
-    assert found.fps == pytest.approx(200)
+    assert found.fps().quick == pytest.approx(200 / host_model.PIECE_FACTOR.quick)
     assert (found.accelerator_share, found.crossings) == (0, 0)
 
 
 def test_older_files_that_do_not_say_what_the_cpu_takes():
     """Their 0 seconds would look like an infinitely fast CPU."""
     found = end_to_end([_program((3, 4, 4), (1, 1, 1)), _cpu(0.0)], CYCLES, CLOCK_MHZ, 1)
-    assert (found.fps, found.accelerator_share, found.cpu_seconds) == (None, None, None)
+    assert (found.fps(), found.latency(), found.accelerator_share, found.cpu_seconds) == (None, None, None, None)
     assert "compile it again" in str(found)
+    assert modelled(found.figures()) is None
+
+
+def test_texts_have_both_ends():
+    """One number of a range would be taken for a measurement."""
+    found = end_to_end(PIECES, CYCLES, CLOCK_MHZ, BATCH)
+    assert rates(Range(quick=1234.4, slow=56.78)) == "56.8 to 1,234"
+    assert rates(found.fps()) in str(found)
+    assert modelled(found.figures()) == f"{rates(found.fps(4))} on four cores, {rates(found.fps(1))} on one,"
+    alone = end_to_end(PIECES[1:2], CYCLES, CLOCK_MHZ, BATCH)
+    assert modelled(alone.figures()) == rates(alone.fps())
+
+
+def test_a_large_picture_comes_from_ddr():
+    """Half of a picture of 640x640 does not stay in the second cache until it is packed."""
+    small, large = ({"shape": [3, side, side]} for side in (64, 640))
+    per_element = [run_work([port], [], 1).l2_misses / (3 * port["shape"][1] ** 2) for port in (small, large)]
+    assert per_element[1] > 0.6
+    assert run_work([small], [], 1).l2_misses == host_model.RUN.work.l2_misses
+
+
+def test_a_start_costs_what_was_counted():
+    """The compiler would cut models into pieces for an accelerator that starts in no time."""
+    assert crossing_seconds(1, 0) == pytest.approx(seconds(run_work([{"shape": [0]}], [{"shape": [0]}], 1)).middle, rel=0.05)
+    assert crossing_seconds(2, 100) < 2 * crossing_seconds(1, 100)

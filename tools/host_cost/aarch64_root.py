@@ -60,6 +60,7 @@ class Machine:
         paths = {
             "LD_LIBRARY_PATH": (libraries / "blas", libraries / "lapack"),
             "PYTHONPATH": (site, HERE, self.root / "wheels"),
+            "TMPDIR": (out.parent,),  # where the board's turn is taken: programs that run at once must not wait for each other
             "PYTHONHASHSEED": (0,),
             "PYTHONDONTWRITEBYTECODE": (1,),
         }

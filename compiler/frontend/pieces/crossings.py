@@ -14,7 +14,7 @@ from cnna.spec.config import Config
 from cnna.spec.cpu_ops import VIEWS
 from cnna.spec.end_to_end import (
     ELEMENT_SECONDS,
-    MACS_A_SECOND,
+    MAC_SECONDS,
     NODE_SECONDS,
     PIECE_SECONDS,
     VIEW_SECONDS,
@@ -76,7 +76,7 @@ def node_seconds(node: Node, graph: Graph, views: bool = False) -> float:
         return VIEW_SECONDS
     moved = sum(_elements(graph, name) for name in (*node.inputs, node.output) if name in graph.tensors)
     nodes = len(node.op.nodes) if isinstance(node.op, Chain) else 1
-    return nodes * (NODE_SECONDS + moved * ELEMENT_SECONDS) + float_macs(node, graph) / MACS_A_SECOND
+    return nodes * (NODE_SECONDS + moved * ELEMENT_SECONDS) + float_macs(node, graph) * MAC_SECONDS
 
 
 def _elements(graph: Graph, name: str) -> int:

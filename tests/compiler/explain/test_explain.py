@@ -133,11 +133,11 @@ def test_rows_are_what_compile_does(name, batch):
 
 
 def test_a_change_of_shape_is_no_call_of_onnxruntime():
-    """Behind a fully connected layer stands a Reshape to two axes. As a call it would halve the speed of every small classifier."""
+    """Behind a fully connected layer stands a Reshape to two axes. As a call it would slow every small classifier."""
     flat, soft = (explain(network(name), TINY) for name in ("flat", "residual"))
     assert flat.pieces == soft.pieces == (ACCELERATOR, CPU)
     assert flat.speed.cpu_seconds < NODE_SECONDS < PIECE_SECONDS < soft.speed.cpu_seconds
-    assert flat.speed.fps > 1.5 * soft.speed.fps
+    assert flat.speed.latency().slow < soft.speed.latency().slow - PIECE_SECONDS
 
 
 @pytest.mark.parametrize(

@@ -109,9 +109,9 @@ def test_a_normalisation_says_what_it_costs(name):
     own = explain(graph(f"{STEM} {TABLE[name][0]}", MORE, side=32), config)
     other = explain(graph(f"{STEM} {MENDED['layer norm']}", MORE, side=32), config)
     (row,) = (row for row in own.rows if row.rewrite == hints.NORM)
-    host = [one.speed.cpu_seconds + one.speed.crossing_seconds for one in (own, other)]
+    host = [one.speed.cpu_seconds + one.speed.crossing_seconds.middle for one in (own, other)]
     assert row.gain_seconds == pytest.approx(host[0] - host[1], rel=0.05)
-    assert other.speed.fps > 2 * own.speed.fps
+    assert other.speed.fps().slow > 1.5 * own.speed.fps().slow
     (line,) = (line for line in summary(own, "m.onnx", False) if "BatchNormalization" in line)
     assert line.startswith(f"1 normalisation takes {row.gain_seconds * 1e3:.3g} ms")
 

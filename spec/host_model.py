@@ -1,0 +1,159 @@
+"""What turns the host's work into seconds: every constant with its range and its source, for the Cortex-A53 of a ZCU102.
+
+No board has confirmed any of it. The quick end of a range is what a careful optimist expects, the slow end what a careful pessimist
+expects. A source says what was read or counted, and what was assumed. `spec.cortex_a53` computes with these.
+"""
+
+from dataclasses import dataclass
+
+from cnna.spec.host_work import HostWork
+
+ASSUMED = "assumed; no published figure was found"
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A number between `quick` and `slow`, in `unit`. source: who says so, and whether that was read."""
+
+    quick: float
+    slow: float
+    unit: str
+    source: str
+
+    def __post_init__(self) -> None:
+        assert 0 < self.quick <= self.slow or self.quick == 0 <= self.slow, f"{self.quick} to {self.slow} is no range"
+
+    @property
+    def middle(self) -> float:
+        """Between the ends, where one number is needed: to choose between two placements."""
+        return (self.quick + self.slow) / 2
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Work that `make host-cost` counted, by which the work for other models is estimated."""
+
+    work: HostWork
+    source: str
+
+
+# --- the processor ---
+
+CLOCK_SECONDS = Constant(1 / 1.2e9, 1 / 1.2e9, "s a clock", "AMD DS925: the APU of a ZCU102 runs at 1.2 GHz; not read here")
+INTERPRETER_CLOCKS = Constant(
+    *(1.5, 3.0, "clocks an instruction of CPython"),
+    "assumed; no published figure for CPython on an A53 was found. The core issues two in order, and misses its 32 KiB of code",
+)
+LIBRARY_CLOCKS = Constant(1.0, 2.0, "clocks an instruction of compiled code", f"{ASSUMED}; the core issues two in order")
+LOOP_FACTOR = Constant(
+    *(1.0, 1.5, "clocks for a clock of llvm-mca"),
+    "LLVM 14's model of the A53 (AArch64SchedA53.td), run here; it foretells every branch and has every access in the first"
+    " cache, so the slow end is assumed",
+)
+L2_HIT_CLOCKS = Constant(
+    *(4, 15, "clocks a line that the first cache lacks"),
+    "Hennessy and Patterson, 6th edition, as excerpts have it: 13 clocks; chipsandcheese.com measured an A53, but its figures were"
+    " not read; the quick end assumes that streams are fetched ahead",
+)
+DDR_SECONDS = Constant(
+    *(32e-9, 150e-9, "s a line that both caches lack"),
+    "TI SPRADO9, read: bw_mem 8M bcopy moves 1,000 MB/s on an A53 at 1.25 GHz, so a line read and a line written take 64 ns; the"
+    " slow end is an assumed latency without fetching ahead",
+)
+
+# --- the accelerator's memory and registers ---
+
+BUFFER_READ_SECONDS = Constant(
+    *(1 / 250e6, 1 / 130e6, "s a byte of uncached memory that is read"),
+    "ikwzm/udmabuf on Zynq UltraScale+, read: issue 16 copies at 250 MB/s in assembler, issue 97 reads 130 MB/s on a ZCU102",
+)
+BUFFER_WRITE_SECONDS = Constant(
+    *(1 / 800e6, 1 / 250e6, "s a byte of uncached memory that is written"),
+    "ikwzm/udmabuf issue 16, read: a copy moves 800 MB/s cached and 250 MB/s uncached; that writes lie between them is assumed",
+)
+REGISTER_READ_SECONDS = Constant(
+    *(150e-9, 310e-9, "s a register that is read"),
+    "a Xilinx forum's thread 1096094, read: 304 ns from an R5 of an UltraScale+ over an AXI interconnect; the quick end is assumed",
+)
+REGISTER_WRITE_SECONDS = Constant(
+    *(50e-9, 320e-9, "s a register that is written"),
+    "the same thread, read: 314 ns from an R5; the quick end assumes that the A53 does not wait for the response",
+)
+LINE_SECONDS = Constant(
+    0, 10e-9, "s a line of cache maintenance", f"{ASSUMED}; the quick end: stock pynq's memory is uncached, and nothing is done"
+)
+DDR_TAKEN_SECONDS = Constant(
+    *(0, 1 / 14.4e9, "s of the accelerator for a byte that the host moves"),
+    "Manev and others, FPT 2019, abstract read: a ZCU102 reaches 75 % of its DDR's peak; plans assume that the accelerator has"
+    " these 48 bytes a clock of 300 MHz, so the slow end takes the host's bytes from them",
+)
+
+# --- the kernel ---
+
+CALL_SECONDS = Constant(0.3e-6, 1.5e-6, "s a system call that does little", ASSUMED)
+FILE_SECONDS = Constant(3e-6, 15e-6, "s a system call that looks for a path or changes a file", ASSUMED)
+CLOCK_CALL_SECONDS = Constant(0.05e-6, 0.2e-6, "s a look at the clock", f"{ASSUMED}; Linux answers it without entering the kernel")
+SYNC_SECONDS = Constant(1e-6, 5e-6, "s an ioctl of XRT", ASSUMED)
+WAKE_SECONDS = Constant(
+    *(25e-6, 120e-6, "s from the end of a run until Python knows"),
+    f"`host.board.run_wait` looks every 50 us, to which Linux adds up to 50 us of timer slack; the switch is {ASSUMED}",
+)
+LATE_SHARE = Constant(0, 1 / 16, "of a run, by which its end is noticed late", "`host.board.run_wait.POLL_PART` at the slow end")
+
+# --- pieces on the CPU, by onnxruntime: four cores, for one image ---
+
+NODE_SECONDS = Constant(10e-6, 30e-6, "s to call one operator", ASSUMED)
+ELEMENT_SECONDS = Constant(
+    1.25e-9, 3.75e-9, "s to read or write a float32 in an operator", f"{ASSUMED}; TI SPRADO9: 4 ns to copy one"
+)
+MAC_SECONDS = Constant(
+    0.13e-9, 0.37e-9, "s a multiply-accumulate in float32", "4 cores x 1.2 GHz x 2 in NEON, at 80 to 28 % (assumed)"
+)
+PIECE_SECONDS = Constant(100e-6, 300e-6, "s to call onnxruntime for a piece", "make host-cost: 131,000 instructions with a softmax")
+VIEW_SECONDS = Constant(1e-6, 3e-6, "s to give an array another shape in numpy", ASSUMED)
+PIECE_FACTOR = Constant(
+    *(0.7, 4.6, "times the sum of these constants' middles"),
+    "make host-cost: yolov8n's piece takes 246 to 520 ms on one core where the sum is 57 ms for four; how it divides is assumed",
+)
+ONE_CORE = Constant(2, 3.8, "times as long on one core as on four", "onnxruntime's operators share their work unevenly (assumed)")
+
+# --- the work of Python's path, by which that of any model is estimated ---
+
+_STREAM = "make host-cost, session.stream of resnet50, vgg19, squeezenet and yolov8n"
+RUN = Counted(  # a start and the look at its end: registers, counters, what it does for any port
+    HostWork(
+        *(278_000 + 328_000 + 550_000, 240_000 + 30_000),
+        read=2.6e6,
+        written=1.7e6,
+        l1_misses=24_000,
+        l2_misses=5_400,
+        register_reads=20,
+        register_writes=4,
+        calls={"clock_gettime": 4},
+    ),
+    f"{_STREAM}: stages start, wait and python",
+)
+ALONE = Counted(  # what `session.run` of one batch does besides
+    HostWork(
+        *(1_000_000, 60_000),
+        read=2.1e6,
+        written=1.4e6,
+        l1_misses=13_000,
+        register_reads=1,
+        register_writes=14,
+        calls={"clock_gettime": 20, "openat": 1, "newfstatat": 2, "ftruncate": 1, "flock": 1, "lseek": 14, "read": 2, "write": 1}
+        | {"close": 1, "getpid": 1, "ioctl": 1, "uname": 1},
+    ),
+    "make host-cost, session.run of the same",
+)
+INPUT = Counted(  # an input port of a run
+    HostWork(219_000 + 12_000, 85_000, l1_misses=2_000, calls={"ioctl": 1}), f"{_STREAM}: stages quantise, pack and cache"
+)
+PLACE = Counted(HostWork(29_000, 20_000), f"{_STREAM}: stage pack, for each pixel of the image that a folded pixel holds")
+TABLE_ELEMENT = Counted(HostWork(0, 0, 20, 37, l1_misses=0.33), f"{_STREAM}: stage quantise, for an element of uint8")
+PACK_ELEMENT = Counted(HostWork(0, 0, 4.8, 6.9, l1_misses=0.34), f"{_STREAM}: stage pack, for an element of the folded picture")
+OUTPUT = Counted(HostWork(116_000 + 12_000, 33_000, l1_misses=2_200, calls={"ioctl": 1}), f"{_STREAM}: stages unpack and cache")
+UNPACK_ELEMENT = Counted(
+    HostWork(0, 11, 8, 14.8, l1_misses=0.44), f"{_STREAM}: stages unpack and python, for an element of an output"
+)
+L2_BYTES = 1 << 20  # of the second cache: a picture of more elements comes from DDR each time
