@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from cnna.cli.arrays import Arrays
 from cnna.cli.matched import Match, alike, matched
+from cnna.cli.metric_options import metric_of
 from cnna.host.model.answers import outputs_of
 from cnna.host.model.divergence import DECIBELS, Divergence, OutputDivergence
 from cnna.host.model.inputs import Given
@@ -24,6 +25,7 @@ from cnna.spec.artifact import Artifact
 from cnna.spec.errors import DataError, ModelError
 from cnna.spec.names import in_line
 from cnna.spec.preprocess import from_entry
+from cnna.spec.verdicts import TOP1
 
 WORST = 10  # rows to print
 FAR = DECIBELS[-1]  # a tensor with less is called far; int8 alone mostly gives 25 to 45
@@ -82,11 +84,16 @@ def compare(
     answers: Mapping[str, NDArray[Any]],
     other: Any,
     progress: Progress | None = None,
+    metrics: Mapping[str, str] | None = None,
 ) -> Against:
-    """What the artifact has answered to `inputs`, and its tensors on the way, beside another model, an `OtherModel`."""
+    """What the artifact has answered to `inputs`, and its tensors on the way, beside another model, an `OtherModel`.
+
+    metrics: by which outputs are judged (`metric_options`). UserError: they name an output that is not there.
+    """
     total, batch = len(next(iter(inputs.values()))), artifact.manifest["batch"]
     apart = {output.name: output.apart(answers, total) for output in outputs_of(artifact.manifest)}
-    outputs = {name: OutputDivergence(name) for name in apart if name in other.outputs}
+    there = [name for name in apart if name in other.outputs]
+    outputs = {name: OutputDivergence(name, metric=metric_of(name, metrics or {}, there)) for name in there}
     tensors: dict[str, Divergence] = {}
     matches: dict[str, Match] = {}
     with InferenceSession(artifact, "reference") as reference:
@@ -140,6 +147,13 @@ def open_other(path: Path, artifact: Artifact, inputs: Mapping[str, Given]) -> A
     return other
 
 
+def check_metrics(artifact: Artifact, other: Any, metrics: Mapping[str, str]) -> None:
+    """UserError: `metrics` name an output that cannot be compared. Said before a device runs."""
+    outputs = [output.name for output in outputs_of(artifact.manifest) if output.name in other.outputs]
+    for name in outputs:
+        metric_of(name, metrics, outputs)
+
+
 def names_in(artifact: Artifact) -> set[str]:
     """Every tensor that the artifact's programs make or read."""
     programs = [program.manifest for program in artifact.programs]
@@ -178,8 +192,9 @@ def output_line(output: OutputDivergence) -> str:
         said += f"{figures['equal']:.4%} of its elements are equal"
     else:
         said += f"signal to noise {_decibels(output)}, greatest difference {figures['greatest']:.2%} of the range"
-    if output.same_top is not None:
+    if output.same_top is not None and output.judged.choice[0] == TOP1:
         said += f", the same greatest value in {output.same_top} of {compared}"
+    said += f"; judged by {output.judged.said}, since {output.judged.choice[1]}: {output.verdict}"
     if output.unlike:
         said += f"; {output.unlike} of {output.samples} answers have another shape"
     return said

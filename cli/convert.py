@@ -9,13 +9,15 @@ import numpy as np
 from cnna.cli import against, compile, quantize
 from cnna.cli.arrays import Arrays
 from cnna.cli.main import Outcome
+from cnna.cli.metric_options import add_metric_option, given_metrics
 from cnna.cli.options import configuration
 from cnna.cli.progress import Progress, counter
 from cnna.host.model.answers import named, outputs_of
-from cnna.host.model.divergence import POOR, VERDICTS, OutputDivergence
+from cnna.host.model.divergence import OutputDivergence
 from cnna.host.model.session import InferenceSession
 from cnna.spec.artifact import Artifact, save
 from cnna.spec.errors import UserError, about_model
+from cnna.spec.verdicts import POOR, VERDICTS
 
 OUTPUTS = ("output",)
 SAMPLES = 8  # of the calibration data that are compared with float
@@ -25,6 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command: those of quantize and compile, and how many samples are compared."""
     quantize.add_options(parser)
     compile.add_options(parser)
+    add_metric_option(parser)
     parser.add_argument(
         "--limit", type=int, default=SAMPLES, metavar="N", help=f"compare N samples with float (default: {SAMPLES})"
     )
@@ -35,6 +38,7 @@ def run(args: argparse.Namespace) -> Outcome:
     if args.limit < 1:
         raise UserError(f"--limit {args.limit}: must be at least 1")
     config = configuration(args.config)
+    given_metrics(args)  # a mistake is reported before anything runs
     from cnna.compiler.compile import compile_model
 
     made = quantize.quantised(args)
@@ -68,10 +72,11 @@ def _verified(args: argparse.Namespace, artifact: Artifact, images: Arrays) -> a
     chosen = np.unique(np.linspace(0, count - 1, min(args.limit, count)).astype(int))
     inputs = {name: array[chosen] for name, array in images.items()}
     other = against.open_other(args.model, artifact, inputs)
+    against.check_metrics(artifact, other, given_metrics(args))
     running = Progress(f"running {len(chosen)} samples on the emulator")
     with running, InferenceSession(artifact, "emulator", check=True) as session:
         answers = named(outputs_of(artifact.manifest), session.run(None, inputs))
-    return against.compare(artifact, inputs, answers, other, counter("comparing with float"))
+    return against.compare(artifact, inputs, answers, other, counter("comparing with float"), given_metrics(args))
 
 
 def _verdict(outputs: Sequence[OutputDivergence]) -> str:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from cnna.cli import searched
 from cnna.cli.arrays import CLASSES, Arrays
 from cnna.cli.main import FAILED
+from cnna.cli.metric_options import add_metric_option, given_metrics, metric_of
 from cnna.cli.options import CONFIG_HELP, configuration
 from cnna.cli.progress import counter
 from cnna.cli.row_files import NPY, ZIPS, rows_in
@@ -21,6 +22,7 @@ from cnna.host.model import pictures
 from cnna.spec.errors import DataError, UserError, about_model
 from cnna.spec.files import read_bytes, write_text
 from cnna.spec.json_text import json_text
+from cnna.spec.verdicts import TOP1
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -78,6 +80,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="keep the worst layers in float, on the CPU, until no more than LOSS points of top-1 (without labels: of agreement "
         "with float) are lost on a third of the samples, which calibration does not see then",
     )
+    add_metric_option(parser)
     parser.add_argument("--config", metavar="C", help=f"what --search predicts the speed for (default: {DEFAULT}): {CONFIG_HELP}")
     parser.add_argument(
         "--labels",
@@ -110,6 +113,8 @@ def check(args: argparse.Namespace) -> None:
             raise UserError(f"--report {path}: its name must end in {PAGE} or {FIGURES}, which says what is written")
     if args.labels and not wanted(args):
         raise UserError(f"--labels {args.labels}: labels are for --report F and --search LOSS; give one of them as well")
+    if given_metrics(args) and not wanted(args):
+        raise UserError(f"--metric {args.metric[0]}: it judges outputs in a report; give --report F as well")
     if args.config and args.search is None:
         raise UserError(f"--config {args.config}: only --search predicts a speed; cnna compile takes the configuration")
 
@@ -125,9 +130,11 @@ def run(
     seen, on = _split(args, images, labels)
     with about_model(args.model):
         calibrated = calibrate(seen)
+        outputs = calibrated.graph.outputs
+        metrics = {name: metric for name in outputs if (metric := metric_of(name, given_metrics(args), outputs))}
         model, report = calibrated.quantised(refining=counter("refining"))
         with _about_labels(labels):
-            examiner = Examiner(calibrated, on, counter)
+            examiner = Examiner(calibrated, on, counter, metrics)
         noise = examiner.noise(model, report)
         if args.search is None:
             examined, more = examiner.examined(model, report, noise), {}
@@ -210,8 +217,13 @@ def said(figures: Mapping[str, Any]) -> str:
     parts = []
     if figures["agreement"] is not None:
         parts.append(f"agreement with float {figures['agreement']:.2%}")
+    parts += [
+        f"output {one['name']}: {one['said']}, {one['verdict']} ({one['why']})"
+        for one in figures["outputs"]
+        if one["metric"] != TOP1
+    ]
     if figures["float_top1"] is not None:
         parts.append(f"top-1 {figures['int8_top1']:.2%}, float {figures['float_top1']:.2%}")
     if figures["worst"] and not figures.get("search", {}).get("kept"):
         parts.append(f"the costliest layer is {figures['worst'][0]}")
-    return f"measured on {figures['samples']} {on}: {'; '.join(parts) or 'no class scores to compare'}"
+    return f"measured on {figures['samples']} {on}: {'; '.join(parts) or 'no answers to compare'}"

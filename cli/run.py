@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from cnna.cli import against
 from cnna.cli.arrays import Arrays, write_arrays
 from cnna.cli.main import Outcome
+from cnna.cli.metric_options import add_metric_option, given_metrics
 from cnna.cli.options import CACHE_HELP, add_ddr_options, add_road_options, ddr_figures, given_ddr, given_road, simulated_ddr
 from cnna.cli.picture_options import add_picture_options, check_channels, given_preprocess, open_samples, say_preparation
 from cnna.cli.progress import Progress, counter
@@ -46,6 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--check", action="store_true", help="compare every tensor with the other executions")
     parser.add_argument("--against", type=Path, metavar="M.onnx", help="compare with the float model, or another, tensor by tensor")
+    add_metric_option(parser)
     parser.add_argument("--limit", type=int, metavar="N", help="run only the first N samples")
     parser.add_argument("-o", "--output", type=Path, metavar="Y.npz", help="write the answers, by output name")
     parser.add_argument("--labels", type=Path, metavar="F", help="print the best classes of each sample; F has one name a line")
@@ -71,6 +73,8 @@ def run(args: argparse.Namespace) -> Outcome:
 
         private(args.cache)
     other = against.open_other(args.against, artifact, inputs) if args.against else None
+    if other:
+        against.check_metrics(artifact, other, given_metrics(args))
     started = time.perf_counter()
     ddr = ddr_figures(options.get("ddr", {}), artifact.config) if args.device == "rtl" else None
     try:
@@ -102,7 +106,7 @@ def run(args: argparse.Namespace) -> Outcome:
     if args.check and cpu_agreement:
         print(cpu_agreement)
     if other:
-        found = against.compare(artifact, inputs, answers, other, counter("comparing"))
+        found = against.compare(artifact, inputs, answers, other, counter("comparing"), given_metrics(args))
         if not found.worst:
             raise DataError(f"{args.against}: no tensor and no answer of it has the shape of one in the .cnna: not the same model")
         figures["against"] = found.figures()
@@ -165,6 +169,8 @@ def _check_values(args: argparse.Namespace) -> None:
         if value is not None and value < least:
             above = f"--from-cycle {least}" if option == "--to-cycle" and least else str(least)
             raise UserError(f"{option} {value}: must be at least {above}")
+    if given_metrics(args) and args.against is None:
+        raise UserError(f"--metric {args.metric[0]}: it judges what --against M.onnx compares; give that too")
     if (args.device == "pynq") != (args.overlay is not None):
         raise UserError("--overlay names what --device pynq loads: give both, or neither")
     if args.trace is not None and args.trace.suffix.lower() != WAVEFORM:

@@ -1,7 +1,7 @@
 """How often a quantised network answers as the float network does, and how often each of them is right, on some samples."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
@@ -15,6 +15,7 @@ from cnna.compiler.quantise.calibrate import Progress
 from cnna.compiler.quantise.noise import Noise
 from cnna.compiler.quantise.sessions import Session, feeds_of
 from cnna.spec.errors import DataError
+from cnna.spec.verdicts import TOP1, Judged, class_axis
 
 DIGITS = 9  # of a loss, without what rounding shares leaves
 FEW = 8  # samples on which outputs are compared as numbers
@@ -33,7 +34,7 @@ def classes_of(answer: np.ndarray, boxes: bool = False) -> np.ndarray | None:
         return None
     if answer.size == max(answer.shape):
         return np.array([answer.argmax()]) if answer.size > 1 else None
-    axis = _channels(answer)
+    axis = class_axis(answer.shape)
     if boxes:
         scores = np.moveaxis(answer, axis, -1)[..., SIDES:]
         return np.where(scores.max(axis=-1) > SURE, scores.argmax(axis=-1), NOTHING).astype(np.int32)
@@ -42,16 +43,11 @@ def classes_of(answer: np.ndarray, boxes: bool = False) -> np.ndarray | None:
 
 def has_boxes(answer: np.ndarray) -> bool:
     """Whether an answer has a box and its scores at each place, as YOLO's have: four numbers beyond 1, then some from 0 to 1."""
-    if answer.dtype.kind != "f" or answer.ndim != 3 or min(answer.shape) < 1 or answer.shape[_channels(answer)] <= SIDES:
+    if answer.dtype.kind != "f" or answer.ndim != 3 or min(answer.shape) < 1 or answer.shape[class_axis(answer.shape)] <= SIDES:
         return False
-    channels = np.moveaxis(answer, _channels(answer), -1)
+    channels = np.moveaxis(answer, class_axis(answer.shape), -1)
     scores = channels[..., SIDES:]
     return bool(channels[..., :SIDES].max() > 1 and scores.min() >= 0 and scores.max() <= 1)
-
-
-def _channels(answer: np.ndarray) -> int:
-    """The axis of an answer's classes."""
-    return 1 + int(np.argmin(answer.shape[1:])) if answer.ndim == 3 else 1
 
 
 @dataclass(frozen=True)
@@ -60,6 +56,7 @@ class Results:
 
     agreement: float | None
     top1: float | None
+    outputs: tuple[Judged, ...] = ()  # each beside the float network, on a few samples
 
 
 class Judge:
@@ -77,7 +74,9 @@ class Judge:
         preprocess: Preprocess | None,
         labels: np.ndarray | None = None,
         progress: Progress | None = None,
+        metrics: Mapping[str, str] | None = None,
     ) -> None:
+        self.metrics = metrics or {}
         self.graph, self.samples, self.count, self.preprocess, self.labels = graph, samples, count, preprocess, labels
         self._few = frozenset(int(number) for number in np.linspace(0, count - 1, min(FEW, count)))
         self._classes: list[list[np.ndarray | None]] = []
@@ -115,14 +114,24 @@ class Judge:
         """Of a quantised network."""
         equal: list[float] = []
         first = []
+        outputs = zip(self.graph.outputs, self._boxes, strict=True)
+        judged = [Judged(name, self.metrics.get(name), boxes=boxes) for name, boxes in outputs]
         for number, answers in self._run(model, self.count, progress):
+            if number in self._few:
+                for one, mine, other in zip(judged, answers, self._answers[number], strict=True):
+                    if mine.size == other.size:
+                        one.add(mine, other)
             if not self._chosen:
-                break
+                continue
             ours = [classes_of(answers[place], self._boxes[place]) for place in self._chosen]
             theirs = [self._classes[number][place] for place in self._chosen]
             equal.append(float(np.mean([_alike(a, b) for a, b in zip(ours, theirs, strict=True)])))
             first.append(ours[0])
-        return self._results(first, float(np.mean(equal)) if equal else 1.0)
+        return replace(self._results(first, float(np.mean(equal)) if equal else 1.0), outputs=tuple(judged))
+
+    def classifies(self, found: Results) -> bool:
+        """Whether agreement means anything: one of the outputs with classes is judged by them, or has boxes and scores."""
+        return any(self._boxes[place] or found.outputs[place].choice[0] == TOP1 for place in self._chosen)
 
     def loss(self, found: Results) -> float | None:
         """What a network loses, in points of top-1 or, without labels, of agreement with float. None: there are no classes."""

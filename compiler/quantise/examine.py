@@ -45,6 +45,7 @@ class Examined:
     in_float: Results
     in_int8: Results
     kept: frozenset[str] = frozenset()
+    classifies: bool = True  # whether the agreement of classes means anything
 
     def figures(self) -> dict[str, Any]:
         """As the report has them: layers in the model's order, the names of the costly ones with the greatest cost first."""
@@ -60,7 +61,8 @@ class Examined:
             "calibration_samples": self.report.samples,
             "samples": self.on.count,
             "held_out": self.on.held_out,
-            "agreement": self.in_int8.agreement,
+            "agreement": self.in_int8.agreement if self.classifies else None,
+            "outputs": [{"name": one.name, **one.figures(), "said": one.said} for one in self.in_int8.outputs],
             "float_top1": self.in_float.top1,
             "int8_top1": self.in_int8.top1,
             "worst": [*self.costs],
@@ -69,12 +71,15 @@ class Examined:
 
 
 class Examiner:
-    """Measures networks that one calibration gives, on the same samples. say: makes printers of progress."""
+    """Measures networks that one calibration gives, on the same samples. say: makes printers of progress.
 
-    def __init__(self, given: Calibrated, on: Measured, say: Counter) -> None:
+    metrics: by which outputs are judged, where that is the user's choice.
+    """
+
+    def __init__(self, given: Calibrated, on: Measured, say: Counter, metrics: Mapping[str, str] | None = None) -> None:
         self.given, self.on, self._say = given, on, say
         self.layers = layers_of(given.graph, given.body)
-        self.judge = Judge(given.graph, on.samples, on.count, given.preprocess, on.labels, say("running in float"))
+        self.judge = Judge(given.graph, on.samples, on.count, given.preprocess, on.labels, say("running in float"), metrics)
 
     def noise(self, model: ModelProto, report: Report) -> dict[str, Noise]:
         """The noise of each layer of a quantised network, by tensor."""
@@ -113,4 +118,14 @@ class Examiner:
         noise = self.noise(model, report) if noise is None else noise
         costs = self.costs(noise) if costs is None else costs
         results = self.judge.results(model, self._say("running in int8"))
-        return Examined(report, self.on, self.layers, noise, costs, self.judge.in_float, results, frozenset(kept))
+        return Examined(
+            report,
+            self.on,
+            self.layers,
+            noise,
+            costs,
+            self.judge.in_float,
+            results,
+            frozenset(kept),
+            self.judge.classifies(results),
+        )

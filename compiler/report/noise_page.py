@@ -86,7 +86,9 @@ def _results(found: Figures) -> str:
     rows = [("", "float", "int8")]
     if found["float_top1"] is not None:
         rows.append(("top-1", f"{found['float_top1']:.2%}", f"{found['int8_top1']:.2%}"))
-    rows.append(("agreement with float", "", "no class scores" if found["agreement"] is None else f"{found['agreement']:.2%}"))
+    if found["agreement"] is not None:
+        rows.append(("agreement with float", "", f"{found['agreement']:.2%}"))
+    rows += [(f"output {one['name']}", "", f"{one['said']}: {one['verdict']} ({one['why']})") for one in found["outputs"]]
     return f"<thead>{_tr(rows[0], 'th')}</thead>\n<tbody>" + "\n".join(_tr(row) for row in rows[1:]) + "</tbody>"
 
 

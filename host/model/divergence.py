@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-POOR, FAIR, GOOD = VERDICTS = ("poor", "fair", "good")  # of an output, from the worst
-DECIBELS = (10.0, 20.0)  # signal-to-noise ratios below which real numbers are poor, and fair
-EQUAL = (0.75, 0.9)  # shares of equal integers, or of samples with the same top class, below which an output is poor, and fair
+from cnna.spec.verdicts import NOISE, POOR, STEPS, TOP1, VERDICTS, Judged
+
+DECIBELS = STEPS[NOISE]  # signal-to-noise ratios below which real numbers are poor, and fair
 
 
 @dataclass
@@ -98,6 +98,12 @@ class OutputDivergence(Divergence):
     unlike: int = 0
     whole: bool = False  # whether it has integers or booleans
     same_top: int | None = None
+    metric: str | None = None  # that the user has chosen
+    judged: Judged = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Nothing is judged yet."""
+        self.judged = Judged(self.name, self.metric)
 
     def compare(self, ours: NDArray[Any], theirs: NDArray[Any]) -> None:
         """Adds the answer to one sample."""
@@ -106,31 +112,29 @@ class OutputDivergence(Divergence):
             self.unlike += 1
             return
         self.extend(ours, theirs)
+        self.judged.add(ours, theirs)
         self.whole = theirs.dtype.kind != "f"
         if theirs.dtype.kind == "f" and len(squeezed(theirs.shape)) == 1:
             self.same_top = (self.same_top or 0) + int(ours.argmax() == theirs.argmax())
 
     @property
     def verdict(self) -> str:
-        """One of VERDICTS. The verdict on scores also depends on the top class. Answers of another shape are poor."""
+        """One of VERDICTS, by the metric of what the output is; noisy scores are no better than poor. Other shapes are poor."""
         compared = self.samples - self.unlike
         if not compared or self.unlike > compared:
             return POOR
-        found = [_rank(self.equal / max(self.elements, 1), EQUAL) if self.whole else _rank(self.decibels, DECIBELS)]
-        if self.same_top is not None:
-            found.append(_rank(self.same_top / compared, EQUAL))
-        return VERDICTS[min(found)]
+        rank = self.judged.rank
+        if self.judged.choice[0] == TOP1 and self.metric is None:
+            rank = min(rank, sum(self.decibels >= step for step in DECIBELS))
+        return VERDICTS[rank if not self.odd or self.whole else min(rank, sum(self.decibels >= step for step in DECIBELS))]
 
     def figures(self) -> dict[str, Any]:
         """The figures of `Divergence`, the verdict, and the share of samples with the same top class (None: they are no scores)."""
         compared = self.samples - self.unlike
         top = None if self.same_top is None or not compared else self.same_top / compared
-        return {**super().figures(), "samples": self.samples, "other_shape": self.unlike, "same_top1": top, "verdict": self.verdict}
-
-
-def _rank(value: float, steps: tuple[float, float]) -> int:
-    """The index of a verdict: how many of the steps the value reaches."""
-    return sum(value >= step for step in steps)
+        judged = self.judged.figures() if compared else {"metric": None, "why": None, "value": None}
+        more = {"samples": self.samples, "other_shape": self.unlike, "same_top1": top}
+        return {**super().figures(), **more, **judged, "verdict": self.verdict}
 
 
 def squeezed(shape: Sequence[int]) -> tuple[int, ...]:

@@ -176,3 +176,26 @@ def test_an_output_that_cannot_be_compared_is_not_called_equal() -> None:
     assert [one.name for one in found.worst] == ["scores"]
     assert "boxes  " not in "\n".join(lines(found))
     assert "output boxes: has another shape in each of 1 answers" in lines(found)
+
+
+def test_the_metric_is_said_with_its_reason_and_may_be_chosen(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A verdict without its measure could not be weighed, and the wrong measure could not be put right."""
+    given = ["run", folder / "m.cnna", "--device", "emulator", "--limit", SAMPLES, "--input", folder / "test.npz"]
+    judging = [*given, "--against", folder / "digits.onnx"]
+    more: list[Any]
+    for more, metric, why in (
+        ([], "top1", "its name has 'logit'"),
+        (["--metric", "cosine"], "cosine", "as asked for"),
+        (["--metric", "logits:noise"], "noise", "as asked for"),
+    ):
+        assert main([str(word) for word in [*judging, *more, "--json", folder / "r.json"]]) == 0
+        (found,) = json.loads((folder / "r.json").read_text())["against"]["outputs"]
+        assert (found["metric"], found["why"]) == (metric, why)
+        assert f"since {why}: {found['verdict']}" in capsys.readouterr().out
+    for more, said in (
+        (["--against", folder / "digits.onnx", "--metric", "best"], "'best' is unknown; there are top1, noise, cosine, equal"),
+        (["--against", folder / "digits.onnx", "--metric", "nowhere:top1"], "there is no output 'nowhere'; there are logits"),
+        (["--metric", "top1"], "it judges what --against M.onnx compares"),
+    ):
+        assert main([str(word) for word in [*given, *more]]) == 2
+        assert said in capsys.readouterr().err

@@ -63,7 +63,19 @@ def test_a_page_and_figures(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     drawing = ElementTree.fromstring(page[page.index("<svg") : page.index("</svg>") + 6])
     titles = [element.text or "" for element in drawing.iter("title")]
     assert [title.split()[1] for title in titles] == names
-    assert page.count("<tr>") == 3 + 2 + len(names) + len(figures["worst"])
+    assert page.count("<tr>") == 3 + 3 + len(names) + len(figures["worst"])
+
+
+def test_the_report_judges_outputs_by_what_they_are(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Agreement of classes would be said of what has none; what the user asks for would be ignored."""
+    assert quantize(folder, "--calib few.npz --report r.json --report r.html --metric cosine") == 0
+    found = json.loads((folder / "r.json").read_text())
+    assert found["agreement"] is None
+    (output,) = found["outputs"]
+    assert (output["name"], output["metric"], output["verdict"]) == ("logits", "cosine", "good")
+    said = f"{output['said']}"
+    assert f"output logits: {said}, good (as asked for)" in capsys.readouterr().out
+    assert f"{said}: good (as asked for)" in (folder / "r.html").read_text()
 
 
 def test_labels_in_a_file_take_the_place_of_those_beside_the_samples(folder: Path) -> None:
@@ -78,6 +90,9 @@ def test_labels_in_a_file_take_the_place_of_those_beside_the_samples(folder: Pat
         ("--calib few.npz --report r.pdf", "r.pdf: its name must end in .html or .json"),
         ("--calib few.npz --report r.json --report r.json", "both --report and --report (2) would write this file"),
         ("--calib few.npz --report digits.onnx", "would write over this input"),
+        ("--calib few.npz --metric top1", "--metric top1: it judges outputs in a report; give --report F"),
+        ("--calib few.npz --report r.json --metric best", "--metric best: 'best' is unknown; there are top1, noise"),
+        ("--calib few.npz --report r.json --metric no:top1", "there is no output 'no'; there are logits"),
         ("--calib few.npz --labels few.npz", "labels are for --report F and --search LOSS; give one of them"),
         ("--calib wrong.npz --report r.json", "wrong.npz: array y: there are 23 labels for 24 samples"),
         ("--calib few.npz --labels words.txt --report r.json", "words.txt: not labels: .npy, .npz, or text with one class number"),

@@ -6,7 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from cnna.host.model.divergence import FAIR, GOOD, POOR, Divergence, OutputDivergence, squeezed
+from cnna.host.model.divergence import Divergence, OutputDivergence, squeezed
+from cnna.spec.verdicts import FAIR, GOOD, POOR
 
 
 def of(ours, theirs) -> Divergence:
