@@ -4,6 +4,7 @@ import ast
 import json
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from cnna.spec import host_model
 from cnna.spec.cortex_a53 import run_work, seconds, total
 from cnna.spec.host_model import Constant, Counted
 from cnna.spec.host_work import HostWork
+from cnna.spec.manifest import Port
 
 FILES = ("host_model.py", "cortex_a53.py", "end_to_end.py")
 PLAIN = {"CORES", "L2_BYTES"}  # sizes of the chip
@@ -68,11 +70,18 @@ def test_the_estimate_is_near_the_counts(root: Path):
     for key, (source, outputs) in ports.items():
         stages = kept[key]["numpy"]["stream"]
         counted = total(seconds(HostWork(**counts)) for stage, counts in stages.items() if stage != "cpu")
-        found = seconds(run_work([source], [{"shape": list(shape)} for shape in outputs], 1))
+        found = seconds(run_work([source], [_port(shape) for shape in outputs], 1))
         assert found.quick == pytest.approx(counted.quick, rel=NEAR), key
         assert found.slow == pytest.approx(counted.slow, rel=NEAR), key
 
 
-def _folded(shape, folded, span):
+def _folded(shape: tuple[int, ...], folded: tuple[int, ...], span: tuple[int, ...]) -> Port:
     size = -(-folded[0] // 16) * 16 * prod(folded[1:])
-    return {"shape": list(shape), "image_bytes": size, "fold": {"shape": list(folded), "span": list(span)}}
+    return _port(shape, image_bytes=size, fold={"shape": list(folded), "span": list(span)})
+
+
+def _port(shape: tuple[int, ...], **more: object) -> Port:
+    """A port of which only this counts."""
+    made: Any = {"shape": list(shape), **more}
+    port: Port = made
+    return port
