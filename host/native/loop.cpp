@@ -29,11 +29,19 @@ constexpr Seconds LEAST_PAUSE{20e-6}, MOST_PAUSE{10e-3};  // between two looks a
 constexpr double PAUSE_PART = 1.0 / 16;                    // of the time that a run has taken so far
 constexpr Seconds LOOK_AT_PROGRESS{0.2};
 
+// Accesses to registers are single and in order, as device memory is. Where a thread plays the accelerator, the thread sanitizer must
+// see that they hand memory over.
+#if defined(__SANITIZE_THREAD__)
+constexpr int LOADS = __ATOMIC_ACQUIRE, STORES = __ATOMIC_RELEASE;
+#else
+constexpr int LOADS = __ATOMIC_RELAXED, STORES = __ATOMIC_RELAXED;
+#endif
+
 // All that was written before is in memory before anything after it.
 void barrier() {
 #if defined(__aarch64__)
     asm volatile("dsb sy" ::: "memory");
-#else
+#elif !defined(__SANITIZE_THREAD__)
     std::atomic_thread_fence(std::memory_order_seq_cst);
 #endif
 }
@@ -289,8 +297,8 @@ struct cnna_loop {
         const Owned &own = owned_[job.program];
         return own.memories[job.slot * (own.in.size() + own.out.size()) + port];
     }
-    uint32_t read(uint32_t offset) const { return device_.registers[offset / sizeof(uint32_t)]; }
-    void write(uint32_t offset, uint32_t word) const { device_.registers[offset / sizeof(uint32_t)] = word; }
+    uint32_t read(uint32_t offset) const { return __atomic_load_n(&device_.registers[offset / sizeof(uint32_t)], LOADS); }
+    void write(uint32_t offset, uint32_t word) const { __atomic_store_n(&device_.registers[offset / sizeof(uint32_t)], word, STORES); }
 
     const cnna_device device_;
     const std::vector<cnna_program> programs_;  // of their arrays, `owned_` has copies

@@ -1,0 +1,212 @@
+// The run loop against a thread that plays the accelerator, with memory that is not coherent (test_loop_rig.py builds and calls it).
+//
+//     loop_rig RUNS SEED [forget-clean | forget-invalidate | none]
+//
+// Host and accelerator have a copy of memory each. Only `clean` carries a line from the host's copy to the other, and only
+// `invalidate` one back; besides, lines are evicted and fetched at random, as a cache may do at any time. So a line that is forgotten
+// changes an answer. The accelerator answers byte i of its output with a sum of input bytes, at random after a while, at random not at
+// all but with an error. Ends with 0 and a line if every answer was right.
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <fstream>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cnna_host.h"
+
+namespace {
+
+constexpr uint32_t CTRL = 0, STATUS = 4, CYCLES = 8, SLOT = 12, WORDS = 4;
+constexpr uint32_t START = 1, DONE = 2, ERROR = 4, MARK = 8;  // MARK: the accelerator wrote STATUS, not the host
+constexpr size_t LINE = 64, SLOTS = 2;
+constexpr int64_t LONG = 100000;  // runs after which memory has found its size
+
+[[noreturn]] void fail(const char *what, int64_t number) {
+    std::fprintf(stderr, "run %lld: %s\n", static_cast<long long>(number), what);
+    std::exit(1);
+}
+
+// Both copies of the memory of one port of one slot. Its lines belong to it alone.
+struct Memory {
+    explicit Memory(size_t bytes) : size(bytes), room((bytes + 2 * LINE) / LINE * LINE), host(room), device(room) {}
+    size_t size, room;
+    std::vector<uint8_t> host, device;
+    std::mutex moving;  // a cache moves a line as a whole
+
+    void carry(std::vector<uint8_t> &to, const std::vector<uint8_t> &from, size_t first, size_t bytes) {
+        std::lock_guard<std::mutex> lock(moving);
+        for (size_t line = first / LINE; line * LINE < first + bytes; ++line)
+            std::memcpy(to.data() + line * LINE, from.data() + line * LINE, LINE);
+    }
+};
+
+struct Board {
+    uint32_t registers[WORDS] = {};
+    std::deque<Memory> inputs, outputs;  // which a mutex cannot leave
+    std::string forget;
+    std::atomic<bool> over{false};
+    std::atomic<int> errors{0};
+    uint64_t seed;
+
+    Board(size_t in, size_t out, std::string which, uint64_t seed_) : forget(std::move(which)), seed(seed_) {
+        for (size_t slot = 0; slot < SLOTS; ++slot) inputs.emplace_back(in), outputs.emplace_back(out);
+    }
+    Memory &holder(const uint8_t *at, size_t &first) {
+        for (auto *all : {&inputs, &outputs})
+            for (Memory &one : *all)
+                if (at >= one.host.data() && at < one.host.data() + one.room) return first = static_cast<size_t>(at - one.host.data()), one;
+        fail("a cache call for memory of nobody", 0);
+    }
+    uint32_t load(uint32_t offset) { return __atomic_load_n(&registers[offset / 4], __ATOMIC_ACQUIRE); }
+    void store(uint32_t offset, uint32_t word) { __atomic_store_n(&registers[offset / 4], word, __ATOMIC_RELEASE); }
+};
+
+void clean(void *context, const uint8_t *memory, size_t bytes) {
+    auto &board = *static_cast<Board *>(context);
+    size_t first;
+    Memory &one = board.holder(memory, first);
+    if (board.forget == "forget-clean") bytes -= std::min(bytes, LINE);
+    one.carry(one.device, one.host, first, bytes);
+}
+
+void invalidate(void *context, const uint8_t *memory, size_t bytes) {
+    auto &board = *static_cast<Board *>(context);
+    size_t first;
+    Memory &one = board.holder(memory, first);
+    if (board.forget == "forget-invalidate") bytes -= std::min(bytes, LINE);
+    one.carry(one.host, one.device, first, bytes);
+}
+
+void answer(const uint8_t *in, size_t in_bytes, uint8_t *out, size_t out_bytes) {
+    for (size_t i = 0; i < out_bytes; ++i)
+        out[i] = static_cast<uint8_t>(in[i * 7 % in_bytes] + 3 * in[(i * 31 + in_bytes - 1) % in_bytes] + i);
+}
+
+void play(Board &board) {
+    std::mt19937_64 random(board.seed);
+    while (!board.over) {
+        if (const uint32_t status = board.load(STATUS); !(status & MARK)) board.store(STATUS, MARK);  // the host cleared what it saw
+        if (!(board.load(CTRL) & START)) {
+            std::this_thread::yield();
+            continue;
+        }
+        board.store(CTRL, 0);
+        const uint32_t slot = board.load(SLOT);
+        Memory &in = board.inputs[slot], &out = board.outputs[slot];
+        // a line of the output is fetched into the cache too early, with what it held before
+        if (random() % 2) out.carry(out.host, out.device, random() % out.size, 1);
+        if (random() % 3 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 60));
+        if (random() % 97 == 0) {
+            ++board.errors;
+            board.store(STATUS, MARK | ERROR);
+            continue;
+        }
+        {
+            std::scoped_lock lock(in.moving, out.moving);
+            answer(in.device.data(), in.size, out.device.data(), out.size);
+        }
+        board.store(CYCLES, board.load(CYCLES) + 1);
+        board.store(STATUS, MARK | DONE);
+    }
+}
+
+long resident_kb() {
+    std::ifstream file("/proc/self/status");
+    for (std::string word; file >> word;)
+        if (word == "VmRSS:") return file >> word, std::atol(word.c_str());
+    return 0;
+}
+
+cnna_port port_of(int64_t channels, int64_t rows, int64_t columns) {
+    cnna_port made{};
+    made.ci = 4;
+    made.folded[0] = channels, made.folded[1] = rows, made.folded[2] = columns;
+    made.step[0] = made.step[1] = made.span[0] = made.span[1] = 1;
+    made.row_bytes = columns * made.ci;
+    made.block_bytes = rows * made.row_bytes;
+    made.image_bytes = (channels + made.ci - 1) / made.ci * made.block_bytes;
+    made.zero = -3, made.scale = 0.5f;
+    return made;
+}
+
+struct Given {
+    std::vector<int8_t> x;
+    std::vector<float> y;
+    cnna_tensor tensor{};
+    uint32_t counters[1] = {};
+};
+
+}  // namespace
+
+int main(int count, char **arguments) {
+    if (count < 3) fail("usage: loop_rig RUNS SEED [forget-clean | forget-invalidate]", 0);
+    const int64_t runs = std::atoll(arguments[1]);
+    std::mt19937_64 random(std::strtoull(arguments[2], nullptr, 10));
+    const cnna_port in = port_of(6, 5, 7), out = port_of(9, 3, 4);
+    Board board(static_cast<size_t>(in.image_bytes), static_cast<size_t>(out.image_bytes), count > 3 ? arguments[3] : "", random());
+    const size_t elements = 9 * 3 * 4;
+
+    const cnna_write words[SLOTS] = {{SLOT, 0}, {SLOT, 1}};
+    uint8_t *memories[SLOTS * 2] = {};
+    for (size_t slot = 0; slot < SLOTS; ++slot)
+        memories[2 * slot] = board.inputs[slot].host.data(), memories[2 * slot + 1] = board.outputs[slot].host.data();
+    const cnna_program program{1, 1, 1, SLOTS, 1, &in, &out, words, memories};
+    const uint32_t counter = CYCLES;
+    const cnna_device device{board.registers, 1, 1, 1, &program, &counter, &counter, CTRL, START, STATUS, DONE, ERROR, -1, 0, 20.0,
+                             {clean, invalidate, &board}};
+    std::thread accelerator([&board] { play(board); });
+    cnna_loop *loop = nullptr;
+    if (cnna_loop_open(&device, &loop) != CNNA_OK) fail("it does not open", 0);
+
+    std::deque<Given> open;
+    std::vector<uint8_t> packed(static_cast<size_t>(in.image_bytes)), answered(static_cast<size_t>(out.image_bytes));
+    std::vector<float> wanted(elements);
+    int64_t submitted = 0, seen = 0, failed = 0;
+    long before = 0;
+    while (seen < runs) {
+        while (submitted < runs && open.size() < 3) {
+            Given &given = open.emplace_back();
+            given.x.resize(6 * 5 * 7), given.y.resize(elements);
+            for (int8_t &value : given.x) value = static_cast<int8_t>(random());
+            given.tensor = {given.x.data(), CNNA_INT8, {1, 6, 5, 7}, {210, 35, 7, 1}};
+            const int8_t *table = nullptr;
+            void *place = given.y.data();
+            const int64_t type = CNNA_FLOAT32;
+            const cnna_job job{0, &given.tensor, &table, &place, &type, &elements, given.counters};
+            if (cnna_loop_submit(loop, &job) != CNNA_OK) fail("a job is refused", submitted);
+            ++submitted;
+        }
+        int64_t ended;
+        const int code = cnna_loop_wait(loop, seen, 30.0, &ended);
+        if (code == CNNA_STOPPED) {  // what a driver does: a reset, then the same job again
+            ++failed;
+            board.store(STATUS, 0);
+            while (!(board.load(STATUS) & MARK)) std::this_thread::yield();
+            cnna_loop_retry(loop);
+            continue;
+        }
+        if (code != CNNA_OK) fail("no end", seen);
+        const Given &given = open.front();
+        cnna_pack(&in, &given.tensor, nullptr, 1, packed.data(), packed.size());
+        answer(packed.data(), packed.size(), answered.data(), answered.size());
+        cnna_unpack(&out, answered.data(), answered.size(), 1, CNNA_FLOAT32, wanted.data(), elements);
+        if (given.y != wanted) fail("a wrong answer", seen);
+        open.pop_front();
+        if (++seen == runs / 2) before = resident_kb();
+    }
+    const long grown = resident_kb() - before;
+    cnna_loop_close(loop);
+    board.over = true;
+    accelerator.join();
+    if (failed != board.errors) fail("an error was lost", failed);
+    std::printf("%lld answers right, %lld errors tried again, memory grew by %ld kB\n", static_cast<long long>(seen),
+                static_cast<long long>(failed), grown);
+    return runs >= LONG && grown > 1024 ? 2 : 0;
+}

@@ -1,0 +1,60 @@
+"""The run loop against a thread that plays the accelerator, with memory that is not coherent, under sanitizers and for aarch64."""
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from cnna.host.native import build
+
+SECONDS = 300
+RUNS, MANY = 400, 1_000_000
+
+
+def rig(folder: Path, compiler: str, flags: Sequence[str]) -> Path:
+    """loop_rig.cpp with the library's sources."""
+    program = folder / "rig"
+    line = [word for word in build.command(program, compiler, flags) if word not in ("-shared", "-fPIC", "-fvisibility=hidden")]
+    subprocess.run([*line, str(Path(__file__).with_name("loop_rig.cpp")), f"-I{build.FOLDER}"], check=True, timeout=SECONDS)
+    return program
+
+
+def played(program: Path, runs: int, *words: str, runner: Sequence[str] = (), seconds: float = SECONDS) -> tuple[int, str]:
+    """The exit code of a rig, and all that it printed."""
+    line = [*runner, str(program), str(runs), "7", *words]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=seconds, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
+def test_every_answer_is_its_own(tmp_path: Path, sanitizer: str) -> None:
+    """An answer of the slot before, a line that is not carried, a race or an error that is lost would show once in thousands."""
+    program = rig(tmp_path, "g++", [f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all", "-O1", "-g"])
+    code, said = played(program, RUNS)
+    assert code == 0, said[-2000:]
+    assert f"{RUNS} answers right" in said
+
+
+@pytest.mark.parametrize("forgotten", ["forget-clean", "forget-invalidate"])
+def test_a_line_that_is_forgotten_changes_an_answer(tmp_path: Path, forgotten: str) -> None:
+    """The test above would pass without any maintenance of the cache, if the model of memory were coherent."""
+    code, said = played(rig(tmp_path, "g++", ["-O1"]), RUNS, forgotten)
+    assert (code, "a wrong answer" in said) == (1, True)
+
+
+@pytest.mark.aarch64
+def test_the_loop_runs_as_a_boards_code(tmp_path: Path) -> None:
+    """Its barriers and accesses to registers are other instructions on a board."""
+    assert shutil.which("qemu-aarch64"), "qemu-aarch64 is missing: apt install qemu-user"
+    runner = ("qemu-aarch64", "-cpu", "cortex-a53")
+    code, said = played(rig(tmp_path, "aarch64-linux-gnu-g++", ["-static", "-Werror"]), RUNS, runner=runner)
+    assert code == 0, said[-2000:]
+
+
+@pytest.mark.slow
+def test_a_million_runs_take_no_memory(tmp_path: Path) -> None:
+    """A server runs for months. The rig compares its memory in the middle with that at the end: at most 1 MB more."""
+    code, said = played(rig(tmp_path, "g++", []), MANY, seconds=3000)
+    assert code == 0, said[-2000:]
