@@ -59,7 +59,7 @@ bench: $(READY)  ## measures networks on the RTL into docs/performance.md; ROWS=
 	$(BIN)/python tools/bench.py --rows $(ROWS)
 
 host-cost: $(READY)  ## counts what the host does for a picture, under qemu-aarch64, into docs/; ROWS='resnet50/b1', CHECK='resnet50 yolov8n' compares
-	$(BIN)/python tools/host_cost/host_cost.py $(if $(CHECK),--check $(CHECK)) $(if $(ROWS),--rows $(ROWS)) $(if $(NATIVE),--native)
+	PYTHONPATH=tools $(BIN)/python tools/host_cost/host_cost.py $(if $(CHECK),--check $(CHECK)) $(if $(ROWS),--rows $(ROWS)) $(if $(NATIVE),--native)
 
 baseline: $(READY)  ## tests with Yosys; lints zcu102; runs ResNet-50 on it and SqueezeNet at zcu102x2 whole: every tensor and the clocks
 	$(BIN)/python -m pytest -q -m yosys tests/tools tests/hw/verilog
@@ -67,7 +67,7 @@ baseline: $(READY)  ## tests with Yosys; lints zcu102; runs ResNet-50 on it and 
 	$(BIN)/python tools/bench.py --check resnet50/b1
 	$(BIN)/python tools/bench.py --check squeezenet/b1/x2
 	$(BIN)/python -m pytest -q -m host_cost tests/tools/test_host_cost_counts.py
-	$(BIN)/python tools/host_cost/host_cost.py --check resnet50 yolov8n
+	PYTHONPATH=tools $(BIN)/python tools/host_cost/host_cost.py --check resnet50 yolov8n
 
 resources: $(READY)  ## synthesises the accelerator with Yosys into docs/resources.md (half an hour; it resumes); CONFIG=zcu102x2, MINUTES=10
 	nice $(BIN)/python tools/resources.py $(if $(CONFIG),--config $(CONFIG)) $(if $(MINUTES),--minutes $(MINUTES))

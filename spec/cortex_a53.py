@@ -32,6 +32,10 @@ class Range:
         """So many times this range."""
         return Range(self.quick * factor, self.slow * factor)
 
+    def turned(self) -> "Range":
+        """The same ends, the other way round: a text has the slow end of a rate first, and the quick end of a time."""
+        return Range(self.slow, self.quick)
+
     def per(self, constant: Constant) -> "Range":
         """This range in another unit: each end times the constant's."""
         return Range(self.quick * constant.quick, self.slow * constant.slow)
@@ -74,7 +78,10 @@ def moved_bytes(work: HostWork) -> float:
 
 
 def run_work(inputs: Iterable[Port], outputs: Iterable[Port], batch: int) -> HostWork:
-    """An estimate of Python's work for a run of a program in a stream: what `make host-cost` would count, without CPU pieces."""
+    """An estimate of Python's work for a run of a program: what `make host-cost` would count in a stream.
+
+    `host_model.BATCH` comes on top for each batch, and pieces on the CPU.
+    """
     work = host_model.RUN.work
     for port in inputs:
         work = work.plus(_input_work(port, batch))

@@ -129,7 +129,7 @@ def end_to_end(pieces: Sequence[PieceEntry], cycles: float, clock_mhz: int, batc
     cpu = [piece["seconds"] for piece in pieces if piece["kind"] == CPU]
     programs = [piece for piece in pieces if piece["kind"] == ACCELERATOR]
     ports = [port for program in programs for port in (*program["inputs"], *program["outputs"])]
-    work = HostWork()
+    work = host_model.BATCH.work if programs else HostWork()
     for program in programs:
         work = work.plus(run_work(program["inputs"], program["outputs"], batch))
     return EndToEnd(

@@ -22,6 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from bench_host import estimated
 from bench_networks import network
 from bench_page import is_stale, page
 from bench_rows import Row, chosen
@@ -32,6 +33,7 @@ from cnna.spec.files import write_text
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT, PAGE = "performance.json", "performance.md"
+COUNTS = "host_cost.json"
 DROPPED = ("name", "layers", "programs")  # figures of a run that are not kept: the row has a name and `layers` of its own
 UNHURT = ("cnna.control.error=0",)  # true in every measured run: `cnna run` fails if an error has stopped the accelerator
 Found = dict[str, Any]
@@ -93,6 +95,7 @@ def measure(row: Row, config: str, before: Mapping[str, Any] | None, predict: bo
             "pieces": [len(artifact.programs), len(artifact.pieces) - len(artifact.programs)],
             "program_bytes": sum(len(program.program) for program in artifact.programs),
             "segments": report["segments"],
+            "host": estimated(artifact),
             "measured": measured,
         }
         layers: list[int | None] = [None] * len(report["layers"])
@@ -177,6 +180,13 @@ def read(docs: Path) -> dict[str, Found]:
     return found
 
 
+def host_counts(docs: Path) -> dict[str, Any]:
+    """What `make host-cost` has counted, by row."""
+    path = docs / COUNTS
+    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    return found
+
+
 def keep(key: str, found: Found, docs: Path) -> str:
     """Writes both files with this row; other processes may write other rows. Returns the row's line of the page."""
     docs.mkdir(parents=True, exist_ok=True)
@@ -184,15 +194,21 @@ def keep(key: str, found: Found, docs: Path) -> str:
         kept = {**read(docs), key: found}
         order = [row.key for row in chosen([])]
         kept = {name: kept[name] for name in sorted(kept, key=lambda name: order.index(name) if name in order else len(order))}
-        text = page(kept)
+        text = page(kept, host_counts(docs))
         write_text(docs / KEPT, _lines(kept))
         write_text(docs / PAGE, text)
     return next((line for line in text.splitlines() if line.startswith(f"| {key} ")), key)
 
 
 def _lines(kept: Mapping[str, Found]) -> str:
-    """JSON with every list of plain values on one line."""
-    return re.sub(r"\[\s+([^][{}]*?)\s+\]", lambda m: f"[{re.sub(chr(10) + ' *', ' ', m[1])}]", json.dumps(kept, indent=1)) + "\n"
+    """JSON with every list of plain values on one line, and the host's work for a mode too."""
+    text = re.sub(r"\[\s+([^][{}]*?)\s+\]", lambda m: f"[{_joined(m[1])}]", json.dumps(kept, indent=1))
+    work = r'"(stream|single)": \{\s+([^{}]*(?:\{[^{}]*\}[^{}]*)?)\}'
+    return re.sub(work, lambda m: f'"{m[1]}": {{{_joined(m[2])}}}', text) + "\n"
+
+
+def _joined(lines: str) -> str:
+    return re.sub(r"\n *", " ", lines).strip()
 
 
 @contextmanager

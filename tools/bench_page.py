@@ -1,8 +1,10 @@
 """docs/performance.md from the figures in docs/performance.json: rows, where clocks go, and floors that are missed."""
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
+from bench_host import ABOUT, HEADS, ahead, cells
 from bench_rows import (
     BATCHES,
     CODED,
@@ -32,8 +34,8 @@ Found = Mapping[str, Any]
 DSP = 2520  # of a ZU9
 HEAD = f"""# Performance
 
-Frames a second of whole networks at 300 MHz, from image to answer, by the RTL's own cycle counters. All ports share a DDR that
-moves {PLANNED_BYTES} bytes a clock and answers after 120 clocks. This command measures a row again:
+Frames a second of whole networks at 300 MHz (*fps*): of the accelerator alone, by the RTL's own cycle counters. All ports share a
+DDR that moves {PLANNED_BYTES} bytes a clock and answers after 120 clocks. This command measures a row again:
 
     make bench ROWS=resnet50/b1      # patterns too: ROWS='vgg19/* */b4'; without ROWS all that is not measured yet
 
@@ -55,12 +57,11 @@ The DPU's figures are for the ZCU102 (three B4096 cores at 281 MHz, many threads
 `docsrc/source/docs/reference/ModelZoo_VAI3.0_Github_web.htm`; an older board had 40.3 on VGG-19 and 373.3 on Inception-v2
 (the same repository, tags v1.0 and v1.1, `AI-Model-Zoo/README.md`).
 """
-_MAIN = ("row", "fps", "floor", "array", "floor", "cycles", "predicted", "DSP", "DDR", "DPU fps", "what")
-_VARIED = ("row", "fps", "floor", "end to end", "pieces", "MACs", "array", "cycles", "predicted", "DSP", "DDR", "DPU fps", "what")
+_MAIN = ("row", "fps", "floor", *HEADS, "array", "floor", "cycles", "predicted", "DSP", "DDR", "DPU fps", "what")
+_VARIED = ("row", "fps", "floor", *HEADS, "pieces", "MACs", "array", "cycles", "predicted", "DSP", "DDR", "DPU fps", "what")
 _ABOUT_VARIED = f"""\
 The CPU computes what the accelerator lacks. "Pieces" are the accelerator's + the CPU's, and "MACs" is the share of the
-multiply-accumulates on the accelerator. "fps" and "cycles" count the accelerator's pieces alone. "End to end" are the frames a
-second that `cnna report` predicts for a board, with the CPU's pieces and the crossings between the two. A row that has no floor
+multiply-accumulates on the accelerator. "fps" and "cycles" count the accelerator's pieces alone. A row that has no floor
 of its own must reach {VARIED_SHARE:.0%} of the frames a second that are predicted for the program that was measured.
 
 """
@@ -72,12 +73,12 @@ _ABOUT_CODED = f"""\
 Fully connected layers have weights of 4 bits (`cnna quantize --fc-bits 4`), which `--config {CODED}` decodes ([how](codebook.md)).
 
 """
-_SLOW = ("row", "fps", f"of {PLANNED_BYTES} B", "array", "cycles", "predicted", "DDR", "what")
-_SCALE = ("pix", "MACs a clock", "DSP48E2", "BRAM36, estimated", "fps", "array", "cycles", "predicted", "what")
+_SLOW = ("row", "fps", *HEADS, f"of {PLANNED_BYTES} B", "array", "cycles", "predicted", "DDR", "what")
+_SCALE = ("pix", "MACs a clock", "DSP48E2", "BRAM36, estimated", "fps", *HEADS, "array", "cycles", "predicted", "what")
 
 
-def page(kept: Mapping[str, Found]) -> str:
-    """The whole text. kept: the rows by key."""
+def page(kept: Mapping[str, Found], counts: Found = MappingProxyType({})) -> str:
+    """The whole text. kept: the rows by key. counts: of the host's work, by row (docs/host_cost.json)."""
     extra = [Row(network, batch) for network in EXTRA for batch in BATCHES]
     known = [row for row in (*rows(), *extra) if row.key in kept]
     other = [row for row in known if row.pix or row.deep or row.coded]
@@ -85,14 +86,16 @@ def page(kept: Mapping[str, Found]) -> str:
     deep, coded = (sorted((row for row in known if getattr(row, kind)), key=_place) for kind in ("deep", "coded"))
     plain, varied = ([row for row in planned if (row.network in VARIED) == other] for other in (False, True))
     slow = sorted((row for row in known if row.ddr_bytes == SLOW_BYTES), key=_place)
-    parts = [HEAD, _table(_MAIN, (_main(row, kept[row.key]) for row in plain))]
+    parts = [HEAD, _about(known, kept, counts), _table(_MAIN, (_main(row, kept[row.key], counts) for row in plain))]
     if varied:
-        lines = (_varied(row, kept[row.key]) for row in varied)
+        lines = (_varied(row, kept[row.key], counts) for row in varied)
         parts.append("## Detectors, maps and newer classifiers\n\n" + _ABOUT_VARIED + _table(_VARIED, lines))
     if deep:
-        parts.append("## Two clocks\n\n" + _ABOUT_DEEP + _table(_MAIN, (_main(row, kept[row.key]) for row in deep)))
+        parts.append("## Two clocks\n\n" + _ABOUT_DEEP + _table(_MAIN, (_main(row, kept[row.key], counts) for row in deep)))
     if coded:
-        parts.append("## Weights of 4 bits\n\n" + _ABOUT_CODED + _table(_MAIN, (_main(row, kept[row.key]) for row in coded)))
+        parts.append(
+            "## Weights of 4 bits\n\n" + _ABOUT_CODED + _table(_MAIN, (_main(row, kept[row.key], counts) for row in coded))
+        )
     if missed := [_shortfall(row, kept[row.key]) for row in (*planned, *deep, *coded) if _is_short(row, kept[row.key])]:
         parts.append("## Short of a floor\n\n" + "\n".join(missed) + "\n")
     if wrong := [line for row in (*planned, *deep, *coded) for line in _misjudged(row, kept[row.key])]:
@@ -106,12 +109,18 @@ def page(kept: Mapping[str, Found]) -> str:
         parts.append("## Where the array's clocks go\n\n" + about + _table(heads, stalls))
     if slow:
         about = f"The same at {SLOW_BYTES} bytes a clock, beside the frames a second of {PLANNED_BYTES}.\n\n"
-        parts.append("## A slower DDR\n\n" + about + _table(_SLOW, (_slow(row, kept) for row in slow)))
+        parts.append("## A slower DDR\n\n" + about + _table(_SLOW, (_slow(row, kept, counts) for row in slow)))
     scale = [Row(SCALED, 1, pix=pix) if pix in PIX else Row(SCALED, 1) for pix in sorted((*PIX, 8))]
     if (scaled := [row for row in scale if row.key in kept]) and any(row.pix for row in scaled):
         about = f"ResNet-50, batch 1, with 2 MiB of feature memory each: {', '.join(f'`{config}`' for config in PIX.values())}.\n\n"
-        parts.append("## Pixels a clock\n\n" + about + _table(_SCALE, (_scale(row, kept[row.key]) for row in scaled)))
+        parts.append("## Pixels a clock\n\n" + about + _table(_SCALE, (_scale(row, kept[row.key], counts) for row in scaled)))
     return "\n".join(parts)
+
+
+def _about(known: list[Row], kept: Mapping[str, Found], counts: Found) -> str:
+    """What the modelled columns are, and where the DPU stands."""
+    counted = sum(row.key in counts for row in known)
+    return ABOUT.strip().format(counted=counted or "no", ahead=ahead({row: kept[row.key] for row in known}, counts, DPU)) + "\n"
 
 
 def is_stale(found: Found) -> bool:
@@ -169,12 +178,13 @@ def _ddr(row: Row, best: Found) -> str:
     return f"{(best['ddr_read_bytes'] + best['ddr_write_bytes']) / (row.ddr_bytes * best['cycles']):.2f}"
 
 
-def _main(row: Row, found: Found) -> tuple[str, ...]:
+def _main(row: Row, found: Found, counts: Found) -> tuple[str, ...]:
     best, (fps, array) = _best(found), row.floor
     return (
         row.key,
         f"{best['fps_at_300mhz']:,.0f}",
         f"{fps:,}" if fps else "-",
+        *cells(row, found, counts),
         f"{best['mac_utilization']:.3f}",
         f"{array:.2f}" if array else "-",
         f"{best['cycles']:,.0f}",
@@ -186,13 +196,13 @@ def _main(row: Row, found: Found) -> tuple[str, ...]:
     )
 
 
-def _varied(row: Row, found: Found) -> tuple[str, ...]:
+def _varied(row: Row, found: Found, counts: Found) -> tuple[str, ...]:
     best, (fps, _), macs = _best(found), _floor(row, found), found["macs_a_batch"]
     return (
         row.key,
         f"{best['fps_at_300mhz']:,.0f}",
         f"{fps:,}" if fps else "-",
-        f"{found['predicted']['fps_end_to_end']:,.1f}",
+        *cells(row, found, counts),
         " + ".join(map(str, found["pieces"])),
         f"{macs / (macs + found['cpu_macs_a_batch']):.1%}",
         f"{best['mac_utilization']:.3f}",
@@ -205,18 +215,29 @@ def _varied(row: Row, found: Found) -> tuple[str, ...]:
     )
 
 
-def _slow(row: Row, kept: Mapping[str, Found]) -> tuple[str, ...]:
+def _slow(row: Row, kept: Mapping[str, Found], counts: Found) -> tuple[str, ...]:
     found, best = kept[row.key], _best(kept[row.key])
     plain = kept.get(Row(row.network, row.batch).key)
     whole = f"{best['fps_at_300mhz'] / _best(plain)['fps_at_300mhz']:.0%}" if plain else "-"
     fps, share = f"{best['fps_at_300mhz']:,.0f}", f"{best['mac_utilization']:.3f}"
-    return (row.key, fps, whole, share, f"{best['cycles']:,.0f}", _predicted(found), _ddr(row, best), _what(found))
+    return (
+        row.key,
+        fps,
+        *cells(row, found, counts),
+        whole,
+        share,
+        f"{best['cycles']:,.0f}",
+        _predicted(found),
+        _ddr(row, best),
+        _what(found),
+    )
 
 
-def _scale(row: Row, found: Found) -> tuple[str, ...]:
+def _scale(row: Row, found: Found, counts: Found) -> tuple[str, ...]:
     best, config = _best(found), configuration(row.config or "zcu102")
     sizes = (f"{config.pix}", f"{config.macs:,}", f"{dsp48e2(config):,}", f"{bram36(config):g}")
-    figures = (f"{best['fps_at_300mhz']:,.0f}", f"{best['mac_utilization']:.3f}", f"{best['cycles']:,.0f}", _predicted(found))
+    fps = (f"{best['fps_at_300mhz']:,.0f}", *cells(row, found, counts))
+    figures = (*fps, f"{best['mac_utilization']:.3f}", f"{best['cycles']:,.0f}", _predicted(found))
     return (*sizes, *figures, _what(found))
 
 

@@ -117,7 +117,8 @@ def test_every_network_has_kept_counts(root):
     """`make host-cost` must know what `make bench` measures."""
     kept = json.loads((root / "docs" / host_cost.KEPT).read_text())
     wanted = {row.key for row in rows() if row.batch == 1 and row.ddr_bytes == PLANNED_BYTES and row.config is None}
-    for key in sorted(wanted & set(kept)):
+    assert wanted <= set(kept)
+    for key in sorted(wanted):
         assert {"stream", "single"} <= set(kept[key]["numpy"])
         assert set(kept[key]["numpy"]["stream"]) <= set(STAGES)
 

@@ -1,6 +1,6 @@
 """Counts what the host does for a picture, stage by stage, as aarch64 instructions under QEMU: `make host-cost`.
 
-    .venv/bin/python tools/host_cost/host_cost.py [--rows PATTERN ...] [--check NETWORK ...] [--native]
+    PYTHONPATH=tools .venv/bin/python tools/host_cost/host_cost.py [--rows PATTERN ...] [--check NETWORK ...] [--native]
 
 Rows are those of `tools/bench_rows.py`. docs/host_cost.json keeps the counts. --check counts networks at batch 1 again, compares
 them with those kept, and exits with code 1 if one differs by more than 1 %; it writes nothing. --native takes the path through the
@@ -20,7 +20,7 @@ from typing import Any
 from aarch64_root import HERE, ROOT, Machine, check_tools, machine
 from bench import cnna
 from bench_networks import network
-from bench_rows import PLANNED_BYTES, Row, chosen
+from bench_rows import HOST_PATHS, PLANNED_BYTES, Row, chosen
 from counts import read_counts
 
 from cnna.spec.artifact import load
@@ -31,14 +31,13 @@ KEPT = "host_cost.json"
 BATCHES = 4  # that are counted in each mode
 SHARE = 0.01  # by which a count may differ from the one kept
 COMPARED = ("interpreter", "libraries", "loops", "read", "written", "buffer_read", "buffer_written")
-PATHS = ("numpy", "native")
 Found = dict[str, Any]  # {mode: {stage: counts}}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Counts rows, or compares. Returns the exit code."""
     args = _arguments(argv)
-    path = PATHS[args.native]
+    path = HOST_PATHS[args.native]
     try:
         check_tools(args.native)
         if args.check:

@@ -1,0 +1,81 @@
+"""The end-to-end columns of docs/performance.md: the host's work of a row, counted or estimated, and what the model makes of it.
+
+`make host-cost` counts (docs/host_cost.json). A row that was not counted takes its network's estimate, which `make bench` keeps.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from bench_rows import HOST_PATHS, Row
+
+from cnna.spec.artifact import Artifact
+from cnna.spec.end_to_end import EndToEnd, end_to_end, rates
+from cnna.spec.host_work import HostWork
+
+Found = Mapping[str, Any]
+HEADS = ("modelled end to end", "on 1 core", "modelled latency, ms")
+ABOUT = """
+The accelerator waits for its host, which *fps* leaves out. *Modelled* columns are for pictures from uint8 arrays to answers,
+through the host that there is today: the slow and the quick end of a model of the board's four Cortex-A53 ([how](host-cost.md)).
+No board has confirmed them. "End to end" are pictures a second of a long stream, with four cores and with one, and "latency" is
+that of one batch alone. The work of {counted} rows was counted; that of the others is estimated. The DPU's figures are measured
+on a board, from picture to answer, so they compare with the modelled ones, not with *fps*. {ahead}
+"""
+
+
+def estimated(artifact: Artifact) -> dict[str, Any]:
+    """The host's work for a batch of an artifact, for performance.json."""
+    manifest = artifact.manifest
+    found = end_to_end(manifest["pieces"], 0, artifact.config.clock_mhz, manifest["batch"])
+    return {"stream": found.stream.counts(), "single": found.single.counts(), "cpu_seconds": found.cpu_seconds}
+
+
+def model(row: Row, found: Found, kept: Found) -> EndToEnd | None:
+    """The model of a row at 300 MHz. kept: the counts of docs/host_cost.json. None: its host's work is unknown."""
+    host, best = found.get("host"), found["measured"] or found["predicted"]
+    counted = _counted(kept.get(row.key, {}))
+    if counted is None and host is None:
+        return None
+    if counted is not None:
+        works = [counted[mode].scaled(row.batch) for mode in ("stream", "single", "cpu")]
+        stream, single, cpu, seconds = works[0], works[1], works[2], None
+    else:
+        assert host is not None
+        stream, single, cpu, seconds = HostWork(**host["stream"]), HostWork(**host["single"]), None, host["cpu_seconds"]
+    return EndToEnd(row.batch, row.batch / best["fps_at_300mhz"], seconds, 0, 0, found["pieces"][0], stream, single, cpu)
+
+
+def _counted(paths: Found) -> dict[str, HostWork] | None:
+    """The work of one picture: of a stream, alone, and of the pieces on the CPU. The native path goes before numpy's."""
+    path = next((paths[name] for name in reversed(HOST_PATHS) if name in paths), None)
+    if path is None:
+        return None
+    found = {"cpu": HostWork(**path["stream"].get("cpu", {}))}
+    for mode in ("stream", "single"):
+        work = HostWork()
+        for stage, counts in path[mode].items():
+            work = work.plus(HostWork(**counts)) if stage != "cpu" else work
+        found[mode] = work
+    return found
+
+
+def cells(row: Row, found: Found, kept: Found) -> tuple[str, ...]:
+    """The cells under HEADS."""
+    whole = model(row, found, kept)
+    if whole is None:
+        return ("-",) * len(HEADS)
+    four, one, latency = whole.fps(4), whole.fps(1), whole.latency()
+    assert four is not None
+    assert one is not None
+    assert latency is not None
+    return rates(four), rates(one), rates(latency.scaled(1e3).turned())
+
+
+def ahead(rows: Mapping[Row, Found], kept: Found, peers: Mapping[str, float]) -> str:
+    """A sentence on the rows whose slow end is quicker than the DPU."""
+    known = {row: model(row, found, kept) for row, found in rows.items() if row.network in peers}
+    fps = {row: whole.fps() for row, whole in known.items() if whole is not None}
+    names = [row.key for row, found in fps.items() if found is not None and found.slow > peers[row.network]]
+    if not names:
+        return "No row's slow end is ahead of the DPU."
+    return f"Ahead of the DPU at the slow end, the DPU measured and this modelled: {', '.join(names)}."
