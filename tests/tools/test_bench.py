@@ -1,6 +1,7 @@
 """`make bench`: patterns choose rows, measurements last while program and Verilog stay the same, the others are marked."""
 
 import json
+import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -158,7 +159,7 @@ def test_the_page_says_what_misses_its_floor(kept: Path, monkeypatch: pytest.Mon
     text = bench_page.page(rows)
     assert "0.61. Its weights." in text
     assert "**vgg19/b1/32B**" not in text
-    assert "| vgg19/b1/32B | 15 | 100% |" in text
+    assert re.search(r"\| vgg19/b1/32B \| 15 \| .* to .* \| 100% \|", text)
     assert f"| 4 | 2,048 | {dsp48e2(replace(preset('zcu102'), pix=4)):,} |" in text
     assert "## Where the array's clocks go" in text
 
@@ -207,7 +208,7 @@ def test_the_page_says_what_the_cpu_computes(monkeypatch: pytest.MonkeyPatch) ->
     assert "yolov3" not in main
     assert "| resnet50/b1 |" not in varied
     (line,) = (line for line in varied.splitlines() if line.startswith("| yolov3/b1 |"))
-    assert line.startswith("| yolov3/b1 | 20 | 33 | 1.2 | 12 + 13 | 90.0% |")
+    assert line.startswith("| yolov3/b1 | 20 | 33 | - | - | - | 12 + 13 | 90.0% |")
     assert line.endswith("| *predicted* |")
     assert "- **yolov3/b1**: 20 of 33 fps (-39.4%), predicted." in varied
     assert "newer classifiers" not in bench_page.page({"resnet50/b1": row})
