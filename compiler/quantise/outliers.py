@@ -72,6 +72,8 @@ def _only_pools(graph: Graph, tensor: str) -> bool:
 
 def outliers(graph: Graph, tensors: Sequence[str], few: Mapping[str, np.ndarray], preprocess: Preprocess | None) -> list[Outlier]:
     """The constants far from all data in some tensors of the float graph, on a few samples."""
+    if not tensors:
+        return []
     shown = [name for name in tensors if name not in (*graph.inputs, *graph.outputs)]
     session = Session(to_model(graph, shown).SerializeToString(), graph.name)
     parts: dict[str, list[tuple[float, float, float] | None]] = {name: [] for name in tensors}

@@ -52,8 +52,8 @@ def unlike_form(graph: Graph, other: Graph, samples: Values, count: int, preproc
     """The first tensor of real numbers that two forms of a graph make with other values; None: all are alike."""
     both = [name for node in graph.nodes if (name := node.output) in other.tensors and name not in graph.types]
     inner = [name for name in both if name not in graph.outputs]
-    sessions = [Session(to_model(one, inner).SerializeToString(), graph.name) for one in (graph, other)]
-    return _first_unlike(sessions, both, graph, samples, count, preprocess)
+    made = [_made(to_model(one, inner).SerializeToString(), graph, samples, count, preprocess) for one in (graph, other)]
+    return _first_unlike(made, both)
 
 
 def rewriting_warnings(model: ModelProto, graph: Graph, samples: Values, preprocess: Preprocess | None) -> tuple[str, ...]:
@@ -63,11 +63,11 @@ def rewriting_warnings(model: ModelProto, graph: Graph, samples: Values, preproc
     """
     count = min(len(values) for values in samples.values())
     try:
-        theirs = Session(model.SerializeToString(), graph.name)
-        ours = Session(to_model(graph).SerializeToString(), graph.name)
-        if _first_unlike([theirs, theirs], theirs.outputs, graph, samples, count, preprocess) is not None:
+        theirs, again = (_made(model.SerializeToString(), graph, samples, count, preprocess) for _ in range(2))
+        if _first_unlike([theirs, again], [*theirs[0]]) is not None:
             return ()
-        found = _first_unlike([theirs, ours], theirs.outputs, graph, samples, count, preprocess)
+        ours = _made(to_model(graph).SerializeToString(), graph, samples, count, preprocess)
+        found = _first_unlike([theirs, ours], [*theirs[0]])
     except ModelError:
         return ()
     return (
@@ -75,15 +75,18 @@ def rewriting_warnings(model: ModelProto, graph: Graph, samples: Values, preproc
     )
 
 
-def _first_unlike(
-    sessions: list[Session], names: list[str], graph: Graph, samples: Values, count: int, preprocess: Preprocess | None
-) -> str | None:
+def _made(model: bytes, graph: Graph, samples: Values, count: int, preprocess: Preprocess | None) -> list[dict[str, np.ndarray]]:
+    """The outputs of a model for the first samples. One session after another, so that memory holds the weights of one."""
+    session = Session(model, graph.name)
+    return [session.run(feeds) for feeds in islice(feeds_of(graph, samples, count, preprocess), SAMPLES)]
+
+
+def _first_unlike(made: list[list[dict[str, np.ndarray]]], names: list[str]) -> str | None:
     noise = {name: Noise(None) for name in names}
-    for feeds in islice(feeds_of(graph, samples, count, preprocess), SAMPLES):
-        first, second = (session.run(feeds) for session in sessions)
+    for first, second in zip(*made, strict=True):
         for name in names:
-            real, made = first[name], second[name]
-            if real.dtype.kind == "f" and real.shape == made.shape:
-                finite = np.isfinite(real) & np.isfinite(made)
-                noise[name].extend(real[finite], made[finite])
+            real, other = first[name], second[name]
+            if real.dtype.kind == "f" and real.shape == other.shape:
+                finite = np.isfinite(real) & np.isfinite(other)
+                noise[name].extend(real[finite], other[finite])
     return next((name for name in names if 10**ALIKE < noise[name].ratio < inf), None)
