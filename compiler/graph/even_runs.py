@@ -1,6 +1,7 @@
 """Cuts a list of rows (or columns) into runs that a walk can follow: evenly spaced in the input and in the output.
 
 The nearest Resize by 2 takes rows 0, 0, 1, 1, ...: two runs, each of every input row, which go to every second row of the output.
+One row at every place is a single run, which takes no step.
 """
 
 from collections.abc import Sequence
@@ -24,7 +25,9 @@ class EvenRun:
 
 
 def even_runs(rows: Sequence[int]) -> list[EvenRun]:
-    """The runs that make `rows`, with steps of 1 or more: alternating runs or consecutive runs, whichever are fewer."""
+    """The runs that make `rows`: one that repeats a row; else alternating or consecutive runs with steps, whichever are fewer."""
+    if len(rows) > 1 and len(set(rows)) == 1:
+        return [EvenRun(0, 1, int(rows[0]), 0, len(rows))]
     alternating = _alternating(rows)
     behind = _behind(rows)
     return alternating if alternating and len(alternating) <= len(behind) else behind

@@ -130,7 +130,7 @@ CURVES = (  # ONNX's operators that run as part of a chain alone
 RUNS = (  # ONNX's operators that become one of these, in at least one form
     *("Conv", "Gemm", "MatMul", "MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool", "ReduceMax", "ReduceMean"),
     *("BatchNormalization", "Relu", "Clip", "Min", "Max", "Add", "Sum", "Sub", "Mul", "Div", "Concat", "Pad", "Slice", "Flatten"),
-    *("Resize", "Split", "Gather", "ConvTranspose", "DepthToSpace", "SpaceToDepth", "HardSigmoid", "ReduceSum"),
+    *("Resize", "Expand", "Tile", "Split", "Gather", "ConvTranspose", "DepthToSpace", "SpaceToDepth", "HardSigmoid", "ReduceSum"),
     *(*CURVES, "PRelu", "Pow"),
 )
 

@@ -1,11 +1,12 @@
 """Turns operators that only select rows, columns or channels into Pixels and Channels.
 
-These are a nearest Resize, Slice, Gather, and a Pad that repeats or mirrors pixels of the map.
+These are a nearest Resize, Slice, Gather, a Pad that repeats or mirrors pixels of the map, Expand and Tile. A Resize of any mode
+only repeats the pixels of an axis that has one.
 
 Requires: folded constants and the shapes that follow from them (`fold_constants`); no Split (`split_slices`).
 Ensures: each such operator on a map of known size is a Pixels, a Channels, a Conv that selects channels, or two of these.
-Leaves alone: a Resize that interpolates, or one where a rounding error of float32 could select another pixel; Slices that
-`slice_pad` takes; Pads with constants (`fuse_pad`); selections of samples of the batch.
+Leaves alone: a Resize that interpolates between pixels, or one where a rounding error of float32 could select another pixel;
+Slices that `slice_pad` takes; Pads with constants (`fuse_pad`); selections of samples of the batch.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,6 +25,7 @@ from cnna.compiler.passes.fusion.fuse_pad import unit_scale
 from cnna.compiler.passes.fusion.slice_pad import corner_steps
 
 Chosen = dict[int, NDArray[np.int64]]  # by axis: for each element of the output, the index of the input's element
+CROPS = "tf_crop_and_resize"  # coordinates of a part of the map, also where an axis keeps its size
 MARGIN = Fraction(1, 1000)  # of a pixel: the greatest error of a coordinate in float32
 
 
@@ -128,31 +130,66 @@ def _pad(edit: Editor, node: Node) -> Chosen | None:
     if len(lists[0]) != 2 * len(axes):
         return None
     widths = zip(axes, lists[0][: len(axes)], lists[0][len(axes) :], strict=True)
-    if any(max(before, after) >= shape[axis] for axis, before, after in widths):
+    if any(max(before, after) >= shape[axis] and (shape[axis] > 1 or mode == "reflect") for axis, before, after in widths):
         return None
     widths = zip(axes, lists[0][: len(axes)], lists[0][len(axes) :], strict=True)
     return {axis: np.pad(np.arange(shape[axis]), (before, after), mode=mode) for axis, before, after in widths}
 
 
+def _expand(edit: Editor, node: Node) -> Chosen | None:
+    """A pixel or channel at every place of an axis. ONNX lets an Expand repeat nothing else."""
+    before, after = edit.shape(node.inputs[0]), edit.shape(node.output)
+    return {axis: np.zeros(size, np.int64) for axis, size in enumerate(after) if before[axis] == 1}
+
+
+def _tile(edit: Editor, node: Node) -> Chosen | None:
+    before, lists = edit.shape(node.inputs[0]), _constants(edit, node, 1)
+    if lists is None or len(lists[0]) != len(before):
+        return None
+    return {axis: np.tile(np.arange(before[axis]), times) for axis, times in enumerate(lists[0])}
+
+
 # --- Resize ---
 
 
-def _resize(edit: Editor, node: Node) -> Chosen | None:
-    attributes = node.op.attributes
-    scales = resize_scales(edit, node) if attributes.get("mode", "nearest") == "nearest" else None
-    if scales is None:
-        return None
-    before, after = edit.shape(node.inputs[0]), edit.shape(node.output)
+def resize_pixels(edit: Editor, node: Node) -> Chosen | None:
+    """For each axis that a Resize changes, the pixels that it selects. None: it computes others, or is not sure."""
+    attributes, before, after = node.op.attributes, edit.shape(node.inputs[0]), edit.shape(node.output)
+    scales = resize_scales(edit, node)
     chosen = {}
-    for axis, scale in scales.items():
-        if (before[axis], scale) == (after[axis], 1):
+    for axis in resized_axes(node, len(before)):
+        if before[axis] == 1:  # whatever a mode makes of one pixel and itself is that pixel
+            chosen[axis] = np.zeros(after[axis], np.int64)
             continue
-        corners = attributes.get("coordinate_transformation_mode") == "align_corners"
-        index = None if corners and not fits_corners(before[axis], scale) else nearest(before[axis], after[axis], scale, attributes)
+        if scales is not None and (before[axis], scales[axis]) == (after[axis], 1) and _uncropped(edit, node, axis):
+            continue
+        index = None if scales is None else _resized(before[axis], after[axis], scales[axis], attributes)
         if index is None:
             return None
         chosen[axis] = index
     return chosen
+
+
+def _resized(before: int, after: int, scale: Fraction, attributes: Mapping[str, str]) -> NDArray[np.int64] | None:
+    """For each of `after` pixels of an axis, the one of `before` that a Resize takes. None: it computes others, or is not sure."""
+    corners = attributes.get("coordinate_transformation_mode") == "align_corners"
+    if attributes.get("mode", "nearest") != "nearest" or (corners and not fits_corners(before, scale)):
+        return None
+    return nearest(before, after, scale, attributes)
+
+
+def _uncropped(edit: Editor, node: Node, axis: int) -> bool:
+    """Whether a Resize takes the whole of an axis. tf_crop_and_resize has a first and a last part of 0 to 1 for each axis."""
+    if node.op.attributes.get("coordinate_transformation_mode") != CROPS:
+        return True
+    axes, region = resized_axes(node, len(edit.shape(node.output))), edit.constants.get(node.inputs[1])
+    number = axes.index(axis)
+    return region is not None and region.reshape(2, -1)[:, number].tolist() == [0, 1]
+
+
+def resized_axes(node: Node, rank: int) -> list[int]:
+    """The axes that a Resize names; all if it names none."""
+    return [axis % rank for axis in node.op.attributes.get("axes", range(rank))]
 
 
 def resize_scales(graph: Editor | Graph, node: Node) -> dict[int, Fraction] | None:
@@ -162,7 +199,7 @@ def resize_scales(graph: Editor | Graph, node: Node) -> dict[int, Fraction] | No
     attributes, before, after = node.op.attributes, graph.tensors[node.inputs[0]].shape, graph.tensors[node.output].shape
     scales = graph.constants[node.inputs[2]].reshape(-1) if len(node.inputs) > 2 and node.inputs[2] else np.zeros(0)
     policy = attributes.get("keep_aspect_ratio_policy", "stretch")
-    axes = [axis % len(before) for axis in attributes.get("axes", range(len(before)))]
+    axes = resized_axes(node, len(before))
     if (scales.size and len(scales) != len(axes)) or (not scales.size and policy != "stretch"):
         return None
     given = scales.tolist() if scales.size else [Fraction(after[axis], before[axis]) for axis in axes]
@@ -219,4 +256,11 @@ _COORDINATES: dict[str, Callable[[int, int, int, Fraction], Fraction]] = {
     "tf_half_pixel_for_nn": lambda i, before, after, scale: (i + HALF) / scale,
     "align_corners": lambda i, before, after, scale: Fraction(i * (before - 1), after - 1) if after > 1 else Fraction(0),
 }
-_CHOSEN: dict[str, Callable[[Editor, Node], Chosen | None]] = {"Gather": _gather, "Pad": _pad, "Resize": _resize, "Slice": _slice}
+_CHOSEN: dict[str, Callable[[Editor, Node], Chosen | None]] = {
+    "Expand": _expand,
+    "Gather": _gather,
+    "Pad": _pad,
+    "Resize": resize_pixels,
+    "Slice": _slice,
+    "Tile": _tile,
+}

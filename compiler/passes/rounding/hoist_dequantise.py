@@ -14,11 +14,12 @@ import numpy as np
 from cnna.compiler.graph.editor import Editor, settled
 from cnna.compiler.graph.float_ops import Onnx
 from cnna.compiler.graph.ir import AnyNode, Graph, Node, Tensor
+from cnna.compiler.passes.canonical.canonical_pixels import resize_pixels
 from cnna.compiler.passes.rounding.integer_limits import bounds_of, real_limits, rounding_of
 
 MOVERS = (
     *("MaxPool", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Slice", "Concat", "Pad"),
-    *("Gather", "Resize", "DepthToSpace", "SpaceToDepth"),
+    *("Gather", "Resize", "Expand", "Tile", "DepthToSpace", "SpaceToDepth"),
 )
 
 
@@ -43,13 +44,20 @@ def _mover(edit: Editor, node: Node) -> Node | None:
         return None
     if mover.op.kind not in MOVERS:
         return mover if bounds_of(edit, mover) is not None and rounding_of(edit, node) is not None else None
-    if mover.op.kind == "Resize" and mover.op.attributes.get("mode", "nearest") != "nearest":
+    if mover.op.kind == "Resize" and mover.op.attributes.get("mode", "nearest") != "nearest" and not _repeats(edit, mover):
         return None
     if mover.op.kind == "Gather" and mover.inputs[0] in edit.constants:
         return None
     if mover.op.kind == "Pad" and not all(name in edit.constants for name in (*mover.inputs[2:3], *node.inputs[2:3]) if name):
         return None
     return mover
+
+
+def _repeats(edit: Editor, resize: Node) -> bool:
+    """Whether a Resize that could interpolate between int8 elements only repeats those of axes of size 1."""
+    before, after = edit.shape(resize.inputs[0]), edit.shape(resize.output)
+    known = len(before) == len(after) and min((*before, *after), default=0) > 0
+    return known and resize_pixels(edit, resize) is not None
 
 
 def _hoist(edit: Editor, mover: Node, node: Node) -> None:

@@ -82,6 +82,8 @@ IN_BETWEEN = {  # between two convolutions of four channels, in the terms of ops
     "Pad": "p = Pad <pads=[0, 0, 1, 1, 0, 0, 1, 1]> (a) b = Conv (p, w4)",
     "Slice": "b = Slice <starts=[0, 0], ends=[8, 8], axes=[2, 3]> (a)",
     "Resize": 'b = Upsample <mode="nearest"> (a, twice)',
+    "Expand": "p = GlobalMaxPool (a) b = Expand (p, whole)",
+    "Tile": "b = Tile (a, doubled)",
     "Split": "p, q = Split <axis=1, split=[2, 2]> (a) b = Concat <axis=1> (q, p)",
     "Gather": "b = Gather <axis=1> (a, order)",
     "LeakyRelu": "b = LeakyRelu (a)",
@@ -100,6 +102,7 @@ WEIGHTS = {"w": (4, 3, 1, 1), "w4": (4, 4, 1, 1), "w8": (4, 8, 1, 1), "w16": (4,
 CONSTANTS: dict[str, Constant] = {**WEIGHTS, "s": (4,), "var": (4,), "k": (4, 1, 1), "c": np.float32(0.5), "c2": np.float32(2)}
 CONSTANTS |= {"half": np.full((4, 1, 1), 0.5, np.float32)}
 CONSTANTS |= {"twice": np.array([1, 1, 2, 2], np.float32), "order": np.array([2, 0, 3, 1])}
+CONSTANTS |= {"whole": np.array([1, 4, 4, 4]), "doubled": np.array([1, 1, 2, 2])}
 
 
 NEW = {"HardSwish": 14, "Celu": 12, "Gelu": 20, "Mish": 18, "Swish": 24}  # the opsets of operators that 9 lacks

@@ -26,10 +26,14 @@ MOVERS = {
     "Pad of 5, along an axis": ("Pad (part, widths, value, rows)", {"widths": ints(2, 0), "value": np.int8(5)}),
     "Pad by reflection": ('Pad <mode="reflect"> (q, widths)', {"widths": ints(0, 0, 1, 0, 0, 0, 0, 0)}),
     "Resize": ('Resize <mode="nearest"> (q, , twice)', {"twice": np.array([1, 1, 2, 2], np.float32)}),
+    "Resize of a row": ('Resize <mode="linear", axes=[2]> (row, , , high)', {"high": ints(7)}),
+    "Expand": ("Expand (row, high)", {"high": ints(1, 4, 7, 4)}),
+    "Tile": ("Tile (q, high)", {"high": ints(1, 1, 2, 2)}),
     "Gather": ("Gather <axis=1> (q, two)", {}),
 }
 SLICES = """half = Slice (q, nought, two, channels)
     part = Slice (q, nought, two, rows)
+    row = Slice (q, nought, one, rows)
     m = """
 
 
@@ -38,7 +42,7 @@ def test_movers_work_on_real_values(name):
     """A pool of int8 between two layers would be refused, because the passes know only operators of real values."""
     mover, weights = MOVERS[name]
     text = TEXT.format(mover=mover, axis="", scale="s", zero="z").replace("m = ", SLICES, 1)
-    weights = weights | {"nought": ints(0), "two": ints(2), "channels": ints(1), "rows": ints(2)}
+    weights = weights | {"nought": ints(0), "one": ints(1), "two": ints(2), "channels": ints(1), "rows": ints(2)}
     graph = untyped(text, ONE | {name: weights[name] for name in weights if name in text})
     changed = kinds(after(hoist_dequantise, graph))
     assert changed[:2] == ["QuantizeLinear", "DequantizeLinear"]
@@ -100,7 +104,7 @@ LEAST = "v = Cast <to=3> (x) w = ReduceMin <keepdims=0> (v)"
 STAYS = {
     "an input": "y = DequantizeLinear (p, s, z)",
     "a scale that is computed": "r = ReduceMax <keepdims=0> (x) m = Transpose <perm=[0,1,3,2]> (p) y = DequantizeLinear (m, r, z)",
-    "values between pixels": 'm = Resize <mode="linear"> (p, , one) y = DequantizeLinear (m, s, z)',
+    "values between pixels": 'm = Resize <mode="linear"> (p, , twice) y = DequantizeLinear (m, s, z)',
     "a table": "m = Gather (t, index) y = DequantizeLinear (m, s, z)",
     "a number that is computed": f"{LEAST} m = Pad (p, no, w) y = DequantizeLinear (m, s, z)",
     "a zero point that is computed": f"{LEAST} m = Pad (p, no) y = DequantizeLinear (m, s, w)",
@@ -111,7 +115,7 @@ STAYS = {
 def test_stays(name):
     """Nothing moves the elements, they would be other ones, or the real number of a Pad is not known; a table of int8 is small."""
     known = {
-        "s": np.float32(0.1), "z": np.int8(0), "one": np.ones(4, np.float32), "no": np.zeros(8, np.int64),
+        "s": np.float32(0.1), "z": np.int8(0), "twice": np.array([1, 1, 2, 2], np.float32), "no": np.zeros(8, np.int64),
         "t": np.ones((9, 2), np.int8), "index": ints(1),
     }  # fmt: skip
     used = {
