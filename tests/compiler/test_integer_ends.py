@@ -71,6 +71,19 @@ MODELS = {  # inputs, outputs, nodes, tensors with pairs, pieces
     "out, a view": (
         f"{F} x", "int8[N,486] y", f"a = {CONV} (x, w) q = QuantizeLinear (a, s, z) y = Flatten (q)", OUT, [ACCELERATOR, CPU],
     ),
+    "in and out, vectors": (
+        "uint8[N,36] x", "uint8[N,6] y",
+        "d = DequantizeLinear (x, s, zu) a = Gemm <transB=1> (d, m) y = QuantizeLinear (a, t, zu)", {}, [CPU, ACCELERATOR, CPU],
+    ),
+    "out, channels last": (
+        f"{F} x", "uint8[N,9,9,6] y",
+        f"a = {CONV} (x, w) b = Transpose <perm=[0,2,3,1]> (a) c = Relu (b) y = QuantizeLinear (c, s, zu)", OUT, [ACCELERATOR, CPU],
+    ),
+    "out, channels last, and real too": (
+        f"{F} x", "int8[N,9,9,6] y, float[N,9,9,6] r",
+        f"a = {CONV} (x, w) b = Transpose <perm=[0,2,3,1]> (a) y = QuantizeLinear (b, s, z) r = DequantizeLinear (y, s, z)",
+        OUT, [ACCELERATOR, CPU],
+    ),
     "out, a class": (
         f"{F} x", "int64[N,1,9,9] y", f"a = {CONV} (x, w) q = QuantizeLinear (a, s, z) y = ArgMax <axis=1> (q)",
         OUT, [ACCELERATOR, CPU],

@@ -2,7 +2,7 @@
 
 Requires: typed views and elementwise operators (`canonical_views`, `canonical_elementwise`).
 Ensures: between two layers, a view is left only if a layer needs it. Views that undo each other are gone. Concatenations of
-channels are typed Concats.
+channels are typed Concats. The model's own integers (`integer_ends`) are made behind the view, by a QuantizeLinear on the CPU.
 Leaves alone: views of graph inputs and of operators that the CPU runs. They stay in front of Q and DQ, because they belong to the
 head.
 """
@@ -29,7 +29,7 @@ from cnna.compiler.graph.float_ops import (
     Reshape,
     Transpose,
 )
-from cnna.compiler.graph.ir import AnyNode, Graph, Node, Tensor
+from cnna.compiler.graph.ir import AnyNode, Graph, Node, Quant, Tensor
 from cnna.compiler.passes.canonical.typed_operators import put_framed
 
 
@@ -114,8 +114,20 @@ def _sink(edit: Editor, node: Node) -> bool:
     output = edit.fresh(f"{node.output}:before")
     edit.tensors[output] = Tensor(shape)
     edit.put(node.name, node.op, sources, output)
-    edit.put(f"{first.name}:view", first.op, (output,), node.output)
+    if isinstance(node.op, Requantise) and node.output in edit.types:
+        real = edit.insert(f"{first.name}:view", first.op, (output,), f"{output}:view", edit.shape(node.output))
+        _whole_behind(edit, node, node.op.quant, real)
+    else:
+        edit.put(f"{first.name}:view", first.op, (output,), node.output)
     return True
+
+
+def _whole_behind(edit: Editor, node: AnyNode, quant: Quant, real: str) -> None:
+    """Makes a model's own integers, which a Requantise made, of the view that moves what it makes now: real numbers."""
+    kind = np.dtype(edit.types[node.output])
+    scale = edit.constant(f"{node.output}:scale", np.array(quant.scale, np.float32))
+    zero = edit.constant(f"{node.output}:zero", np.array(quant.zero + (128 if kind == np.uint8 else 0), kind))
+    edit.put(f"{node.name}:whole", Onnx("QuantizeLinear"), (real, scale, zero), node.output)
 
 
 def _sink_affine(edit: Editor, node: Node) -> bool:
