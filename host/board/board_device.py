@@ -42,14 +42,22 @@ class BoardDevice:
     """One accelerator on one board.
 
     timeout_seconds: after so long without progress, `wait` gives up. limit_clocks: the most clocks of a run; None: no limit. turns:
-    shared with every other process that uses the board. ArtifactError: the registers are not an accelerator's, or not those that
+    shared with every other process that uses the board. uncached: whether its memory goes past the processor's cache, so that
+    nothing needs to be flushed. ArtifactError: the registers are not an accelerator's, or not those that
     the overlay describes.
     """
 
     name = "pynq"
 
-    def __init__(self, mmio: Any, pynq_device: Any, allocate: Allocate, parameters: Mapping[str, str] | None = None) -> None:
-        self.mmio, self._allocate = mmio, allocate
+    def __init__(
+        self,
+        mmio: Any,
+        pynq_device: Any,
+        allocate: Allocate,
+        parameters: Mapping[str, str] | None = None,
+        uncached: bool = False,
+    ) -> None:
+        self.mmio, self._allocate, self._uncached = mmio, allocate, uncached
         self._remote = _is_remote(pynq_device)
         self.timeout_seconds, self.limit_clocks = 10.0, None  # type: float, int | None
         self.playing: Played | None = None
@@ -155,9 +163,9 @@ class BoardDevice:
         return array if not self._remote and isinstance(array, np.ndarray) and array.dtype == np.uint32 else None
 
     def mapped(self, address: int, size: int) -> NDArray[np.uint8] | None:
-        """Bytes of an allocation, where both sides see at once what the other writes: memory that is coherent or not cached."""
+        """Bytes of an allocation, where both sides see at once what the other writes, because nothing caches them; else None."""
         allocation = self.within(address, size)
-        if self._remote or not getattr(allocation.buffer, "coherent", False):
+        if self._remote or not self._uncached:
             return None
         start = address - allocation.address
         return np.asarray(allocation.buffer)[start : start + size]

@@ -89,7 +89,8 @@ def _opened(mmio: Any, device: Any, parameters: dict[str, str] | None) -> BoardD
 
     dmas = [entry for entry in device.ip_dict.values() if entry["type"] == DMA_VLNV]
     if not dmas:
-        return BoardDevice(mmio, device, allocate, parameters)
+        mapped = device.has_capability("MEMORY_MAPPED")  # a device of this machine, whose buffers pynq does not cache by default
+        return BoardDevice(mmio, device, allocate, parameters, uncached=mapped)
     return StreamDevice(mmio, device, allocate, lambda: _open_dma({**dmas[0], "device": device}), parameters)
 
 

@@ -32,7 +32,6 @@ class MappedBuffer(np.ndarray):
     """Memory of the board as `pynq.allocate` gives it: not cached, so that both sides see it at once."""
 
     physical_address: int
-    coherent: bool
     freed: list[int]
 
     def flush(self) -> None:
@@ -109,7 +108,7 @@ class MappedBoard(BoardDevice):
         self.emulator, self.freed = EmulatorDevice(preset("tiny"), room), list[int]()
         self.page = Page(self.emulator)
         mmio = SimpleNamespace(base_addr=lock_base(), read=self.page.read, write=self.page.write, array=self.page.array)
-        super().__init__(mmio, None, self._buffer)
+        super().__init__(mmio, None, self._buffer, uncached=True)
 
     def shut(self) -> None:
         """Ends the thread behind the registers."""
@@ -121,5 +120,5 @@ class MappedBoard(BoardDevice):
         if start + size > len(self.emulator.data):
             raise RunError("no memory")
         buffer = self.emulator.data[start : start + size].view(MappedBuffer)
-        buffer.physical_address, buffer.coherent, buffer.freed = address, True, self.freed
+        buffer.physical_address, buffer.freed = address, self.freed
         return buffer

@@ -41,7 +41,8 @@ NEEDED = {  # program: the package of Debian that has it
     "llvm-mc": "llvm",
     "llvm-mca": "llvm",
 }
-NATIVE = {"aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu"}
+COMPILER = "aarch64-linux-gnu-g++"
+NATIVE = {COMPILER: "g++-aarch64-linux-gnu"}
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ native library instead of numpy's. Nothing is ever left out for want of a tool: 
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,12 +18,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from aarch64_root import HERE, ROOT, Machine, check_tools, machine
+from aarch64_root import COMPILER, HERE, ROOT, Machine, check_tools, machine
 from bench import cnna
 from bench_networks import network
 from bench_rows import HOST_PATHS, PLANNED_BYTES, Row, chosen
 from counts import read_counts
 
+from cnna.host.native import build as native
 from cnna.spec.artifact import load
 from cnna.spec.errors import ToolError, UserError
 from cnna.spec.files import write_text
@@ -133,11 +135,20 @@ def site(folder: Path, path: str) -> Path:
     """A folder that has the rooms of cnna which a board has. ToolError: the native library cannot be built."""
     package = folder / "cnna"
     package.mkdir(parents=True)
-    for name, place in (("__init__.py", "api/__init__.py"), ("spec", "spec"), ("host", "host")):
+    for name, place in (("__init__.py", "api/__init__.py"), ("spec", "spec")):
         (package / name).symlink_to(ROOT / place)
+    shutil.copytree(ROOT / "host", package / "host", ignore=shutil.ignore_patterns("__pycache__", native.NAME))
     if path == "native":
-        raise ToolError("there is no native library yet: host/native/ has no sources")
+        _build(package / "host" / "native" / native.NAME)
     return folder
+
+
+def _build(library: Path) -> None:
+    """Builds the native host library as a board's code. ToolError: the compiler is missing, or fails."""
+    try:
+        subprocess.run(native.command(library, COMPILER), check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise ToolError(f"{COMPILER} cannot build the native host library ({error}): apt install g++-aarch64-linux-gnu") from None
 
 
 def pynq_folder() -> Path:

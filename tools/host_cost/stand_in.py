@@ -97,4 +97,4 @@ def open_board(config: Config, pynq: Path, pool_bytes: int) -> BoardDevice:
     if not FIELDS["STATUS"].unpack(mmio.read(offset("STATUS")))["done"]:
         raise RunError("the plugin does not play the accelerator: its arguments or QEMU's guest base are wrong")
     mmio.write(offset("STATUS"), FIELDS["STATUS"].pack(done=1))
-    return BoardDevice(mmio, device, device.allocate)
+    return BoardDevice(mmio, device, device.allocate, uncached=True)
