@@ -37,6 +37,8 @@ def bounds_of(edit: Editor, node: Node) -> tuple[str, Bounds] | None:
     numbers = [edit.constants.get(name) for name in node.inputs]
     if len(computed) != 1 or any(value is not None and value.size != 1 for value in numbers):
         return None
+    if len(edit.shape(computed[0])) != len(edit.shape(node.output)):  # a number with more axes adds axes
+        return None
     if op.kind == "Clip":
         if node.inputs[0] != computed[0]:
             return None

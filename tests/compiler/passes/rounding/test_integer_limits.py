@@ -92,6 +92,10 @@ def test_what_others_read_unlimited_stays(name):
 STAYS = {
     "each channel": ("c = Clip (q, low, high)", {"s": np.full(4, 0.02, np.float32), "z": np.zeros(4, np.int8)}),
     "limits of channels": ("c = Min (q, each)", {**INT8, "each": np.zeros((4, 1, 1), np.int8)}),
+    "a limit with more axes": (
+        "b = Max (q, one) c = ReduceMax <keepdims=0> (b, k)",
+        {**INT8, "k": np.array([0]), "one": np.full((1,) * 5, 3, np.int8)},
+    ),
     "limits that are computed": ("c = Max (q, q)", INT8),
 }
 
