@@ -64,11 +64,12 @@ def _read_behind(edit: Editor, node: Node, made: dict[Key, str]) -> None:
 
 
 def quant_of(edit: Editor, node: Node) -> Quant | None:
-    """The quantisation of a Q or DQ with one constant scale and a constant int8 or uint8 zero point; None for other nodes.
+    """The quantisation of a Q or DQ with one constant scale and a constant int8 or uint8 zero point; None for other nodes, and
+    for blocks, for which onnxruntime wants more than one scale.
 
     `check_scales` ensures that the scale is above 0.
     """
-    if any(name and name not in edit.constants for name in node.inputs[1:]):
+    if any(name and name not in edit.constants for name in node.inputs[1:]) or node.op.attributes.get("block_size"):
         return None
     scale = edit.constants[node.inputs[1]]
     given = len(node.inputs) > 2 and node.inputs[2]

@@ -40,6 +40,14 @@ def test_stays(name):
     assert left_alone(pair_quantisation, untyped(TEXT, STAYS[name], 21))
 
 
+def test_rounding_in_blocks_stays():
+    """onnxruntime refuses blocks with one scale for all, so an answer would be nobody's."""
+    graph = untyped(TEXT, {"s": SCALE, "o": np.int8(3), "s2": SCALE, "o2": np.int8(3)}, 21)
+    first, last = graph.nodes
+    blocks = replace(first, op=replace(first.op, attributes={"block_size": 2}))
+    assert left_alone(pair_quantisation, replace(graph, nodes=(blocks, last)))
+
+
 def test_rounding_of_another_domain_stays():
     """What another domain's QuantizeLinear makes, no Requantise computes."""
     graph = untyped(TEXT, {"s": SCALE, "o": np.int8(3), "s2": SCALE, "o2": np.int8(3)})
