@@ -19,10 +19,9 @@ from cnna.compiler.frontend.pieces import support
 from cnna.compiler.frontend.pieces.cpu_parts import cpu_models
 from cnna.compiler.frontend.pieces.crossings import cheaper
 from cnna.compiler.frontend.pieces.partition import Piece, Reasons, cut, placed
-from cnna.compiler.frontend.pieces.refusals import refused
+from cnna.compiler.frontend.pieces.refusals import refusal, refused
 from cnna.compiler.frontend.quantised_import import ImportedPiece, placement, to_int8
 from cnna.compiler.graph.ir import Graph
-from cnna.compiler.graph.node_names import place
 from cnna.compiler.passes.pipeline import QUANTISATION, REWRITES, run_passes
 from cnna.compiler.quantise.quantise import is_quantised
 from cnna.compiler.report.report import coded_in
@@ -172,7 +171,7 @@ def _compiled(
         say(f"compile piece {number} of {len(pieces)}")
         if own := [node for node in piece.graph.nodes if node.output in refusals]:
             entries.append(None)
-            problems += [f"{place(node, whole)}: {refusals[node.output]}" for node in own]
+            problems += [refusal(node, whole, refusals[node.output]) for node in own]
             continue
         try:
             if cpu is not None:

@@ -110,7 +110,8 @@ def _parts(found: Explanation) -> str:
     operators = ", ".join(dict.fromkeys(name for number in bare for name in found.operators[number]))
     some = "" if len(bare) == found.pieces.count(CPU) else f", {len(bare)} of them"
     what = "a part" if len(names) == 1 else "parts"
-    return f"{some} for {what} of {', '.join(names[:LISTED])}{more}{f' ({operators})' if operators else ''}"
+    whose = f" for {what} of {', '.join(names[:LISTED])}{more}" if names else " for the model's inputs or outputs"
+    return f"{some}{whose}{f' ({operators})' if operators else ''}"
 
 
 def _many(count: int, what: str) -> str:

@@ -8,7 +8,7 @@ from onnx import ModelProto
 from cnna.compiler.frontend.pieces.cpu_limits import cpu_limit
 from cnna.compiler.frontend.pieces.cpu_parts import cpu_models, operators_of, try_part
 from cnna.compiler.frontend.pieces.partition import Piece, part_of
-from cnna.compiler.graph.ir import Graph
+from cnna.compiler.graph.ir import Graph, Node
 from cnna.compiler.graph.node_names import place
 from cnna.spec.cpu_ops import CpuPart
 from cnna.spec.errors import ArtifactError, ModelError, reason_of
@@ -47,8 +47,13 @@ def check_cpu(piece: Piece) -> None:
     found = refused(piece)
     for node in piece.graph.nodes:
         if reason := found.get(node.output):
-            remedy = "" if cpu_limit(node, piece.graph) else "; replace it, or cut the model there and run two"
-            raise ModelError(f"{place(node, piece.graph)}: {reason}{remedy}")
+            raise ModelError(refusal(node, piece.graph, reason))
+
+
+def refusal(node: Node, graph: Graph, reason: str) -> str:
+    """The line about a node that the CPU cannot run, with what to do."""
+    remedy = "" if cpu_limit(node, graph) else "; replace it, or cut the model there and run two"
+    return f"{place(node, graph)}: {reason}{remedy}"
 
 
 def _trial(graph: Graph, outputs: Collection[str]) -> str | None:
@@ -62,8 +67,9 @@ def _trial(graph: Graph, outputs: Collection[str]) -> str | None:
 
 
 def _part(graph: Graph, outputs: Collection[str]) -> ModelProto:
-    """The model of these nodes of a piece, which others give all that it reads."""
-    (model,) = cpu_models([Piece(CPU, part_of(graph, outputs, graph.name))], replace(graph, inputs=()))
+    """The model of these nodes of a piece, which others give all that it reads but the model's own integers."""
+    whole = tuple(name for name in graph.inputs if name in graph.types)
+    (model,) = cpu_models([Piece(CPU, part_of(graph, outputs, graph.name))], replace(graph, inputs=whole))
     assert model is not None
     return model
 

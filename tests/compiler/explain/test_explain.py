@@ -217,6 +217,7 @@ def test_what_onnxruntime_cannot_run_is_refused(odd, said):
     assert rows["act"].side == CPU
     assert found.speed is None
     assert "node 'odd'" in found.problems[0]
+    assert "replace it" in found.problems[0]
 
 
 @pytest.mark.parametrize(
@@ -251,4 +252,14 @@ def test_inputs_of_other_types(kind):
     text = f"g (float[N,3,8,8] x, {kind}[N,4,8,8] k) => (float[N,4,8,8] y) {{ {nodes} }}"
     found = explain(load_model(written(text, {"w": (4, 3, 1, 1)}).SerializeToString()), TINY)
     assert [(row.name, row.side) for row in found.rows] == [("c", ACCELERATOR), ("t", CPU), ("m", CPU)]
+    assert not found.problems
+
+
+def test_a_models_own_integers_on_the_cpu():
+    """Tried alone, a Conv would get the integers in place of real numbers, and be called refused, while `compile` takes it."""
+    nodes = "d = DequantizeLinear (x, s, z) [c] a = Conv (d, w) y = QuantizeLinear (a, s, z) v = QuantizeLinear (a, t, z)"
+    text = f"g (uint8[N,3,8,8] x) => (uint8[N,4,8,8] y, uint8[N,4,8,8] v) {{ {nodes} }}"
+    scales = {"s": np.float32(0.02), "t": np.float32(0.03), "z": np.uint8(120)}
+    found = explain(load_model(written(text, {**scales, "w": (4, 3, 1, 1)}).SerializeToString()), TINY)
+    assert {row.side for row in found.rows} == {CPU}
     assert not found.problems
