@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from cnna.host.model.board_model import BoardModel, runs_of, turn_of
 from cnna.host.model.flight import NOT_YET, Asked, Flight, NotYet
 from cnna.host.model.inputs import Arrays, Given
+from cnna.host.model.native_runs import NativeRuns
 from cnna.spec.errors import DataError
 
 TOGETHER = 2  # batches that are open at once: one runs, or a piece of it on the CPU, while the other is packed
@@ -61,6 +62,8 @@ def _alternated(models: Sequence[BoardModel], batches: Iterable[BoardBatch | Not
         held.enter_context(turn_of(models))
         accelerators = [accelerator for model in models for accelerator in model.accelerators]
         both = runs_of(models[0].board, accelerators, max(model.retries for model in models))
+        if isinstance(both, NativeRuns):
+            held.callback(both.close)
         for answers, _ in both.run(_jobs(batches, opened, running, first)):
             batch = running.pop(0)
             model, last = models[batch.model], batch.flight.program == len(models[batch.model].accelerators) - 1

@@ -53,6 +53,7 @@ class BoardModel(model.Model):
         self._made: list[int] = []
         self._forgotten = weakref.finalize(self, _free, self.board, self._made)  # frees the memory of a model that nobody closes
         self._changed, self._runs = threading.Condition(), 0
+        self._native: NativeRuns | None = None
         super().__init__(artifact, device=self.board, cpu_threads=cpu_threads)
 
     @property
@@ -69,6 +70,8 @@ class BoardModel(model.Model):
             self._closed = True
         self._end_streams()
         self._await_runs()
+        if self._native is not None:
+            self._native.close()
         _free(self.board, self._made)
         self._forgotten.detach()
 
@@ -85,7 +88,9 @@ class BoardModel(model.Model):
     def _run_jobs(self, jobs: Iterable[Job | None]) -> Iterator[tuple[Mapping[str, NDArray[np.int8]], dict[str, int]]]:
         """Runs jobs in ping-pong, once the turn has come."""
         with self.going(), turn_of([self]):
-            yield from runs_of(self.board, self.accelerators, self.retries).run(jobs)
+            runs = self._native or runs_of(self.board, self.accelerators, self.retries)
+            self._native = runs if isinstance(runs, NativeRuns) else None
+            yield from runs.run(jobs)
 
     @contextmanager
     def going(self) -> Iterator[None]:
@@ -113,7 +118,7 @@ class BoardModel(model.Model):
 
 
 def runs_of(board: BoardDevice, accelerators: Sequence[Accelerator], retries: int) -> PingPong | NativeRuns:
-    """What runs jobs on a board, for one turn: the native run loop where it can, else Python."""
+    """What runs jobs on a board: the native run loop where it can, else Python."""
     return (NativeRuns if suits(board, accelerators) else PingPong)(board, accelerators, retries)
 
 

@@ -51,10 +51,14 @@ def _memories(board: BoardDevice, one: Accelerator) -> Iterator[NDArray[np.uint8
 
 
 class NativeRuns:
-    """Programs of one model or of several, for one turn. retries: how often a job is tried again."""
+    """Programs of one model or of several, run in any number of turns, one after another. retries: how often a job is tried again.
+
+    The thread stays between two turns, in which it touches nothing, until `close`. After a failure, a turn begins a new one.
+    """
 
     def __init__(self, board: BoardDevice, accelerators: Sequence[Accelerator], retries: int) -> None:
         self.board, self.accelerators, self.retries = board, accelerators, retries
+        self._kept: Loop | None = None
         self._most = DEEP if len(accelerators) == 1 else SLOTS  # jobs that may be open, as `jobs_of` allows it
 
     def run(self, jobs: Iterable[Asked]) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
@@ -62,7 +66,8 @@ class NativeRuns:
         for accelerator in self.accelerators:
             accelerator.forget_registers()
         begun: deque[_Begun] = deque()
-        loop = self._open()
+        loop = self._loop()
+        sound = False
         try:
             for job in jobs:
                 if job is NOT_YET:
@@ -79,13 +84,27 @@ class NativeRuns:
             while begun:
                 self._wait(loop, begun[0])
                 yield self._answers(begun.popleft())
+            sound = True
         finally:
-            loop.close()
+            if begun or not sound:
+                self.close()
             if begun:  # one of them may be on the accelerator
                 self.board.reset()
 
+    def close(self) -> None:
+        """Ends the thread."""
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = None
+
+    def _loop(self) -> Loop:
+        """The thread, if it is one of this process: no thread lives on in a fork."""
+        if self._kept is None or not self._kept.alive:
+            self._kept = self._open()
+        return self._kept
+
     def _open(self) -> Loop:
-        """The thread. Its waits have the limits of this turn."""
+        """A thread. Its waits have the limits of this turn."""
         words = self.board.register_words
         assert words is not None
         status, control = REGISTERS["STATUS"], REGISTERS["CTRL"]

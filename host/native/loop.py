@@ -5,6 +5,8 @@ The thread gives codes; whoever uses a `Loop` forms the words, resets the accele
 """
 
 import ctypes
+import os
+import weakref
 from collections.abc import Callable, Sequence
 from ctypes import POINTER, byref, c_double, c_int32, c_int64, c_size_t, c_uint32, c_void_p
 from dataclasses import dataclass
@@ -122,7 +124,7 @@ class Loop:
         limit_clocks: int | None,
         cache: Cache | None = None,
     ) -> None:
-        self._calls, self._registers = library.native().calls, registers
+        self._calls, self._registers, self._process = library.native().calls, registers, os.getpid()
         self._kept: list[Any] = []  # memory that the library points to
         c_programs = [self._c_program(program) for program in programs]
         device = CDevice(
@@ -140,6 +142,7 @@ class Loop:
         library.check(self._calls.cnna_loop_open(byref(device), byref(self._handle)), "starting the run loop")
         self._jobs: list[Any] = []  # arrays of jobs that have not ended
         self._ended = c_int64()
+        self._ended_with = weakref.finalize(self, _close, self._calls, self._handle, self._process)
         self.taken = 0  # jobs whose end `wait` has returned
 
     def submit(self, program: int, inputs: Sequence[Input], outputs: Sequence[NDArray[Any]]) -> NDArray[np.uint32]:
@@ -167,11 +170,17 @@ class Loop:
         """Runs the job that has failed again; the accelerator must be idle."""
         library.check(self._calls.cnna_loop_retry(self._handle), "running again")
 
+    @property
+    def alive(self) -> bool:
+        """Whether its thread is there: a process that was forked has none."""
+        return bool(self._handle) and os.getpid() == self._process
+
     def close(self) -> None:
         """Ends the thread."""
-        if self._handle:
+        if self.alive:
+            self._ended_with.detach()
             self._calls.cnna_loop_close(self._handle)
-            self._handle = c_void_p()
+        self._handle = c_void_p()
 
     def _c_program(self, program: Program) -> CProgram:
         words = [CWrite(*word) for slot in program.words for word in slot]
@@ -194,6 +203,12 @@ class Loop:
     @staticmethod
     def _cache_call(call: Callable[[int, int], None]) -> Any:
         return CacheCall(lambda context, address, size: call(address, size))
+
+
+def _close(calls: Any, handle: c_void_p, process: int) -> None:
+    """Ends the thread of a loop that nobody has closed, at the interpreter's exit at the latest."""
+    if os.getpid() == process:
+        calls.cnna_loop_close(handle)
 
 
 def _addresses(arrays: Sequence[NDArray[Any] | None]) -> Any:

@@ -131,7 +131,7 @@ def test_no_thread_and_no_array_is_left(board: MappedBoard) -> None:
     """Each stream that is left open would keep a thread and its batches until the process ends."""
     with BoardModel(requantised_copy(batch=1), board) as session:
         session.run(samples(1))
-        before = threads()
+        before = threads()  # that of the session is among them
         for number in range(20):
             stream = session.stream(samples(1, seed=n) for n in range(3))
             next(stream)

@@ -1,0 +1,58 @@
+"""The run loop from Python: its thread, and what a fork and an exit do to it."""
+
+import os
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+
+from cnna.host.native import library
+from cnna.host.native.library import CPort
+from cnna.host.native.loop import Loop, Program, Registers
+
+EXITS = """
+import numpy as np
+from tests.host.native.test_loop import opened
+loop = opened()
+raise SystemExit(7)
+"""
+
+
+def opened() -> Loop:
+    """A loop over registers behind which nobody is."""
+    port = CPort(4, 16, 16, 16, (1, 2, 2), (1, 1), (1, 1), (0, 0), 0, 1.0)
+    memories = [[np.zeros(16, np.uint8), np.zeros(16, np.uint8)] for _ in range(2)]
+    program = Program(1, [port], [port], [[(8, 1)], [(8, 2)]], memories)
+    return Loop(Registers(np.zeros(16, np.uint32), 0, 1, 4, 2, 4, [12], [12]), [program], 1.0, None)
+
+
+def test_a_loop_without_jobs_touches_no_register_and_ends():
+    """An idle session would write to an accelerator that is another's by now."""
+    loop = opened()
+    assert loop.wait(0.05) == library.EXPIRED
+    assert loop.alive
+    loop.close()
+    assert not loop.alive
+    loop.close()
+
+
+def test_a_forked_process_has_no_thread_and_ends():
+    """The child would wait for ever for the end of a thread that only its parent has."""
+    loop = opened()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python warns of threads in a process that forks
+        child = os.fork()
+    if not child:
+        alive = loop.alive
+        loop.close()
+        os._exit(int(alive))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert loop.alive
+    loop.close()
+
+
+def test_a_program_that_forgets_its_loop_ends():
+    """The interpreter would wait at its exit, or end with a signal."""
+    done = subprocess.run([sys.executable, "-c", EXITS], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (7, "")
