@@ -192,7 +192,8 @@ def onnxruntime_errors() -> tuple[type[Exception], ...]:
 class CpuPart:
     """A piece on the CPU; `model` is its ONNX file, `operators` the manifest's list, `name` what errors call it.
 
-    numpy: whether it runs without onnxruntime, as far as the compiler knows. threads: as of `session_options`.
+    numpy: whether it runs without onnxruntime, as far as the compiler knows. threads: as of `session_options`. quick: functions by
+    operator that are quicker than a call of onnxruntime; a piece that has no others, but for views, does not use it.
 
     ToolError: nothing here can run it. ArtifactError: its file is damaged, so nothing can run it, when it is opened or later.
     """
@@ -205,10 +206,12 @@ class CpuPart:
         name: str = "the part on the CPU",
         numpy: bool = True,
         threads: int | None = None,
+        quick: Mapping[str, Callable[..., Any]] | None = None,
     ) -> None:
         self.operators, self.outputs, self.name = operators, list(outputs), name
         self._session = None
-        if numpy and only_views(operators):
+        self._functions = {**_NUMPY, **(quick or {})}
+        if numpy and all(entry["op"] in (*VIEWS, *(quick or ())) for entry in operators):
             return
         try:
             import onnxruntime
@@ -256,6 +259,6 @@ class CpuPart:
         for entry in self.operators:
             constants = {name: np.array(c["values"], c["dtype"]) for name, c in entry["constants"].items()}
             operands = [(values | constants)[name] for name in entry["inputs"]]
-            made = _NUMPY[entry["op"]](*operands, **entry["attributes"])
+            made = self._functions[entry["op"]](*operands, **entry["attributes"])
             values |= dict(zip(entry["outputs"], made if isinstance(made, tuple) else (made,), strict=True))
         return {name: values[name] for name in self.outputs}

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.host.model.inputs import Arrays, Inputs
+from cnna.host.native.answers import quick
 from cnna.host.native.tensors import Feed
 from cnna.spec import pack
 from cnna.spec.artifact import Artifact, ProgramPiece
@@ -66,7 +67,7 @@ class Route:
             operators, made = piece.manifest["operators"], makes(piece.manifest["operators"])
             wanted = [name for name in self._wanted_after(artifact, number) if name in made]
             name = f"{self.manifest['name']}: its piece {number} on the CPU"
-            self.steps.append(CpuPart(piece.model, operators, wanted, name, piece.manifest["numpy"], threads))
+            self.steps.append(CpuPart(piece.model, operators, wanted, name, piece.manifest["numpy"], threads, quick()))
 
     def _wanted_after(self, artifact: Artifact, number: int) -> list[str]:
         """The tensors that the user or a later piece reads after a piece."""

@@ -147,6 +147,19 @@ def test_softmax_does_not_overflow():
     assert softmax(np.array([[1e4, 0.0]])).tolist() == [[1.0, 0.0]]
 
 
+def test_what_is_quick_needs_no_onnxruntime(monkeypatch):
+    """A call of onnxruntime for a softmax of a thousand scores takes a board longer than all else that it does for a picture."""
+    nodes, outputs, constants = TAILS["reshape and softmax"]
+    model = part(nodes, outputs, constants)
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)  # whoever imports it fails
+    made = CpuPart(model.SerializeToString(), operators_of(model), list(outputs), quick={"Softmax": softmax})
+    x = np.random.default_rng(5).normal(size=(1, *SIZE)).astype(np.float32)
+    monkeypatch.undo()
+    (name,) = outputs
+    wanted = CpuPart(model.SerializeToString(), operators_of(model), list(outputs)).run({"x": x})[name]
+    np.testing.assert_allclose(made.run({"x": x})[name], wanted, rtol=1e-5, atol=1e-7)
+
+
 def test_top_k_prefers_the_lower_index():
     """Equal scores would give different orders in different places."""
     values, index = top_k(np.array([[1.0, 3.0, 3.0, 2.0]]), 3)
