@@ -133,7 +133,7 @@ class Judged:
         return {
             TOP1: float(np.mean(self.shares)) if self.shares else None,
             NOISE: 10 * log10(signal / noise) if signal and noise else None,
-            COSINE: float(np.mean(self.cosines)) if self.cosines and not self.whole else None,
+            COSINE: float(np.mean(self.cosines)) if self.cosines and (not self.whole or self.metric == COSINE) else None,
             EQUAL: float(np.mean(self._equal)) if self._equal else None,
         }
 

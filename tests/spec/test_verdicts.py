@@ -112,3 +112,12 @@ def test_without_noise_or_signal(ours, theirs, verdict):
     assert found.verdict == verdict
     assert found.figures()["value"] is None
     assert found.said.split()[-1] in ("equal", "signal")
+
+
+def test_the_cosine_of_integers_is_there_for_who_asks():
+    """It was "no signal", and poor, of numbers that are nearly all equal."""
+    judged = Judged("y", COSINE)
+    theirs = np.arange(1, 101)
+    judged.add(np.where(theirs == 7, 8, theirs), theirs)
+    assert judged.choice[0] == COSINE
+    assert judged.verdict == GOOD
