@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from cnna.cli.main import Outcome
+from cnna.cli.main import BAD_INPUT, Outcome
 from cnna.cli.options import CONFIG_HELP, add_batch_option, add_shape_option, configuration, load_shaped
 from cnna.cli.progress import Progress
 from cnna.spec.errors import about_model
@@ -23,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Outcome:
-    """Explains the model. Nodes that cannot run are rows like the others."""
+    """Explains the model. Nodes that cannot run are rows like the others, but the exit code says that `cnna compile` refuses it."""
     config = configuration(DEFAULT if args.config is None else args.config)
     from cnna.compiler.explain.explain import explain
     from cnna.compiler.explain.text import pieces, summary, table
@@ -43,4 +43,4 @@ def run(args: argparse.Namespace) -> Outcome:
 
         write_text(args.html, html(found, model, str(args.model), args.config is None))
     figures = {"model": str(args.model), "default_config": args.config is None, **found.figures()}
-    return Outcome(figures, written=(args.html,) if args.html else ())
+    return Outcome(figures, BAD_INPUT if found.problems else 0, written=(args.html,) if args.html else ())
