@@ -43,4 +43,4 @@ def run(args: argparse.Namespace) -> Outcome:
 
         write_text(args.html, html(found, model, str(args.model), args.config is None))
     figures = {"model": str(args.model), "default_config": args.config is None, **found.figures()}
-    return Outcome(figures, BAD_INPUT if found.problems else 0, written=(args.html,) if args.html else ())
+    return Outcome(figures, BAD_INPUT if found.refused else 0, written=(args.html,) if args.html else ())

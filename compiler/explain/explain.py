@@ -13,7 +13,7 @@ from onnx import ModelProto
 from cnna.compiler.compile import check_batch, cpu_piece, program_piece
 from cnna.compiler.explain.assumed_ranges import quantised
 from cnna.compiler.explain.origins import origins
-from cnna.compiler.explain.rows import Facts, Row, rows
+from cnna.compiler.explain.rows import REFUSED, Facts, Row, rows
 from cnna.compiler.frontend.onnx_import import to_graph
 from cnna.compiler.frontend.pieces import support
 from cnna.compiler.frontend.pieces.cpu_parts import cpu_models
@@ -62,6 +62,11 @@ class Explanation:
     def mac_share(self) -> float:
         """The accelerator's share of the multiply-accumulates."""
         return self.macs / max(self.macs + self.cpu_macs, 1)
+
+    @property
+    def refused(self) -> bool:
+        """Whether `compile` refuses the model, whatever its ranges are: a problem may be one of ranges that are assumed."""
+        return bool(self.problems) and (not self.assumed or any(row.side == REFUSED for row in self.rows))
 
     def figures(self) -> dict[str, Any]:
         """The figures for `--json`."""
