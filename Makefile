@@ -77,7 +77,7 @@ clean:  ## removes all that make has made here; simulators stay in the user's ca
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 help:  ## lists these
-	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
 
 $(READY): pyproject.toml constraints.txt setup.py tools/setup.sh $(wildcard host/native/*.cpp host/native/*.h host/native/build.py)
 	@tools/setup.sh $(PYTHON)

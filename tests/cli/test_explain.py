@@ -162,7 +162,7 @@ def test_report_says_what_the_cpu_takes(tmp_path: Path, capsys: pytest.CaptureFi
     assert "<h1>waves on tiny" in page
     for text in (printed, page):
         assert "the host bounds it: accelerator" in text
-        assert "(modelled)" in text
+        assert "modelled)" in text
 
 
 @pytest.mark.parametrize("factor", [3e38, 1e-45])
