@@ -2,11 +2,14 @@
 
 A process is a generator. It yields the clock at which it can continue, or a function that returns this clock, as far as it is
 known. The loop resumes the process with the earliest clock.
+
+Nearly all resumptions bring weights: requests, answers, and words that the array takes, which change rings and flows alone. They
+are quiet. A function that depends on neither, nor on the present clock, is `Lasting`: the loop asks it again only after others.
 """
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from math import inf
 
@@ -18,7 +21,16 @@ from cnna.spec.machine import BURST_BEATS, LOAD_ROOM_BEATS
 from cnna.spec.regmap import COUNTED
 
 Ready = Callable[[], float]  # the clock at which a process can continue; inf: it waits for another process
-Process = Iterator[Ready | float]  # a float: the clock is known
+
+
+@dataclass(frozen=True)
+class Lasting:
+    """A function whose answer depends on nothing that changes while processes are quiet (`EventLoop.quiet`)."""
+
+    ready: Ready
+
+
+Process = Iterator[Ready | Lasting | float]  # a float: the clock is known
 
 
 class ReadOrder:
@@ -42,7 +54,8 @@ class ReadOrder:
         room = self.moved + LOAD_ROOM_BEATS * self._ports
         while self._asking and self._part(0, now) == self._asking[0][1] and self._whole + self._asking[0][1] <= room:
             self._whole += self._asking.popleft()[1]
-        return min(self._whole + sum(self._part(number, now) for number in range(len(self._asking))), room)
+        parts = sum(self._part(number, now) for number in range(len(self._asking))) if self._asking else 0
+        return min(self._whole + parts, room)
 
     def _part(self, number: int, now: float) -> float:
         begun, beats = self._asking[number]
@@ -115,11 +128,14 @@ class Queue:
 
 
 class EventLoop:
-    """The state of the accelerator at the clock `now`. weight_ports: the ports in each part; port 0 also fills the vector ring."""
+    """The state of the accelerator at the clock `now`. weight_ports: the ports in each part; port 0 also fills the vector ring.
+
+    quiet: a process sets it before it yields, if it has changed only rings, flows and requests of weights since it was resumed.
+    """
 
     def __init__(self, config: Config, memory: DdrSpeed) -> None:
         self.config, self.memory = config, memory
-        self.now = 0.0
+        self.now, self.quiet = 0.0, False
         self.units: dict[str, list[float]] = {engine: [] for engine in COUNTED}  # the clock at which each unit was finished
         self.weight_ports = [1, config.ports - 1][: config.ports]
         columns = [Column() for _ in self.weight_ports]
@@ -131,26 +147,41 @@ class EventLoop:
 
     def run(self, processes: dict[str, Process]) -> None:
         """Runs the processes until none can continue."""
-        processes = dict(sorted({**processes, "speeds": self._rate_changes()}.items()))
-        waiting = {name: next(process) for name, process in processes.items()}
+        running = [process for _, process in sorted({**processes, "speeds": self._rate_changes()}.items())]
+        clocks = [inf for _ in running]  # at which each process can continue
+        asked: tuple[dict[int, Ready], dict[int, Ready]] = ({}, {})  # by process, the functions to ask each time, and the lasting
+        resumed: Iterable[int] = range(len(running))
         while True:
+            for number in resumed:
+                self._resume(number, running[number], clocks, *asked)
             self._speeds.set(self.work, self.now)
-            clock, name = inf, ""
-            for each, ready in waiting.items():
-                at = ready if isinstance(ready, float) else ready()
-                if at < clock:  # if several can continue, the first by name
-                    clock, name = at, each
-            if not name:
+            for functions in asked[:1] if self.quiet else asked:
+                for number, ready in functions.items():
+                    clocks[number] = ready()
+            clock = min(clocks)
+            if clock == inf:
                 return
             passed = max(clock - self.now, 0.0)
             self.now += passed
             for flow in self.work.flows.values():
                 flow.left -= flow.speed * passed
-            following = next(processes[name], None)
-            if following is None:
-                del waiting[name]
-            else:
-                waiting[name] = following
+            resumed = (clocks.index(clock),)  # if several can continue, the first by name
+
+    def _resume(
+        self, number: int, process: Process, clocks: list[float], each_time: dict[int, Ready], lasting: dict[int, Ready]
+    ) -> None:
+        """Resumes a process, and notes what it waits for then."""
+        each_time.pop(number, None)
+        lasting.pop(number, None)
+        self.quiet = False
+        following = next(process, inf)
+        if isinstance(following, float):
+            clocks[number] = following
+        elif isinstance(following, Lasting):
+            lasting[number] = following.ready
+            clocks[number] = following.ready()
+        else:
+            each_time[number] = following
 
     def after(self, clocks: float) -> float:
         """The clock that comes `clocks` clocks after the present one."""
@@ -186,4 +217,5 @@ class EventLoop:
     def _rate_changes(self) -> Process:
         """Wakes the loop when rates must be set again."""
         while True:
+            self.quiet = True
             yield lambda: max(self._speeds.until, self.now)

@@ -6,7 +6,7 @@ stretch ends.
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import ceil, inf
@@ -74,14 +74,14 @@ class ActiveEngines:
     """The engines that share DDR and feature memory at one time.
 
     waiting: by port, beats that the rings still have to receive. asked: by port, those of them that were requested since the last
-    stretch was simulated. fetched: beats of the program that no flow moves yet. behind: by port, for the waiting beats in order,
-    pairs (beats of loads that come first, waiting beats that follow these). begun: beats of all loads that have begun. changed:
-    whether a flow has begun or ended since rates were set.
+    stretch was simulated. fetched: beats of the program that no flow moves yet. behind: by port, a function that gives for the
+    waiting beats in order pairs (beats of loads that come first, waiting beats that follow these). begun: beats of all loads that
+    have begun. changed: whether a flow has begun or ended since rates were set.
     """
 
     waiting: list[int]
     asked: list[int]
-    behind: list[list[tuple[float, int]]]
+    behind: list[Callable[[], list[tuple[float, int]]]]
     begun: int = 0
     fetched: int = 0
     changed: bool = False
@@ -93,7 +93,7 @@ class ActiveEngines:
     @classmethod
     def idle(cls, ports: int) -> "ActiveEngines":
         """The state in which no engine works."""
-        return cls([0 for _ in range(ports)], [0 for _ in range(ports)], [[] for _ in range(ports)])
+        return cls([0 for _ in range(ports)], [0 for _ in range(ports)], [list for _ in range(ports)])
 
     def requesters(self) -> tuple[object, ...]:
         """The requesters of feature memory; empty if none of them can be delayed."""
@@ -152,7 +152,7 @@ class FlowRates:
         self._requesters = requesters
         if not requesters:
             self.until = inf
-            work.asked = [0 for _ in work.asked]
+            work.asked = [0] * len(work.asked)
         if work.changed:
             self._share_ddr(work.flows)
             if "vector" in work.flows:
@@ -216,7 +216,7 @@ class FlowRates:
         self._ddr.load, self._ddr.store = work.moving.get("load"), work.moving.get("store")
         others = self._ddr.others = [max(beats) for beats in zip(work.waiting, work.asked, strict=True)]
         before = work.begun - (work.moving["load"].size if "load" in work.moving else 0)
-        self._ddr.behind = [deque(((load - before) / len(others), beats) for load, beats in behind) for behind in work.behind]
+        self._ddr.behind = [deque(((load - before) / len(others), beats) for load, beats in behind()) for behind in work.behind]
         if program := work.flows.get("program"):
             others[0] += ceil(program.left / BEAT_BYTES)  # the sequencer reads at port 0
         work.asked = [0 for _ in others]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cnna.compiler.cost.engine_steps import Fields, command_steps
 from cnna.compiler.predict.bank_clocks import WALK, WRITES, walk_clocks, write_clocks
-from cnna.compiler.predict.event_loop import EventLoop, Process, Queue, Ready
+from cnna.compiler.predict.event_loop import EventLoop, Lasting, Process, Queue
 from cnna.compiler.predict.flow_rates import Walk
 from cnna.compiler.predict.read_ahead import COMMAND_CLOCKS
 from cnna.compiler.predict.transfers import Transfers
@@ -118,7 +118,7 @@ class _Simulation:
             engine, queue = command.engine, self.queues[command.engine]
             self.machine.work.fetched += BURST_BEATS * (command.pc // PAGE_WRITES - written // PAGE_WRITES)
             clock, written = clock + command.pc - written, command.pc
-            yield partial(queue.when_released, handed[engine] - QUEUED[engine])
+            yield Lasting(partial(queue.when_released, handed[engine] - QUEUED[engine]))
             clock = max(clock, self.machine.now)
             yield self.machine.after(clock - self.machine.now)
             queue.commands.append((command, clock + TAKE_CLOCKS))
@@ -128,7 +128,7 @@ class _Simulation:
         """Moves the beats of the program, a page at a time. Nothing here waits for them, but they take their share of DDR."""
         work = self.machine.work
         while True:
-            yield lambda: 0.0 if work.fetched else inf
+            yield Lasting(lambda: 0.0 if work.fetched else inf)
             beats, work.fetched = work.fetched, 0
             yield from self.machine.flow("program", beats * BEAT_BYTES, BEAT_BYTES)
 
@@ -136,16 +136,16 @@ class _Simulation:
         """Works through an engine's commands in order."""
         queue = self.queues[engine]
         for number in count():
-            yield partial(queue.when_handed, number)
+            yield Lasting(partial(queue.when_handed, number))
             yield from work(queue.commands[number][0])
 
-    def _waits(self, fields: Fields, unit: int, late: int = 0) -> Ready:
+    def _waits(self, fields: Fields, unit: int, late: int = 0) -> Lasting:
         """Ready `late` clocks after all units for which this one waits have finished."""
         counts = []
         for engine in COUNTED:
             if fields[f"wait_{engine}_enable"]:
                 counts.append((self.machine.units[engine], fields[f"wait_{engine}_count"] + unit * fields[f"wait_{engine}_step"]))
-        return partial(_when_all, counts, late)
+        return Lasting(partial(_when_all, counts, late))
 
     def _walk_clocks(self, fields: Fields) -> NDArray[np.int64]:
         """`walk_clocks`, computed once for all tiles and layers with equal walks."""
@@ -202,9 +202,9 @@ class _Simulation:
     def _array_writes(self) -> Process:
         """The array's writes, chunk by chunk. They come later than its steps."""
         for number in count():
-            yield partial(self._when_written, number)
+            yield Lasting(partial(self._when_written, number))
             self.machine.work.writing = self.written[number].walk
-            yield partial(self._when_written, number, True)
+            yield Lasting(partial(self._when_written, number, True))
             self.machine.work.writing = None
 
     def _when_written(self, number: int, whole: bool = False) -> float:
@@ -238,7 +238,9 @@ class _Simulation:
         for low in range(0, words, PIECE):
             piece = min(PIECE, words - low)
             ring.taken += piece
+            machine.quiet = low > 0
             yield partial(ring.when_taken, piece)
+            machine.quiet = True
             yield machine.after(clocks * piece / words)
             ring.freed += piece if free else 0
 

@@ -6,7 +6,7 @@ from itertools import count
 from math import inf
 
 from cnna.compiler.predict.ddr_beats import Transfer
-from cnna.compiler.predict.event_loop import EventLoop, Process, Queue, Ready
+from cnna.compiler.predict.event_loop import EventLoop, Lasting, Process, Queue, Ready
 from cnna.compiler.predict.weight_ports import Ended, WeightPorts
 from cnna.spec.commands import Command
 from cnna.spec.config import BEAT_BYTES
@@ -27,7 +27,7 @@ class Transfers:
     """
 
     def __init__(
-        self, machine: EventLoop, queues: dict[str, Queue], weights: WeightPorts, waits: Callable[[Command], Ready], ended: Ended
+        self, machine: EventLoop, queues: dict[str, Queue], weights: WeightPorts, waits: Callable[[Command], Lasting], ended: Ended
     ) -> None:
         self.machine = machine
         self.queues = queues
@@ -56,7 +56,7 @@ class Transfers:
         """Requests the beats of loads whose runs the ports have, as the FIFOs have room. Weights requested earlier come first."""
         machine, beats = self.machine, 0
         for number in count():
-            yield partial(self._when_dealt, "load", number)
+            yield Lasting(partial(self._when_dealt, "load", number))
             yield machine.loaded(beats - LOAD_ROOM_BEATS * machine.config.ports)
             clock = machine.now + machine.memory.latency_cycles
             self.asked.append(partial(self.weights.when_answered, self.weights.asked(), clock))
@@ -80,7 +80,7 @@ class Transfers:
         """
         machine = self.machine
         for number in count():
-            yield partial(self._when_dealt, "store", number)
+            yield Lasting(partial(self._when_dealt, "store", number))
             clock = max([machine.now + ASK_CLOCKS, *machine.units["store"][-1:]])
             command, transfer = self.dealt["store"][number]
             rate = BESIDE_BEATS if machine.work.requesters() else machine.config.ports

@@ -10,7 +10,7 @@ from itertools import count
 from math import inf
 from typing import NamedTuple
 
-from cnna.compiler.predict.event_loop import Column, EventLoop, Process, Queue
+from cnna.compiler.predict.event_loop import Column, EventLoop, Lasting, Process, Queue
 from cnna.spec.codebook import BOOKS, CODES, PLAIN
 from cnna.spec.commands import Command
 from cnna.spec.config import BEAT_BYTES
@@ -49,6 +49,10 @@ class Requests:
     open: int = 0
     answered: int = 0
 
+    def unanswered(self) -> list[tuple[float, int]]:
+        """For the division of DDR: for each unanswered request, the beats of loads that precede it, and its own."""
+        return [(made.loads, made.beats) for made in self.made[self.answered :]]
+
     def when_answered(self, number: int, latency: int) -> float:
         """The clock at which DDR can begin to answer the request of that number; inf: not known yet."""
         return self.made[number].clock + latency if number < len(self.made) else inf
@@ -61,13 +65,16 @@ class WeightPorts:
         self.machine, self.queue, self.ended = machine, queue, ended
         self.dealt = [0 for _ in machine.weight_ports]  # by part: commands whose words have all been requested
         self.requests = [Requests() for _ in machine.weight_ports]
+        for part, requests in enumerate(self.requests):
+            for port in machine.ports_of(part):
+                machine.work.behind[port] = requests.unanswered
 
     def ask(self, part: int, command: Command) -> Process:
         """Requests the words of a command that these ports bring, as the ring has room."""
-        machine, requests = self.machine, self.requests[part]
+        machine = self.machine
         ring, vector = machine.rings[command.f.ring], bool(command.f.ring)
         if part:
-            yield partial(self._when_dealt, self.dealt[part])
+            yield Lasting(partial(self._when_dealt, self.dealt[part]))
         if not (vector and part):
             beats, column = self._word_beats(command), ring.columns[part]
             left = command.f.beats * command.f.repeat // beats if beats else 0
@@ -77,21 +84,35 @@ class WeightPorts:
                     part, BeatRequest(column, column.asked, command.f.beats, machine.now, machine.reads.asked(machine.now), command)
                 )
                 yield machine.after(ASK_CLOCKS * command.f.beats / BURST_BEATS)
-            while left:
-                yield lambda: machine.now if column.asked < ring.freed + ring.size else inf
-                loads = machine.reads.asked(machine.now)
-                most = BURST_BEATS if loads > machine.reads.moved else ASKED_BEATS  # bursts alternate with those of a load
-                words = AWAITED if column.asked - ring.taken < 2 * ASKED else ASKED
-                piece = min(left, max(1, most // beats), words, ring.freed + ring.size - column.asked)
-                yield partial(self._when_open, part, min(piece * beats, max(LEAST_BEATS, beats)))
-                piece = min(piece, max(1, (OPEN_BEATS - requests.open) // beats))
-                column.asked += piece
-                left -= piece
-                clock, loads = machine.now, machine.reads.asked(machine.now)
-                self._request(part, BeatRequest(column, column.asked, piece * beats, clock, loads, None if left else command))
-                yield machine.after(ASK_CLOCKS * piece * beats / BURST_BEATS)
+            yield from self._ask_words(part, command, beats, left)
         self.dealt[part] += 1
         self.queue.released = min(self.dealt)
+
+    def _ask_words(self, part: int, command: Command, beats: int, left: int) -> Process:
+        """Requests the `left` words of a command for a column of the ring. It yields only where it has to wait."""
+        machine, requests = self.machine, self.requests[part]
+        ring = machine.rings[command.f.ring]
+        column = ring.columns[part]
+        again = False  # whether it has yielded: the caller may have changed more before that
+        while left:
+            if column.asked >= ring.freed + ring.size:
+                machine.quiet, again = again, True
+                yield lambda: machine.now if column.asked < ring.freed + ring.size else inf
+            loads = machine.reads.asked(machine.now)
+            most = BURST_BEATS if loads > machine.reads.moved else ASKED_BEATS  # bursts alternate with those of a load
+            words = AWAITED if column.asked - ring.taken < 2 * ASKED else ASKED
+            piece = min(left, max(1, most // beats), words, ring.freed + ring.size - column.asked)
+            least = min(piece * beats, max(LEAST_BEATS, beats))
+            if self._when_open(part, least) > machine.now:
+                machine.quiet, again = again, True
+                yield partial(self._when_open, part, least)
+            piece = min(piece, max(1, (OPEN_BEATS - requests.open) // beats))
+            column.asked += piece
+            left -= piece
+            clock, loads = machine.now, machine.reads.asked(machine.now)
+            self._request(part, BeatRequest(column, column.asked, piece * beats, clock, loads, None if left else command))
+            machine.quiet, again = again, True
+            yield machine.after(ASK_CLOCKS * piece * beats / BURST_BEATS)
 
     def _when_open(self, part: int, beats: int) -> float:
         """The clock at which these ports may request `beats` more beats, 0 if they may at once; inf: not known yet.
@@ -122,7 +143,6 @@ class WeightPorts:
         self.requests[part].open += request.beats
         self.machine.wait_for_beats(part, request.beats)
         self.requests[part].made.append(request)
-        self._note(part)
 
     def answers(self, part: int) -> Process:
         """DDR's answers to these ports, in the order of the requests."""
@@ -131,15 +151,19 @@ class WeightPorts:
         requests = self.requests[part]
         begin = inf
         for number in count():
-            yield partial(requests.when_answered, number, machine.memory.latency_cycles)
+            if requests.when_answered(number, machine.memory.latency_cycles) > machine.now:
+                machine.quiet = True
+                yield partial(requests.when_answered, number, machine.memory.latency_cycles)
             made = requests.made[number]
-            yield machine.loaded(made.loads)
+            if machine.reads.when_moved(made.loads, machine.now) > machine.now:
+                machine.quiet = True
+                yield machine.loaded(made.loads)
             begin = min(begin, machine.now)
+            machine.quiet = True
             yield from machine.flow(f"weight{part}", made.beats * ports * BEAT_BYTES, BEAT_BYTES * ports)
             requests.open -= made.beats
             requests.answered += 1
             machine.wait_for_beats(part, -made.beats)
-            self._note(part)
             made.column.counts.append(made.words)
             made.column.clocks.append(machine.now + RING_CLOCKS)
             if made.ends and not part:
@@ -153,13 +177,6 @@ class WeightPorts:
     def when_answered(self, before: Sequence[int], clock: float) -> float:
         """`clock` if as many requests of each part as `before` says have been answered; inf: not yet."""
         return clock if all(r.answered >= number for r, number in zip(self.requests, before, strict=True)) else inf
-
-    def _note(self, part: int) -> None:
-        """Notes, for the division of DDR, the unanswered requests, and how many beats of loads precede each."""
-        requests = self.requests[part]
-        behind = [(made.loads, made.beats) for made in requests.made[requests.answered :]]
-        for port in self.machine.ports_of(part):
-            self.machine.work.behind[port] = behind
 
     def _when_dealt(self, number: int) -> float:
         """0 if port 0 has had room for the command of that number; inf: not yet."""

@@ -1,11 +1,20 @@
-"""Which reads of a port come first: what loads have asked for, and when it has come."""
+"""Which reads of a port come first: what loads have asked for, and when it has come. How often processes are resumed and asked."""
 
+from collections import Counter
+
+import numpy as np
 import pytest
 
-from cnna.compiler.predict.event_loop import ReadOrder
+from cnna.compiler.compile import compile_graph
+from cnna.compiler.graph import ir
+from cnna.compiler.predict.event_loop import EventLoop, ReadOrder
 from cnna.compiler.predict.flow_rates import ActiveEngines, Flow
-from cnna.spec.config import BEAT_BYTES
+from cnna.compiler.predict.predict import predicted_spans
+from cnna.compiler.predict.weight_ports import WeightPorts
+from cnna.spec.config import BEAT_BYTES, preset
 from cnna.spec.machine import LOAD_ROOM_BEATS
+
+from ...graph_builder import Builder
 
 PORTS = 4
 
@@ -35,3 +44,34 @@ def test_beats_have_come_when_ddr_has_moved_them(work):
     assert [reads.when_moved(beats, 7) for beats in (40, 41, 100)] == [0, 7.5, 37]
     del work.flows["load"]
     assert reads.when_moved(101, 7) == float("inf")
+
+
+@pytest.fixture(scope="module", params=["tiny", "zcu102"])
+def streamed(request):
+    """A program with all engines, and weights that stream: a convolution, a pool and fully connected layers, for four images."""
+    b = Builder(np.random.default_rng(1), "streamed")
+    x = b.max_pool(b.conv(b.input(8, 16, 16), 32, ir.Window((3, 3), pads=(1, 1, 1, 1))), ir.Window((2, 2), (2, 2)))
+    graph = b.graph(b.fully_connected(b.fully_connected(x, 64), 10))
+    return compile_graph(graph, preset(request.param), 4)
+
+
+def test_what_is_quiet_changes_nothing_that_lasts(streamed, monkeypatch):
+    """Else a process would wait longer than the hardware does, and a prediction would be wrong without a word."""
+    quiet = predicted_spans(streamed.program, streamed.config)
+    monkeypatch.setattr(EventLoop, "quiet", property(lambda loop: False, lambda loop, value: None), raising=False)
+    assert predicted_spans(streamed.program, streamed.config) == quiet
+
+
+def test_a_stream_takes_few_resumptions_for_each_request(streamed, monkeypatch):
+    """Fully connected layers make tens of thousands of requests; compiling them took most of its time in this loop."""
+    counted = Counter()
+
+    def count(owner, name):
+        own = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *arguments: counted.update([name]) or own(*arguments))
+
+    count(EventLoop, "_resume")
+    count(WeightPorts, "_request")
+    predicted_spans(streamed.program, streamed.config)
+    assert counted["_request"] > 100
+    assert counted["_resume"] < 4.5 * counted["_request"]
