@@ -59,7 +59,8 @@ def run(
     lines = [_result(found, args.search, examiner.on.count)]
     if best.kept:
         speeds = [_speed(model, config) for model in (first[0], best.model)]
-        figures |= dict(zip(("fps_in_int8", "fps"), speeds, strict=True))
+        ends = [None if speed is None else [speed.slow, speed.quick] for speed in speeds]
+        figures |= dict(zip(("fps_in_int8", "fps"), ends, strict=True))
         lines.append(_price(speeds, config.name, args.config is None))
     figures["said"] = "; ".join(lines)
     for line in lines:

@@ -211,6 +211,10 @@ class CpuPart:
         self.operators, self.outputs, self.name = operators, list(outputs), name
         self._session = None
         self._functions = {**_NUMPY, **(quick or {})}
+        with self._believed():
+            self._constants = [
+                {name: np.array(c["values"], c["dtype"]) for name, c in entry["constants"].items()} for entry in operators
+            ]
         if numpy and all(entry["op"] in (*VIEWS, *(quick or ())) for entry in operators):
             return
         try:
@@ -256,9 +260,8 @@ class CpuPart:
         return dict(zip(self.outputs, self._session.run(self.outputs, feeds), strict=True))
 
     def _run_numpy(self, values: Arrays) -> Arrays:
-        for entry in self.operators:
-            constants = {name: np.array(c["values"], c["dtype"]) for name, c in entry["constants"].items()}
-            operands = [(values | constants)[name] for name in entry["inputs"]]
+        for entry, constants in zip(self.operators, self._constants, strict=True):
+            operands = [constants[name] if name in constants else values[name] for name in entry["inputs"]]
             made = self._functions[entry["op"]](*operands, **entry["attributes"])
             values |= dict(zip(entry["outputs"], made if isinstance(made, tuple) else (made,), strict=True))
         return {name: values[name] for name in self.outputs}

@@ -151,16 +151,17 @@ def crossing_seconds(starts: int, elements: int) -> float:
     return starts * each + elements * (seconds(table.plus(pack)).middle + seconds(unpack).middle) / 2
 
 
-def run_seconds(given: Iterable[Sequence[int]], taken: Iterable[Sequence[int]], batch: int) -> float:
-    """The host's time for a run with ports of these shapes, at the middle of the model."""
-    inputs, outputs = ([_plain(shape) for shape in shapes] for shapes in (given, taken))
+def run_seconds(given: Iterable[Sequence[int]], taken: Iterable[Sequence[int]], batch: int, ci: int) -> float:
+    """The host's time for a run with ports of these shapes [..., C, H, W], at the middle of the model. ci: channels of a word."""
+    inputs, outputs = ([_plain(shape, ci) for shape in shapes] for shapes in (given, taken))
     return seconds(run_work(inputs, outputs, batch)).middle
 
 
-def _plain(shape: Sequence[int]) -> Port:
+def _plain(shape: Sequence[int], ci: int) -> Port:
     """A port of a shape, of which nothing else counts here."""
+    words = -(-(shape[-3] if len(shape) > 2 else prod(shape)) // ci) * ci * prod(shape[-2:] if len(shape) > 2 else ())
     place: Any = dict.fromkeys(("name", "tensor", "segment"), "") | dict.fromkeys(("offset", "block_bytes", "row_bytes", "zero"), 0)
-    place |= {"shape": list(shape), "scale": 1.0, "image_bytes": prod(shape)}
+    place |= {"shape": list(shape), "scale": 1.0, "image_bytes": words}
     port: Port = place
     return port
 

@@ -203,7 +203,7 @@ class _Rows:
         if alone and 0 < number < len(self.facts.pieces) - 1:
             call = 0 if number in self.views else batch * PIECE_SECONDS
             given, taken = ([tensors[name].shape for name in names] for names in (part.outputs, part.inputs))
-            saved += sum(map(self._seconds, rest)) + call + run_seconds(given, taken, batch)
+            saved += sum(map(self._seconds, rest)) + call + run_seconds(given, taken, batch, config.ci)
         return saved
 
 

@@ -23,7 +23,7 @@ def softmax(x: NDArray[Any], axis: int = -1) -> NDArray[np.float32]:
     answer = np.empty_like(rows)
     code = library.native().calls.cnna_softmax(rows.ctypes.data, *_shape(rows), answer.ctypes.data)
     library.check(code, "softmax")
-    return np.moveaxis(answer, -1, axis)
+    return answer if axis in (-1, x.ndim - 1) else np.moveaxis(answer, -1, axis)
 
 
 def argmax(x: NDArray[Any], axis: int = -1) -> NDArray[np.int64]:
@@ -52,7 +52,7 @@ def _rows(x: NDArray[Any], axis: int) -> NDArray[np.float32] | None:
     """x with the axis last and dense; None: the library cannot take it, or is not there."""
     if library.native().calls is None or x.dtype != np.float32 or not x.size or not x.ndim:
         return None
-    return np.ascontiguousarray(np.moveaxis(x, axis, -1))
+    return np.ascontiguousarray(x if axis in (-1, x.ndim - 1) else np.moveaxis(x, axis, -1))
 
 
 def _shape(rows: NDArray[np.float32]) -> tuple[int, int]:

@@ -10,6 +10,8 @@ import pytest
 
 from cnna.cli.arrays import write_arrays
 from cnna.cli.main import main
+from cnna.spec.cortex_a53 import Range
+from cnna.spec.end_to_end import rates
 
 from ..compiler.written import written
 
@@ -142,7 +144,8 @@ def test_a_search_says_what_it_keeps_and_what_that_costs(folder: Path, capsys: p
     assert f"{len(names)} of 7 layers in float on the CPU ({', '.join(names)})" in said
     assert kept == {"image", *names}
     assert found["search"]["fps"] < found["search"]["fps_in_int8"]
-    assert f"cnna: on tiny {found['search']['fps']:,.1f} images a second" in said
+    slow, quick = found["search"]["fps"]
+    assert f"cnna: on tiny {rates(Range(quick, slow))} images a second are modelled" in said
     assert "--search 0 is met with" in (folder / "s.html").read_text()
 
 

@@ -43,8 +43,10 @@ NAVIGATION = (
     ),
     Section("Reference", ("commands/index", "python", "api", "artifact", "registers", "operators")),
     Section("Rules", ("numerics", "engines", "glossary")),
-    Section("Figures", ("performance", "resources", "resources-x2", "boards", "accuracy", "simulation")),
-    Section("How it works", ("architecture", "pieces", "tables", "speed", "codebook", "products", "board-design", "bitstreams")),
+    Section("Figures", ("performance", "host-cost", "resources", "resources-x2", "boards", "accuracy", "simulation")),
+    Section(
+        "How it works", ("architecture", "pieces", "tables", "speed", "codebook", "products", "host", "board-design", "bitstreams")
+    ),
     Section("Project", ("readme", "contributing", "changelog", "security", "howto/index", "decisions/index")),
 )
 INSIDE = {  # pages whose own navigation lists these

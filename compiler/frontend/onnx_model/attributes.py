@@ -26,7 +26,7 @@ ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("Max", "Mean", "Min", "Sum", "PRelu"), _OLD),
     **dict.fromkeys(("Add", "Div", "Mul", "Sub"), _BROADCAST),
     **dict.fromkeys(("Erf", "GlobalAveragePool", "GlobalMaxPool", "HardSwish", "Identity", "MatMul", "Mish", "Round"), ()),
-    **dict.fromkeys(("Softplus", "Softsign", "QLinearMatMul"), ()),
+    **dict.fromkeys(("Expand", "Softplus", "Softsign", "QLinearMatMul", "Tile"), ()),
     **dict.fromkeys(("ReduceMax", "ReduceMean", "ReduceSum"), _REDUCE),
     **dict.fromkeys(("Celu", "Swish", "ThresholdedRelu"), ("alpha",)),
     **dict.fromkeys(("Elu", "LeakyRelu"), (*_OLD, "alpha")),

@@ -35,7 +35,13 @@ def noise() -> str:
     layer = {"op": "GlobalAveragePool", "int8": True, "snr_db": 31.0, "clipped": 0.001, "cost": 0.1}
     layers = [{**layer, "name": f"backbone/stage{number}/block/unit/convolution"} for number in range(40)]
     about = {"method": "minmax", "effort": 0, "calibration_samples": 100, "held_out": True, "samples": 9, "agreement": 0.99}
-    scores = {"float_top1": 0.9, "int8_top1": 0.89}
+    judged = {
+        "name": "scores",
+        "said": "99.00 % of classes agree",
+        "verdict": "good",
+        "why": "top-1, since it has a score for each class",
+    }
+    scores = {"float_top1": 0.9, "int8_top1": 0.89, "outputs": [judged]}
     return noise_page({"model": "m.onnx", **about, **scores, "layers": layers, "worst": [one["name"] for one in layers[:7]]})
 
 
