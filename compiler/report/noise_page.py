@@ -38,6 +38,7 @@ _BODY = Template("""<p>$about</p>
 <table>
 $results
 </table>
+$outputs
 $search<h2>Signal to noise, layer by layer</h2>
 <p>Each bar is the output of a layer in the quantised network, beside the same tensor in the float network. It carries the noise of
 all layers before it too.</p>
@@ -64,6 +65,7 @@ def noise_page(found: Figures) -> str:
     body = _BODY.substitute(
         about=escape(about(found)),
         results=_results(found),
+        outputs=_outputs(found),
         search=f"<p>{escape(found['search']['said'])}</p>\n" if found.get("search") else "",
         key='<i class="kept"></i>in float' if any(not layer["int8"] for layer in found["layers"]) else "",
         drawing=_drawing(found["layers"], [layer["name"] for layer in worst[:MARKED] if layer["cost"] > 0]),
@@ -88,8 +90,13 @@ def _results(found: Figures) -> str:
         rows.append(("top-1", f"{found['float_top1']:.2%}", f"{found['int8_top1']:.2%}"))
     if found["agreement"] is not None:
         rows.append(("agreement with float", "", f"{found['agreement']:.2%}"))
-    rows += [(f"output {one['name']}", "", f"{one['said']}: {one['verdict']} ({one['why']})") for one in found["outputs"]]
     return f"<thead>{_tr(rows[0], 'th')}</thead>\n<tbody>" + "\n".join(_tr(row) for row in rows[1:]) + "</tbody>"
+
+
+def _outputs(found: Figures) -> str:
+    """A line for each output that is judged."""
+    said = (f"output {one['name']}: {one['said']}: {one['verdict']} ({one['why']})" for one in found["outputs"])
+    return "\n".join(f"<p>{escape(line)}</p>" for line in said)
 
 
 def _row(number: int, layer: Figures) -> tuple[str, ...]:

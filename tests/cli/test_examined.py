@@ -65,7 +65,7 @@ def test_a_page_and_figures(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     drawing = ElementTree.fromstring(page[page.index("<svg") : page.index("</svg>") + 6])
     titles = [element.text or "" for element in drawing.iter("title")]
     assert [title.split()[1] for title in titles] == names
-    assert page.count("<tr>") == 3 + 3 + len(names) + len(figures["worst"])
+    assert page.count("<tr>") == 3 + 2 + len(names) + len(figures["worst"])
 
 
 def test_the_report_judges_outputs_by_what_they_are(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
