@@ -44,17 +44,22 @@ class Packing:
 
     def packed(self, x: NDArray[Any], images: int) -> NDArray[np.uint8]:
         """The port's bytes for so many images, from at most as many samples. Copies of the last sample complete them."""
+        if library.native().calls is None:
+            return self._by_numpy(x, images)
         memory = np.empty(images * self.port["image_bytes"], np.uint8)
         self.pack_into(x, images, memory)
         return memory
+
+    def _by_numpy(self, x: NDArray[Any], images: int) -> NDArray[np.uint8]:
+        q = self.int8(x)
+        return pack.pack(self.port, q[np.minimum(np.arange(images), len(q) - 1)], self.ci)
 
     def pack_into(self, x: NDArray[Any], images: int, memory: NDArray[np.uint8]) -> None:
         """Writes what `packed` returns to memory that is dense. DataError: x has NaN."""
         calls = library.native().calls
         tensor = self.tensor(x) if calls is not None else None
         if tensor is None:
-            q = self.int8(x)
-            memory[:] = pack.pack(self.port, q[np.minimum(np.arange(images), len(q) - 1)], self.ci)
+            memory[:] = self._by_numpy(x, images)
             return
         table = None if self.table is None else self.table.ctypes.data
         code = calls.cnna_pack(byref(self.c_port), byref(tensor), table, images, memory.ctypes.data, memory.size)
