@@ -71,9 +71,9 @@ def matched(ours: Arrays, theirs: Arrays) -> dict[str, Match]:
     chosen = _in_order(pairs, len(names))
     taken = set(chosen.values())
     for number, row in enumerate(pairs):
-        left = [place for place, pair in row.items() if place not in taken and pair.score >= SURE]
+        left = {place: pair.score for place, pair in row.items() if place not in taken and pair.score >= SURE}
         if number not in chosen and left:
-            chosen[number] = max(left, key=lambda place, row=row: row[place].score)  # type: ignore[misc]
+            chosen[number] = max(left, key=left.__getitem__)
             taken.add(chosen[number])
     return {name: pairs[number][chosen[number]].match for number, name in enumerate(ours) if number in chosen}
 

@@ -3,6 +3,7 @@
 import fcntl
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,16 +28,16 @@ def cache(tmp_path: Path) -> Path:
     return folder
 
 
-def figures(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
+def figures(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
     assert main(["cache", *words, "--json", "-"]) == 0
-    found: dict[str, object] = json.loads(capsys.readouterr().out)
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
 
 
 def test_what_is_there(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A user whose disk is full could not tell what of it is ours."""
     found = figures(capsys, "--cache", str(cache))
-    parts = {part["name"]: (part["entries"], part["size_bytes"]) for part in found["parts"]}  # type: ignore[attr-defined]
+    parts = {part["name"]: (part["entries"], part["size_bytes"]) for part in found["parts"]}
     assert parts == {"simulators": (2, 6000), "verilog": (1, 500), "others": (1, 7)}
     assert found["bytes"] == 6507
     assert main(["cache", "size", "--cache", str(cache)]) == 0

@@ -144,7 +144,7 @@ def test_a_click_on_a_heading_sorts(tmp_path: Path) -> None:
     page, end, rest = (tmp_path / "m.html").read_text().rpartition("</body>")
     (tmp_path / "m.html").write_text(page + USED + end + rest)
     body = drawn((tmp_path / "m.html").as_uri(), 2000)
-    assert re.search(r'data-sorted="([^"]*)"', body)[1] == "c,b,a b,a,c a,b,c c,b,a"  # type: ignore[index]
+    assert re.findall(r'data-sorted="([^"]*)"', body)[:1] == ["c,b,a b,a,c a,b,c c,b,a"]
 
 
 def test_report_says_what_the_cpu_takes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,9 @@ from cnna.spec.errors import ToolError, UserError
 from cnna.spec.host_work import HostWork
 
 PYTHON, LIBRARY = 0x1000, 0x9000  # addresses of a block of each
-MAPS = f"{PYTHON:x}-{PYTHON + 0x1000:x} r-xp 0 0:0 1 /root/usr/bin/python3.11\n{LIBRARY:x}-a000 r-xp 0 0:0 1 /root/lib/libm.so\n"
+MAPS = (
+    f"{PYTHON:x}-{PYTHON + 0x1000:x} r-xp 0 0:0 1 /machine/usr/bin/python3.11\n{LIBRARY:x}-a000 r-xp 0 0:0 1 /machine/lib/libm.so\n"
+)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import struct
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,16 +24,16 @@ SECONDS = 300
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1", "-g"]
 
 
-def record(name: str, *arguments: object) -> bytes:
+def record(name: str, *arguments: Any) -> bytes:
     """One call, as replay.cpp reads it."""
     parts = [name.encode(), *(_bytes(argument) for argument in arguments)]
     return b"".join(struct.pack("<Q", len(part)) + part for part in parts)
 
 
-def _bytes(argument: object) -> bytes:
+def _bytes(argument: Any) -> bytes:
     if isinstance(argument, int):
         return struct.pack("<q", argument)
-    return argument.tobytes() if isinstance(argument, np.ndarray) else bytes(argument)  # type: ignore[call-overload]
+    return argument.tobytes() if isinstance(argument, np.ndarray) else bytes(argument)
 
 
 def records(count: int) -> Iterator[bytes]:
