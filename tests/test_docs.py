@@ -115,10 +115,17 @@ def test_make_help_says_what_every_target_does(root: Path) -> None:
     assert all(len(line.split()) > 2 for line in said.splitlines())
 
 
-def test_readme_names_every_command(root: Path) -> None:
-    """The tour is where a user looks first."""
-    text = (root / "README.md").read_text()
+def test_tour_names_every_command(root: Path) -> None:
+    """A command that the tour leaves out is found by nobody."""
+    text = (root / "docs" / "tour.md").read_text()
     assert all(f"cnna {name}" in text for name in COMMANDS)
+
+
+def test_readme_is_read_in_a_minute(root: Path) -> None:
+    """Who meets the project decides by one short page with one picture; everything else has a page of its own."""
+    text = (root / "README.md").read_text()
+    assert len(text.split()) < 700
+    assert text.count("![") == 1
 
 
 OUTPUT_OPTIONS = ("-o", "--calib", "--test", "--dump", "--json", "--html", "--png", "--trace", "--report")
@@ -128,7 +135,7 @@ TUTORIALS = ("first-run", "your-model", "explore")
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "docs/board.md", "docs/explore.md", *(f"docs/tutorials/{name}.md" for name in TUTORIALS)]
+    "name", ["README.md", "docs/tour.md", "docs/board.md", "docs/explore.md", *(f"docs/tutorials/{name}.md" for name in TUTORIALS)]
 )
 def test_files_of_the_tour_are_ignored(root: Path, name: str) -> None:
     """In a clone they would appear among the user's own changes and be committed; sources in folders are never meant."""
@@ -149,18 +156,18 @@ def commands_in(text: str) -> list[list[str]]:
     return [line.split("#")[0].split()[1:] for line in text.splitlines() if line.startswith("    cnna ")]
 
 
-def test_readme_tour_and_python_run(
+def test_tour_and_its_python_run(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A user copies these lines first, and those of docs/python.md. `run` goes to the emulator; what needs the RTL is left out."""
     monkeypatch.chdir(tmp_path)
-    text, _ = (root / "README.md").read_text().split(OWN_MODEL)
+    text, _ = (root / "docs" / "tour.md").read_text().split(OWN_MODEL)
     for command in commands_in(text):
         if "rtl" in command or "--trace" in command:
             continue
         assert main([*command, *(["--device", "emulator"] if command[0] == "run" else [])]) == 0
     capsys.readouterr()
-    run_python(text, "README.md")
+    run_python(text, "docs/tour.md")
     said = capsys.readouterr().out
     with np.load("y.npz") as answers:
         assert said.strip() == str(answers["logits"].argmax(axis=1))
@@ -206,14 +213,14 @@ def run_python(text: str, page: str) -> None:
 
 
 @pytest.mark.cosim
-def test_readme_own_model_runs_as_typed(
+def test_own_model_of_the_tour_runs_as_typed(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """These lines lead from an exported model and a folder of pictures to the RTL's answer: a user has no other guide."""
     monkeypatch.chdir(tmp_path)
     onnx.save(exported(), "mine.onnx")
     photographs(Path("photos"))
-    _, text = (root / "README.md").read_text().split(OWN_MODEL)
+    _, text = (root / "docs" / "tour.md").read_text().split(OWN_MODEL)
     lines = commands_in(text)
     code = re.search(r"```python\n(.*?)```", text, re.DOTALL)
     assert code
@@ -223,7 +230,7 @@ def test_readme_own_model_runs_as_typed(
     said = capsys.readouterr().out
     for part in ("agreement with float: good", "tensors on the accelerator are in it", "RTL == emulator == reference"):
         assert part in said
-    run_python(text, "README.md")
+    run_python(text, "docs/tour.md")
     assert capsys.readouterr().out.startswith("scores (1, 5) [")
 
 

@@ -262,7 +262,7 @@ def test_an_empty_environment_takes_it_and_runs_the_tour(
     subprocess.run([*install, f"{wheel}[tools]" if tools else wheel], timeout=3600, check=True)
     _call(programs / "cnna", "doctor", *([] if tools else ["--board"]), fails=not tools)
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}  # which has no simulator of another Python
-    text, _ = (root / "README.md").read_text().split("## Bring your own model")
+    text, _ = (root / "docs" / "tour.md").read_text().split("## Bring your own model")
     for line in text.splitlines() if tools else ():
         words = line.split("#")[0].split()
         if line.startswith("    cnna ") and "rtl" not in words and "--trace" not in words and "--dsp" not in words:

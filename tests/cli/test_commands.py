@@ -1,4 +1,4 @@
-"""The commands one after another, as in the README's tour, on the emulator: files, names and figures that others rely on."""
+"""The commands one after another, as in docs/tour.md, on the emulator: files, names and figures that others rely on."""
 
 import json
 import os

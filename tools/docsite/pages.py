@@ -24,7 +24,7 @@ class Section(NamedTuple):
 
 
 NAVIGATION = (
-    Section("Tutorials", ("tutorials/first-run", "tutorials/your-model", "tutorials/explore", "board")),
+    Section("Tutorials", ("tutorials/first-run", "tutorials/your-model", "tutorials/explore", "board", "tour")),
     Section("Notebooks", tuple(f"notebooks/{name}" for name in NOTEBOOKS)),
     Section(
         "How to",
@@ -43,7 +43,7 @@ NAVIGATION = (
     ),
     Section("Reference", ("commands/index", "python", "api", "artifact", "registers", "operators")),
     Section("Rules", ("numerics", "engines", "glossary")),
-    Section("Figures", ("performance", "host-cost", "resources", "resources-x2", "boards", "accuracy", "simulation")),
+    Section("Figures", ("limits", "performance", "host-cost", "resources", "resources-x2", "boards", "accuracy", "simulation")),
     Section(
         "How it works", ("architecture", "pieces", "tables", "speed", "codebook", "products", "host", "board-design", "bitstreams")
     ),

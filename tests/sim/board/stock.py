@@ -31,7 +31,7 @@ def images(folder: Path, config: str = "tiny", variant: str = "ps") -> Path:
 
 
 def digits(folder: Path) -> Path:
-    """digits.cnna for `tiny`, beside q.onnx, digits.onnx, calib.npz and test.npz, as the commands of README's tour write them."""
+    """digits.cnna for `tiny`, beside q.onnx, digits.onnx, calib.npz and test.npz, as docs/tour.md writes them."""
     for line in DIGITS:
         assert main([str(folder / word) if "." in word else word for word in line.split()]) == 0
     return folder / "digits.cnna"

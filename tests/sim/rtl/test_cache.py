@@ -50,7 +50,7 @@ def test_the_oldest_beyond_the_count_go_unless_somebody_may_be_about_to_open_the
 
 
 def test_as_many_as_are_kept_stay(tmp_path):
-    """The README states the number, so one more would contradict it."""
+    """The tour states the number, so one more would contradict it."""
     entries = [_entry(tmp_path, str(number), FRESH_HOURS + 1 + number) for number in range(KEEP_ENTRIES + 1)]
     prune(tmp_path.iterdir())
     assert [entry.exists() for entry in entries] == [True] * KEEP_ENTRIES + [False]
