@@ -47,11 +47,19 @@ NAVIGATION = (
     Section(
         "How it works", ("architecture", "pieces", "tables", "speed", "codebook", "products", "host", "board-design", "bitstreams")
     ),
-    Section("Project", ("readme", "contributing", "changelog", "security", "howto/index", "decisions/index")),
+    Section("Project", ("readme", "stability", "contributing", "changelog", "security", "howto/index", "decisions/index")),
 )
 INSIDE = {  # pages whose own navigation lists these
     "commands/index": tuple(f"commands/{name}" for name in COMMANDS),
-    "howto/index": ("howto/operator", "howto/pass", "howto/register", "howto/preset", "howto/difference", "howto/site"),
+    "howto/index": (
+        "howto/operator",
+        "howto/pass",
+        "howto/register",
+        "howto/preset",
+        "howto/difference",
+        "howto/profile",
+        "howto/site",
+    ),
     "decisions/index": (),
 }
 LINK = re.compile(r"(!?)\[([^]]*)\]\((?![a-z]+:)([^)#\s]+)([^)]*)\)")  # relative ones
