@@ -101,8 +101,9 @@ typedef struct {
     uint8_t *const *memories;
 } cnna_program;
 
-/* What makes written bytes visible to the accelerator, and its bytes to the host; each called for whole ports. Null where memory is
- * not cached, or is coherent. cnna_cache_lines works on this processor's own cache. */
+/* What makes written bytes visible to the accelerator, and its bytes to the host; each called for whole ports, clean before a run and
+ * invalidate after it. Null where memory is not cached, or is coherent. cnna_cache_clean and cnna_cache_invalidate work on this
+ * processor's own cache. Whoever allocates memory for outputs has it invalidated once, so that none of its lines is dirty. */
 typedef struct {
     void (*clean)(void *context, const uint8_t *memory, size_t bytes);
     void (*invalidate)(void *context, const uint8_t *memory, size_t bytes);
@@ -111,7 +112,8 @@ typedef struct {
 
 /* An accelerator: its registers, and the words by which a run is started and its end is seen. counters: offsets that are read after
  * every run. progress: offsets that change while a run goes on, the first of which counts clocks. limit_clocks: 0: none.
- * uio: a file that becomes readable at an interrupt, and is armed by writing 1 to it; -1: STATUS is polled. */
+ * uio: a file that becomes readable at an interrupt, and is armed by writing 1 to it; the loop does not close it. -1, or interrupts
+ * that do not come: STATUS is polled. */
 typedef struct {
     volatile uint32_t *registers;
     int64_t programs, counters, progress;
@@ -154,8 +156,12 @@ CNNA_API int cnna_loop_retry(cnna_loop *loop);
 /* Ends the thread, and frees the loop. What runs on the accelerator goes on. */
 CNNA_API void cnna_loop_close(cnna_loop *loop);
 
-/* Cleans or invalidates the lines of the processor's cache, and waits for it. CNNA_ARGUMENT: this processor has no such thing. */
-CNNA_API int cnna_cache_lines(int invalidate, const uint8_t *memory, size_t bytes);
+/* The bytes of a line of this processor's cache; 0: a program cannot maintain it. */
+CNNA_API size_t cnna_cache_line(void);
+
+/* Writes the lines that hold these bytes back to DDR, or throws them away, and waits for it. Where cnna_cache_line is 0, they do nothing. context: nothing, as cnna_cache wants it. */
+CNNA_API void cnna_cache_clean(void *context, const uint8_t *memory, size_t bytes);
+CNNA_API void cnna_cache_invalidate(void *context, const uint8_t *memory, size_t bytes);
 
 #ifdef __cplusplus
 }

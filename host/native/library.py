@@ -48,7 +48,9 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cnna_loop_wait": (c_void_p, c_int64, c_double, POINTER(c_int64)),
     "cnna_loop_retry": (c_void_p,),
     "cnna_loop_close": (c_void_p,),
-    "cnna_cache_lines": (c_int, c_void_p, c_size_t),
+    "cnna_cache_line": (),
+    "cnna_cache_clean": (c_void_p, c_void_p, c_size_t),
+    "cnna_cache_invalidate": (c_void_p, c_void_p, c_size_t),
 }
 
 

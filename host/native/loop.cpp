@@ -28,6 +28,7 @@ using Seconds = std::chrono::duration<double>;
 constexpr Seconds LEAST_PAUSE{20e-6}, MOST_PAUSE{10e-3};  // between two looks at STATUS, where there is no interrupt
 constexpr double PAUSE_PART = 1.0 / 16;                    // of the time that a run has taken so far
 constexpr Seconds LOOK_AT_PROGRESS{0.2};
+constexpr int MOST_MISSED = 2;  // interrupts that did not come: then STATUS is polled
 
 // Accesses to registers are single and in order, as device memory is. Where a thread plays the accelerator, the thread sanitizer must
 // see that they hand memory over.
@@ -236,8 +237,7 @@ struct cnna_loop {
             code = CNNA_STANDSTILL;
         }
         if (device_.limit_clocks && !found.empty() && found[0] > device_.limit_clocks) code = CNNA_LATE;
-        const bool ended = read(device_.status) & (device_.done | device_.error);
-        return code != CNNA_EXPIRED && ended ? static_cast<int>(CNNA_EXPIRED) : code;
+        return code != CNNA_EXPIRED && has_ended() ? static_cast<int>(CNNA_EXPIRED) : code;
     }
 
     // The counters are read before the next start clears them. Then done is cleared, and read again: the next run has not ended yet.
@@ -250,6 +250,8 @@ struct cnna_loop {
         return CNNA_OK;
     }
 
+    // Nobody but the accelerator writes to an output, and whoever allocates one has it invalidated once. So no line of it is dirty, and
+    // none can be written back over an answer. Lines that the processor has fetched too early are thrown away here.
     void finish(const Job &job) {
         const cnna_program &program = programs_[job.program];
         const Owned &own = owned_[job.program];
@@ -266,27 +268,39 @@ struct cnna_loop {
     }
 
     // Sleeps until a job comes, the run may have ended, or the loop is closed.
+    //
+    // The interrupt is a level. Whoever sees the run's end clears STATUS.done, which ends the level; only then is the interrupt armed
+    // again, here. A run that ends before that is seen in STATUS, which is read after it.
     void pause(const Job *running) {
         pollfd files[] = {{wake_, POLLIN, 0}, {device_.uio, POLLIN, 0}};
         timespec *until = nullptr;
         timespec most{};
+        bool armed = false;
         if (running) {
             const Seconds waited = Clock::now() - running->began;
-            Seconds least = std::clamp(waited * PAUSE_PART, LEAST_PAUSE, MOST_PAUSE);
-            if (device_.uio >= 0) {
-                const uint32_t armed = 1;
-                if (::write(device_.uio, &armed, sizeof armed) == sizeof armed) least = LOOK_AT_PROGRESS;
-                if (read(device_.status) & (device_.done | device_.error)) return;  // it ended before the interrupt was armed
-            }
-            most.tv_nsec = static_cast<long>(least.count() * 1e9);
+            armed = arm();
+            if (armed && has_ended()) return;
+            most.tv_nsec = static_cast<long>((armed ? LOOK_AT_PROGRESS : std::clamp(waited * PAUSE_PART, LEAST_PAUSE, MOST_PAUSE)).count() * 1e9);
             until = &most;
         }
-        const nfds_t count = running && device_.uio >= 0 ? 2 : 1;
-        if (ppoll(files, count, until, nullptr) <= 0) return;
+        const int came = ppoll(files, armed ? 2 : 1, until, nullptr);
+        if (armed && came == 0 && has_ended()) ++missed_;
+        if (came <= 0) return;
         uint64_t taken;
         if (files[0].revents) (void)!::read(wake_, &taken, sizeof taken);
-        if (count == 2 && files[1].revents) (void)!::read(device_.uio, &taken, sizeof(uint32_t));
+        if (armed && files[1].revents) {
+            missed_ = 0;
+            if (::read(device_.uio, &taken, sizeof(uint32_t)) != sizeof(uint32_t)) missed_ = MOST_MISSED;  // it would never sleep again
+        }
     }
+
+    // Whether an interrupt will end the sleep. It is not waited for where there is none, or where it has failed to come.
+    bool arm() const {
+        const uint32_t on = 1;
+        return device_.uio >= 0 && missed_ < MOST_MISSED && ::write(device_.uio, &on, sizeof on) == sizeof on;
+    }
+
+    bool has_ended() const { return read(device_.status) & (device_.done | device_.error); }
 
     void wake() {
         const uint64_t one = 1;
@@ -305,6 +319,7 @@ struct cnna_loop {
     std::vector<Owned> owned_;
     std::vector<uint32_t> counters_, progress_, progress_now_;
     Clock::time_point looked_{}, changed_{};
+    int missed_ = 0;  // interrupts, one after another
 
     int wake_ = -1;
     std::mutex mutex_;  // of all below
@@ -337,23 +352,3 @@ int cnna_loop_wait(cnna_loop *loop, int64_t seen, double seconds, int64_t *ended
 int cnna_loop_retry(cnna_loop *loop) { return loop->retry(); }
 
 void cnna_loop_close(cnna_loop *loop) { delete loop; }
-
-int cnna_cache_lines(int invalidate, const uint8_t *memory, size_t bytes) {
-#if defined(__aarch64__)
-    uint64_t type;
-    asm volatile("mrs %0, ctr_el0" : "=r"(type));
-    const uintptr_t line = uintptr_t{4} << ((type >> 16) & 15), first = reinterpret_cast<uintptr_t>(memory) & ~(line - 1);
-    barrier();
-    for (uintptr_t at = first; at < reinterpret_cast<uintptr_t>(memory) + bytes; at += line) {
-        if (invalidate)
-            asm volatile("dc civac, %0" ::"r"(at) : "memory");
-        else
-            asm volatile("dc cvac, %0" ::"r"(at) : "memory");
-    }
-    barrier();
-    return CNNA_OK;
-#else
-    (void)invalidate, (void)memory, (void)bytes;
-    return CNNA_ARGUMENT;
-#endif
-}

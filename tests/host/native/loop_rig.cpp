@@ -4,7 +4,7 @@
 //
 // Host and accelerator have a copy of memory each. Only `clean` carries a line from the host's copy to the other, and only
 // `invalidate` one back; besides, lines are evicted and fetched at random, as a cache may do at any time. So a line that is forgotten
-// changes an answer. The accelerator answers byte i of its output with a sum of input bytes, at random after a while, at random not at
+// changes an answer; `forget-clean` and `forget-invalidate` forget one of each call. Ports begin in the middle of a line. The accelerator answers byte i of its output with a sum of input bytes, at random after a while, at random not at
 // all but with an error. Ends with 0 and a line if every answer was right.
 #include <atomic>
 #include <chrono>
@@ -20,12 +20,13 @@
 #include <vector>
 
 #include "cnna_host.h"
+#include "lines.h"
 
 namespace {
 
 constexpr uint32_t CTRL = 0, STATUS = 4, CYCLES = 8, SLOT = 12, WORDS = 4;
 constexpr uint32_t START = 1, DONE = 2, ERROR = 4, MARK = 8;  // MARK: the accelerator wrote STATUS, not the host
-constexpr size_t LINE = 64, SLOTS = 2;
+constexpr size_t LINE = 64, SLOTS = 2, BEGIN = 16;  // BEGIN: bytes of a port's first line before it
 constexpr int64_t LONG = 100000;  // runs after which memory has found its size
 
 [[noreturn]] void fail(const char *what, int64_t number) {
@@ -35,16 +36,29 @@ constexpr int64_t LONG = 100000;  // runs after which memory has found its size
 
 // Both copies of the memory of one port of one slot. Its lines belong to it alone.
 struct Memory {
-    explicit Memory(size_t bytes) : size(bytes), room((bytes + 2 * LINE) / LINE * LINE), host(room), device(room) {}
-    size_t size, room;
-    std::vector<uint8_t> host, device;
-    std::mutex moving;  // a cache moves a line as a whole
-
-    void carry(std::vector<uint8_t> &to, const std::vector<uint8_t> &from, size_t first, size_t bytes) {
-        std::lock_guard<std::mutex> lock(moving);
-        for (size_t line = first / LINE; line * LINE < first + bytes; ++line)
-            std::memcpy(to.data() + line * LINE, from.data() + line * LINE, LINE);
+    explicit Memory(size_t bytes) : size(bytes), host_(bytes + 3 * LINE), device_(bytes + 3 * LINE) {
+        const auto at = reinterpret_cast<uintptr_t>(host_.data());
+        begin_ = (at + LINE - 1) / LINE * LINE + BEGIN - at;
     }
+    size_t size;
+    std::mutex moving;  // a cache moves a line as a whole
+    uint8_t *host() { return host_.data() + begin_; }
+    uint8_t *device() { return device_.data() + begin_; }
+    bool holds(const uint8_t *at) { return at >= host() && at < host() + size; }
+
+    // Carries lines from one copy to the other, but for number `left_out`.
+    void carry(bool to_device, const uint8_t *memory, size_t bytes, size_t left_out = SIZE_MAX) {
+        std::lock_guard<std::mutex> lock(moving);
+        cnna::each_line(memory, bytes, LINE, [&](uintptr_t line) {
+            const size_t at = line / LINE * LINE - reinterpret_cast<uintptr_t>(host_.data());
+            if (left_out-- == 0) return;
+            std::memcpy((to_device ? device_ : host_).data() + at, (to_device ? host_ : device_).data() + at, LINE);
+        });
+    }
+
+  private:
+    std::vector<uint8_t> host_, device_;
+    size_t begin_;
 };
 
 struct Board {
@@ -54,34 +68,31 @@ struct Board {
     std::atomic<bool> over{false};
     std::atomic<int> errors{0};
     uint64_t seed;
+    size_t calls = 0;
 
     Board(size_t in, size_t out, std::string which, uint64_t seed_) : forget(std::move(which)), seed(seed_) {
         for (size_t slot = 0; slot < SLOTS; ++slot) inputs.emplace_back(in), outputs.emplace_back(out);
     }
-    Memory &holder(const uint8_t *at, size_t &first) {
+    Memory &holder(const uint8_t *at) {
         for (auto *all : {&inputs, &outputs})
             for (Memory &one : *all)
-                if (at >= one.host.data() && at < one.host.data() + one.room) return first = static_cast<size_t>(at - one.host.data()), one;
+                if (one.holds(at)) return one;
         fail("a cache call for memory of nobody", 0);
     }
+    // The number of the line that a call forgets.
+    size_t left_out(const char *which, size_t bytes) { return forget == which ? calls++ % ((BEGIN + bytes + LINE - 1) / LINE) : SIZE_MAX; }
     uint32_t load(uint32_t offset) { return __atomic_load_n(&registers[offset / 4], __ATOMIC_ACQUIRE); }
     void store(uint32_t offset, uint32_t word) { __atomic_store_n(&registers[offset / 4], word, __ATOMIC_RELEASE); }
 };
 
 void clean(void *context, const uint8_t *memory, size_t bytes) {
     auto &board = *static_cast<Board *>(context);
-    size_t first;
-    Memory &one = board.holder(memory, first);
-    if (board.forget == "forget-clean") bytes -= std::min(bytes, LINE);
-    one.carry(one.device, one.host, first, bytes);
+    board.holder(memory).carry(true, memory, bytes, board.left_out("forget-clean", bytes));
 }
 
 void invalidate(void *context, const uint8_t *memory, size_t bytes) {
     auto &board = *static_cast<Board *>(context);
-    size_t first;
-    Memory &one = board.holder(memory, first);
-    if (board.forget == "forget-invalidate") bytes -= std::min(bytes, LINE);
-    one.carry(one.host, one.device, first, bytes);
+    board.holder(memory).carry(false, memory, bytes, board.left_out("forget-invalidate", bytes));
 }
 
 void answer(const uint8_t *in, size_t in_bytes, uint8_t *out, size_t out_bytes) {
@@ -101,7 +112,7 @@ void play(Board &board) {
         const uint32_t slot = board.load(SLOT);
         Memory &in = board.inputs[slot], &out = board.outputs[slot];
         // a line of the output is fetched into the cache too early, with what it held before
-        if (random() % 2) out.carry(out.host, out.device, random() % out.size, 1);
+        if (random() % 2) out.carry(false, out.host() + random() % out.size, 1);
         if (random() % 3 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 60));
         if (random() % 97 == 0) {
             ++board.errors;
@@ -110,7 +121,7 @@ void play(Board &board) {
         }
         {
             std::scoped_lock lock(in.moving, out.moving);
-            answer(in.device.data(), in.size, out.device.data(), out.size);
+            answer(in.device(), in.size, out.device(), out.size);
         }
         board.store(CYCLES, board.load(CYCLES) + 1);
         board.store(STATUS, MARK | DONE);
@@ -143,6 +154,19 @@ struct Given {
     uint32_t counters[1] = {};
 };
 
+// This processor's own instructions, where it has them: memory that is coherent keeps what it held.
+void own_lines() {
+    const size_t line = cnna_cache_line();
+    if (line & (line - 1) || (line && line < 16)) fail("no size of a line", 0);
+    std::vector<uint8_t> memory(3 * LINE + 5, 7), before = memory;
+    for (size_t at = 0; at < 2 * LINE; at += 13) {
+        memory[at] = before[at] = static_cast<uint8_t>(at);
+        cnna_cache_clean(nullptr, memory.data() + at, memory.size() - at);
+        cnna_cache_invalidate(nullptr, memory.data() + at, memory.size() - at);
+        if (memory != before) fail("a line lost what it held", 0);
+    }
+}
+
 }  // namespace
 
 int main(int count, char **arguments) {
@@ -156,11 +180,12 @@ int main(int count, char **arguments) {
     const cnna_write words[SLOTS] = {{SLOT, 0}, {SLOT, 1}};
     uint8_t *memories[SLOTS * 2] = {};
     for (size_t slot = 0; slot < SLOTS; ++slot)
-        memories[2 * slot] = board.inputs[slot].host.data(), memories[2 * slot + 1] = board.outputs[slot].host.data();
+        memories[2 * slot] = board.inputs[slot].host(), memories[2 * slot + 1] = board.outputs[slot].host();
     const cnna_program program{1, 1, 1, SLOTS, 1, &in, &out, words, memories};
     const uint32_t counter = CYCLES;
     const cnna_device device{board.registers, 1, 1, 1, &program, &counter, &counter, CTRL, START, STATUS, DONE, ERROR, -1, 0, 20.0,
                              {clean, invalidate, &board}};
+    own_lines();
     std::thread accelerator([&board] { play(board); });
     cnna_loop *loop = nullptr;
     if (cnna_loop_open(&device, &loop) != CNNA_OK) fail("it does not open", 0);
