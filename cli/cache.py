@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> Outcome:
     """Prints or clears. UserError: the folder is no cache of cnna."""
-    from cnna.sim.rtl.cache import default_cache
+    from cnna.spec.files import default_cache
 
     folder: Path = args.cache or default_cache()
     if folder.exists() and not folder.is_dir():

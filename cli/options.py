@@ -60,7 +60,8 @@ def add_library_option(parser: argparse.ArgumentParser) -> None:
 def chart_library(cache: Path | None) -> str:
     """The JavaScript that draws a page's charts. UserError: the folder cannot be used. ToolError: its package is missing."""
     from cnna.compiler.report.html import library
-    from cnna.sim.rtl.cache import default_cache, private
+    from cnna.sim.rtl.cache import private
+    from cnna.spec.files import default_cache
 
     return library(private(cache or default_cache()))
 

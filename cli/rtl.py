@@ -43,9 +43,9 @@ def generated(config: Config, module: str | None = None, cache: Path | None = No
 
     The Verilog of the whole accelerator comes from the cache folder, where the simulators' sources are, or goes there.
     """
-    from cnna.sim.rtl.cache import default_cache
     from cnna.sim.rtl.generate import write
     from cnna.sim.rtl.sources import generating, kept
+    from cnna.spec.files import default_cache
 
     with TemporaryDirectory() as part, Progress(generating(config, None)) as progress:
 

@@ -31,7 +31,7 @@ from cnna.host.model.model import Model
 from cnna.sim.emulator.memory import DDR_BASE, SimulatedMemory
 from cnna.sim.rtl.axilite import AxiLite
 from cnna.sim.rtl.build import build, to_stderr
-from cnna.sim.rtl.cache import NO_CODE_FROM_HERE, default_cache
+from cnna.sim.rtl.cache import NO_CODE_FROM_HERE
 from cnna.sim.rtl.lifetime import scratch
 from cnna.sim.rtl.linked_models import SETTINGS, Ddr, Packets, Probes, has_streams
 from cnna.sim.rtl.runner import RESULTS
@@ -40,6 +40,7 @@ from cnna.sim.rtl.sources import sources
 from cnna.spec.config import Config, preset
 from cnna.spec.device import Device
 from cnna.spec.errors import RunError
+from cnna.spec.files import default_cache
 from cnna.spec.identity import read_config
 from cnna.spec.regmap import REGISTERS, offset
 

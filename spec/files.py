@@ -12,6 +12,11 @@ from typing import BinaryIO
 from cnna.spec.errors import UserError
 
 
+def default_cache() -> Path:
+    """The folder where cnna keeps what it can make again: below XDG_CACHE_HOME, or ~/.cache."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cnna"
+
+
 def read_bytes(path: Path) -> bytes:
     """The content of a file. UserError: it is missing, a folder or not readable."""
     try:

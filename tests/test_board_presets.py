@@ -8,11 +8,11 @@ from cnna.compiler.explore.sizes import bram36, dsp48e2, small_bram36, uram288
 from cnna.hw.verilog import writer
 from cnna.hw.verilog.dedup import count_instances
 from cnna.sim.rtl.build import to_stderr
-from cnna.sim.rtl.cache import default_cache
 from cnna.sim.rtl.cosim import CosimDevice
 from cnna.sim.rtl.sources import generated
 from cnna.spec.boards import BOARDS, Board
 from cnna.spec.config import preset
+from cnna.spec.files import default_cache
 
 from .agreement import Case, agree, agree_emulated
 from .hw.attributed import check_attributes

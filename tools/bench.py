@@ -158,8 +158,8 @@ def _run(row: Row, folder: Path) -> Found:
 
 def _verilog(artifact: Artifact, wanted: bool) -> Found:
     """The digest of the Verilog that is simulated, and those of older Verilog that is proven to behave alike."""
-    from cnna.sim.rtl.cache import default_cache
     from cnna.sim.rtl.sources import generated
+    from cnna.spec.files import default_cache
 
     if not wanted:
         return {"verilog_sha256": None}

@@ -25,9 +25,10 @@ from synthesis import COMMAND, Part, split, synthesise_all
 
 from cnna.cli.options import configuration
 from cnna.hw.verilog import writer
-from cnna.sim.rtl.cache import default_cache, private
+from cnna.sim.rtl.cache import private
 from cnna.spec.boards import ZCU102, board_of
 from cnna.spec.errors import UserError
+from cnna.spec.files import default_cache
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 KEPT = "resources.json"

@@ -1,4 +1,4 @@
-"""The user's cache folder: where it is, how long entries stay, and which programs in it may be run.
+"""The user's cache folder (`spec.files.default_cache`): how long entries stay, and which programs in it may be run.
 
 Everything in it can be made again. The age of an entry (a file, or a simulator's folder) counts from its last use. Adding an entry
 removes entries of its kind that were not used for KEEP_DAYS, and the oldest beyond KEEP_ENTRIES. Programs in the cache are run. So
@@ -19,11 +19,6 @@ KEEP_DAYS = 30
 KEEP_ENTRIES = 100  # number of entries of each kind that are kept; a simulator of `tiny` takes 20 MB
 NO_CODE_FROM_HERE = {"PYTHONSAFEPATH": "1"}  # for programs that are started in a user's folder: its `random.py` is not theirs
 FRESH_HOURS = 12  # an entry used within this time is always kept, because a process may be about to open it
-
-
-def default_cache() -> Path:
-    """The folder where simulators are kept by default: below XDG_CACHE_HOME, or ~/.cache."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cnna"
 
 
 def private(folder: Path) -> Path:

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from cnna.sim.emulator.memory import DDR_BASE, SimulatedMemory
 from cnna.sim.rtl.build import Say, build, to_stderr
-from cnna.sim.rtl.cache import default_cache
 from cnna.sim.rtl.lifetime import Scratch
 from cnna.sim.rtl.linked_models import BROUGHT, STORED, WRITTEN, board_settings
 from cnna.sim.rtl.profile import Layer, layers, weight_clocks
@@ -26,6 +25,7 @@ from cnna.spec.artifact import ProgramPiece
 from cnna.spec.config import Config
 from cnna.spec.ddr import ROADS
 from cnna.spec.errors import RunError
+from cnna.spec.files import default_cache
 from cnna.spec.regmap import COUNTED
 
 SPEEDS = {"bytes_per_clock": "bytes_per_cycle", "latency": "latency_cycles"}  # by setting of the DDR model, the field of `DdrSpeed`

@@ -19,8 +19,8 @@ from cnna.hw.vector.vector import Vector
 from cnna.hw.verilog import writer
 from cnna.sim.rtl import testbench_top
 from cnna.sim.rtl.build import build, to_stderr
-from cnna.sim.rtl.cache import default_cache
 from cnna.spec.config import Config
+from cnna.spec.files import default_cache
 
 CONFIG = Config("copy", pix=2, ci=4, co=8, ports=2, regions=1, bank_words=128, ring_words=64, vector_ring_words=256)
 RUN_SECONDS = 300

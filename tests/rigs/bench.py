@@ -21,8 +21,9 @@ from amaranth.lib.wiring import Flow
 from numpy.typing import NDArray
 
 from cnna.sim.rtl import testbench_top
-from cnna.sim.rtl.cache import default_cache, private, prune, use
+from cnna.sim.rtl.cache import private, prune, use
 from cnna.sim.rtl.lifetime import scratch
+from cnna.spec.files import default_cache
 
 from .block import Block
 

@@ -14,9 +14,9 @@ from amaranth.hdl import Elaboratable
 from amaranth.lib.wiring import Component
 
 from cnna.hw.verilog.writer import missing_domain, no_collection
-from cnna.sim.rtl.cache import default_cache, private, prune, use
+from cnna.sim.rtl.cache import private, prune, use
 from cnna.spec.config import Config
-from cnna.spec.files import write_text
+from cnna.spec.files import default_cache, write_text
 
 TESTS = Path(__file__).resolve().parent.parent
 FOLDERS = (Path(str(files("cnna.hw"))), Path(str(files("cnna.spec"))), TESTS / "rigs", TESTS / "hw", TESTS / "sim" / "rtl")

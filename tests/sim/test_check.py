@@ -10,11 +10,11 @@ from cnna.host.device.accelerator import Accelerator
 from cnna.sim import check
 from cnna.sim.emulator import engines
 from cnna.sim.rtl.build import to_stderr
-from cnna.sim.rtl.cache import default_cache
 from cnna.sim.rtl.linked_models import STORED, WRITTEN
 from cnna.sim.rtl.sources import generated
 from cnna.spec.commands import commands
 from cnna.spec.errors import CheckError
+from cnna.spec.files import default_cache
 
 from ..agreement import CONFIGS, WATCHDOG_CLOCKS, Case
 

@@ -7,8 +7,8 @@ import simulation_speed
 
 from cnna.cli.main import main
 from cnna.sim.rtl import build
-from cnna.sim.rtl.cache import default_cache
 from cnna.spec.artifact import load
+from cnna.spec.files import default_cache
 
 
 def test_ways_change_what_they_are_called_after() -> None:

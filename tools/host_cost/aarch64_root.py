@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from cnna.sim.rtl.cache import default_cache, private
+from cnna.sim.rtl.cache import private
 from cnna.spec.errors import ToolError
+from cnna.spec.files import default_cache
 from cnna.spec.regmap import REGISTERS, offset
 
 HERE = Path(__file__).resolve().parent

@@ -14,11 +14,11 @@ from cnna.compiler.report.report import figures
 from cnna.hw.verilog import writer
 from cnna.hw.verilog.dedup import count_instances
 from cnna.sim.rtl.build import to_stderr
-from cnna.sim.rtl.cache import default_cache
 from cnna.sim.rtl.sources import generated
 from cnna.spec.boards import BOARDS, board_of
 from cnna.spec.config import Config, preset
 from cnna.spec.errors import ModelError, UserError
+from cnna.spec.files import default_cache
 
 from ... import networks
 from ...agreement import artifact_of

@@ -15,9 +15,9 @@ from cnna.hw.axi.buses import Axi4, Axi4Lite, AxiStream
 from cnna.hw.verilog import writer
 from cnna.hw.verilog.dedup import count_instances
 from cnna.sim.rtl.build import to_stderr
-from cnna.sim.rtl.cache import default_cache
 from cnna.sim.rtl.sources import generated
 from cnna.spec.config import ConfigError, preset
+from cnna.spec.files import default_cache
 
 from ...rigs.lint import lint
 from ..attributed import check_attributes

@@ -13,10 +13,10 @@ from cnna.sim.board.cells import ACCELERATOR, DMA, LEDS
 from cnna.sim.board.design import VARIANTS, design, variants_of
 from cnna.sim.board.dma import REGISTERS as DMA_REGISTERS
 from cnna.sim.board.hwh import hwh, signals
-from cnna.sim.rtl.cache import default_cache
 from cnna.sim.rtl.sources import generated
 from cnna.spec.config import PRESETS, Config, preset
 from cnna.spec.errors import UserError
+from cnna.spec.files import default_cache
 from cnna.spec.regmap import there
 
 FOUR_PORTS = Config("four", pix=2, ci=8, co=8, ports=4, regions=1, bank_words=128, ring_words=64, vector_ring_words=256)

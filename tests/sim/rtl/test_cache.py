@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from cnna.sim.rtl import build as building
-from cnna.sim.rtl.cache import FRESH_HOURS, KEEP_DAYS, KEEP_ENTRIES, default_cache, is_sealed, private, prune, use
+from cnna.sim.rtl.cache import FRESH_HOURS, KEEP_DAYS, KEEP_ENTRIES, is_sealed, private, prune, use
 from cnna.spec.errors import UserError
+from cnna.spec.files import default_cache
 
 
 def _entry(folder: Path, name: str, hours: float) -> Path:

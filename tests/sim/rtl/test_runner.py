@@ -14,10 +14,11 @@ import pytest
 
 from cnna.host.device.accelerator import Accelerator
 from cnna.sim.rtl.build import TOP, build, to_stderr
-from cnna.sim.rtl.cache import default_cache, seal
+from cnna.sim.rtl.cache import seal
 from cnna.sim.rtl.cosim import CosimDevice
 from cnna.sim.rtl.sources import generated, sources
 from cnna.spec.config import as_dict
+from cnna.spec.files import default_cache
 from cnna.spec.identity import read_config
 
 from ...agreement import CONFIGS, Case
@@ -73,7 +74,8 @@ CLIENT = """
 import sys, time
 from cnna.spec.config import preset
 from cnna.sim.rtl.build import TOP, build, to_stderr
-from cnna.sim.rtl.cache import default_cache, seal
+from cnna.sim.rtl.cache import seal
+from cnna.spec.files import default_cache
 from cnna.sim.rtl.cosim import CosimDevice
 device = CosimDevice(preset("tiny"))
 print(device.process_group, flush=True)

@@ -14,10 +14,10 @@ import pytest
 
 from cnna.sim import server
 from cnna.sim.rtl import build, cosim
-from cnna.sim.rtl.cache import default_cache
 from cnna.sim.rtl.simulator import DiedError, answer_of
 from cnna.sim.rtl.sources import sources
 from cnna.spec.config import preset
+from cnna.spec.files import default_cache
 from cnna.spec.regmap import REGISTERS, offset
 
 
