@@ -49,6 +49,14 @@ class Device(Protocol):
 
 
 @runtime_checkable
+class MovesCached(Protocol):
+    """A device that has better memory for what the host writes and reads at every run."""
+
+    def allocate_moved(self, size_bytes: int) -> int:
+        """As `Device.allocate`."""
+
+
+@runtime_checkable
 class Recorder(Protocol):
     """A device that can record every word that it writes, for `--check`. `sim.check` knows the form of each device's record."""
 

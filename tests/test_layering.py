@@ -70,7 +70,7 @@ ROOMS = {
     "compiler.zoo": ("models to try", ()),
     "host.native": ("C++ for what touches every byte, and numpy beside it", ()),
     "host.device": ("the driver of one accelerator", ("host.native",)),
-    "host.board": ("PYNQ boards, real and virtual", ()),
+    "host.board": ("PYNQ boards, real and virtual", ("host.native",)),
     "host.model": ("models that answer", ("host.native", "host.device", "host.board")),
     "host": ("the door to the rooms below", ()),
     "host.notebooks": ("notebooks for a board", ()),

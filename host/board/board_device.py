@@ -13,10 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cnna.host.board.cached_memory import CachedMemory
 from cnna.host.board.deferred_signals import reporting_failures, signals_deferred
+from cnna.host.board.interrupt import POLLED, Interrupt
 from cnna.host.board.remote_turn import RemoteTurn
 from cnna.host.board.run_wait import await_end
 from cnna.host.board.turn import LocalTurn, Turns
+from cnna.host.native.cache import Cache
 from cnna.spec.boards import ddr_of
 from cnna.spec.config import as_dict
 from cnna.spec.device import soft_reset
@@ -31,11 +34,15 @@ Allocate = Callable[[int], Any]  # takes a number of bytes; returns a pynq buffe
 
 
 class BoardBuffer(NamedTuple):
-    """Memory of the accelerator, from an address on. buffer: pynq's buffer, or None if pynq does not know this memory."""
+    """Memory of the accelerator, from an address on. buffer: pynq's buffer, or None if pynq does not know this memory.
+
+    cached: whether the processor caches it, so that lines must be cleaned and invalidated.
+    """
 
     buffer: Any
     address: int
     size: int
+    cached: bool = False
 
 
 class BoardDevice:
@@ -43,8 +50,8 @@ class BoardDevice:
 
     timeout_seconds: after so long without progress, `wait` gives up. limit_clocks: the most clocks of a run; None: no limit. turns:
     shared with every other process that uses the board. uncached: whether its memory goes past the processor's cache, so that
-    nothing needs to be flushed. ArtifactError: the registers are not an accelerator's, or not those that
-    the overlay describes.
+    nothing needs to be flushed. caching: memory that does not, where this process can maintain the cache. interrupt: what tells the
+    native run loop of a run's end. ArtifactError: the registers are not an accelerator's, or not those that the overlay describes.
     """
 
     name = "pynq"
@@ -56,8 +63,11 @@ class BoardDevice:
         allocate: Allocate,
         parameters: Mapping[str, str] | None = None,
         uncached: bool = False,
+        caching: CachedMemory | None = None,
+        interrupt: Interrupt = POLLED,
     ) -> None:
         self.mmio, self._allocate, self._uncached = mmio, allocate, uncached
+        self.caching, self.interrupt = caching, interrupt
         self._remote = _is_remote(pynq_device)
         self.timeout_seconds, self.limit_clocks = 10.0, None  # type: float, int | None
         self.playing: Played | None = None
@@ -90,8 +100,26 @@ class BoardDevice:
         self.buffers[address] = BoardBuffer(buffer, address, size_bytes)
         return address
 
+    def allocate_moved(self, size_bytes: int) -> int:
+        """As `allocate`, for what the host writes or reads at every run: cached, where the board has proved that this works.
+
+        Its lines belong to it alone. None is dirty, so that none can be written back over what the accelerator writes.
+        """
+        if self.caching is None or not self.caching.allowed():
+            return self.allocate(size_bytes)
+        line = self.caching.cache.line_bytes
+        whole = -(-size_bytes // line) * line
+        buffer = self.contiguous(whole, self.caching.allocate)
+        address, place = int(buffer.physical_address), np.asarray(buffer).ctypes.data
+        if address % line or place % line:  # a page has whole lines, so this is no page's
+            buffer.freebuffer()
+            return self.allocate(size_bytes)
+        self.caching.cache.invalidate(place, whole)
+        self.buffers[address] = BoardBuffer(buffer, address, size_bytes, cached=True)
+        return address
+
     def free(self, address: int) -> None:
-        """Frees memory that `allocate` returned."""
+        """Frees memory that `allocate` or `allocate_moved` returned."""
         allocation = self.buffers.pop(address)  # first, because another thread may get the address as soon as it is freed
         try:
             with self.reporting_failures("freeing", address):
@@ -107,6 +135,9 @@ class BoardDevice:
         start = address - allocation.address
         allocation.buffer[start : start + raw.size] = raw
         self.turns.check()
+        if allocation.cached and self.caching:
+            self.caching.cache.clean(np.asarray(allocation.buffer).ctypes.data + start, raw.size)
+            return
         with self.reporting_failures("sending", address):
             allocation.buffer.flush()
 
@@ -114,8 +145,11 @@ class BoardDevice:
         """Copies bytes out of an allocation, as the accelerator has written them."""
         allocation = self.within(address, size_bytes)
         start = address - allocation.address
-        with self.reporting_failures("fetching", address):
-            allocation.buffer.invalidate()
+        if allocation.cached and self.caching:
+            self.caching.cache.invalidate(np.asarray(allocation.buffer).ctypes.data + start, size_bytes)
+        else:
+            with self.reporting_failures("fetching", address):
+                allocation.buffer.invalidate()
         return np.asarray(allocation.buffer)[start : start + size_bytes].tobytes()
 
     def wait(self, other: Callable[[], bool] = lambda: False) -> None:
@@ -136,11 +170,11 @@ class BoardDevice:
         """`deferred_signals.reporting_failures` for this board."""
         return reporting_failures(doing, place, self._remote)
 
-    def contiguous(self, size_bytes: int) -> Any:
+    def contiguous(self, size_bytes: int, allocate: Allocate | None = None) -> Any:
         """A buffer in the host's contiguous memory, from `pynq.allocate`. RunError: there is none left."""
         try:
             with signals_deferred() if self._remote else nullcontext():
-                buffer = self._allocate(size_bytes)
+                buffer = (allocate or self._allocate)(size_bytes)
                 int(buffer.physical_address)
         except Exception as error:
             raise RunError(
@@ -162,10 +196,16 @@ class BoardDevice:
         array = getattr(self.mmio, "array", None)
         return array if not self._remote and isinstance(array, np.ndarray) and array.dtype == np.uint32 else None
 
+    @property
+    def cache(self) -> Cache | None:
+        """What must be maintained around a run of the native run loop; None: no memory is cached."""
+        cached = any(allocation.cached for allocation in list(self.buffers.values()))
+        return self.caching.cache if self.caching and cached else None
+
     def mapped(self, address: int, size: int) -> NDArray[np.uint8] | None:
-        """Bytes of an allocation, where both sides see at once what the other writes, because nothing caches them; else None."""
+        """Bytes of an allocation, where both sides see what the other writes, at once or by `cache`; else None."""
         allocation = self.within(address, size)
-        if self._remote or not self._uncached:
+        if self._remote or not (self._uncached or allocation.cached):
             return None
         start = address - allocation.address
         return np.asarray(allocation.buffer)[start : start + size]

@@ -5,14 +5,19 @@ pynq imports this module when an overlay is made. Without pynq, the module has o
 
 import sys
 from functools import cache, cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cnna.host.board.board_device import BoardDevice
+from cnna.host.board.cached_memory import CachedMemory, proof_of
+from cnna.host.board.interrupt import interrupt_of
 from cnna.host.board.mover import reset_dma
 from cnna.host.board.overlay import check_loaded, check_remembered
 from cnna.host.board.stream_device import StreamDevice
+from cnna.host.native import library
+from cnna.host.native.cache import own_cache
 from cnna.spec.errors import DataError, ToolError
 from cnna.spec.identity import DMA_VLNV, VLNV
 
@@ -68,7 +73,7 @@ def bind() -> Any:
             loaded = self.mmio.base_addr, getattr(self.device, "bitfile_name", None), getattr(self.device, "timestamp", None)
             kept = getattr(self.device, KEPT, None)
             if kept is None or kept[0] != loaded:
-                kept = loaded, _opened(self.mmio, self.device, self._description.get("parameters"))
+                kept = loaded, _opened(self.mmio, self.device, self._description)
                 setattr(self.device, KEPT, kept)
             made: BoardDevice = kept[1]
             return made
@@ -76,11 +81,11 @@ def bind() -> Any:
     return AcceleratorIP
 
 
-def _opened(mmio: Any, device: Any, parameters: dict[str, str] | None) -> BoardDevice:
+def _opened(mmio: Any, device: Any, description: dict[str, Any]) -> BoardDevice:
     """Opens and checks the accelerator behind these registers. It is of variant `pl` if the overlay has an AXI DMA."""
     import pynq
 
-    bit = getattr(device, "bitfile_name", None)
+    bit, parameters = getattr(device, "bitfile_name", None), description.get("parameters")
     check_loaded(bit)  # before any access, because a wrong .hwh has wrong addresses
     check_remembered(bit, parameters or {})
 
@@ -88,10 +93,24 @@ def _opened(mmio: Any, device: Any, parameters: dict[str, str] | None) -> BoardD
         return pynq.allocate((size,), np.uint8, target=device)
 
     dmas = [entry for entry in device.ip_dict.values() if entry["type"] == DMA_VLNV]
-    if not dmas:
-        mapped = device.has_capability("MEMORY_MAPPED")  # a device of this machine, whose buffers pynq does not cache by default
-        return BoardDevice(mmio, device, allocate, parameters, uncached=mapped)
-    return StreamDevice(mmio, device, allocate, lambda: _open_dma({**dmas[0], "device": device}), parameters)
+    if dmas:
+        return StreamDevice(mmio, device, allocate, lambda: _open_dma({**dmas[0], "device": device}), parameters)
+    if not device.has_capability("MEMORY_MAPPED"):
+        return BoardDevice(mmio, device, allocate, parameters)
+    # a device of this machine, whose buffers pynq does not cache by default
+    wires = [wire for wire in description.get("interrupts", {}).values() if wire.get("controller")]
+    found = interrupt_of(mmio.base_addr, wires[0]["controller"] if wires else "")
+    return BoardDevice(mmio, device, allocate, parameters, uncached=True, caching=_caching(device, bit), interrupt=found)
+
+
+def _caching(device: Any, bit: str | None) -> CachedMemory | None:
+    """Cached memory of a device of this machine; None: a program cannot maintain the cache here."""
+    import pynq
+
+    if (own := own_cache()) is None:
+        return None
+    proof = proof_of(Path(bit) if bit else None, library.native().calls.cnna_host_sources().decode())
+    return CachedMemory(lambda size: pynq.allocate((size,), np.uint8, target=device, cacheable=1), own, proof)
 
 
 def _open_dma(description: dict[str, Any]) -> Any:

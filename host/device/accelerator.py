@@ -17,7 +17,7 @@ from cnna.spec import progress
 from cnna.spec.artifact import ProgramPiece
 from cnna.spec.config import BEAT_BYTES, PRESETS, as_dict
 from cnna.spec.ddr import DdrSpeed
-from cnna.spec.device import Device, soft_reset
+from cnna.spec.device import Device, MovesCached, soft_reset
 from cnna.spec.errors import ArtifactError, DataError, RunError, TurnLostError
 from cnna.spec.identity import read_config
 from cnna.spec.manifest import Port
@@ -26,6 +26,7 @@ from cnna.spec.regmap import REGISTERS, SEGMENTS, offset
 SETTLE_SECONDS = 20.0  # for a soft reset: it takes milliseconds, unless the bus owes an answer
 
 MOST = (1 << 32) - 1
+MOVED = ("input", "output")  # the segments that the host writes and reads at every run
 LIMIT_TIMES, LIMIT_CLOCKS = 20, 100_000  # a run may take so many times its predicted clocks, plus so many more
 
 Int8 = NDArray[np.int8]
@@ -49,9 +50,10 @@ class Accelerator:
         self.counters: dict[str, int] = {}
         sizes = {name: max(BEAT_BYTES, _whole(piece.manifest["segments"][name])) for name in SEGMENTS}
         self._sizes = {f"SEG_{name.upper()}_BYTES": size for name, size in sizes.items()}
-        bases = {name: device.allocate(sizes[name]) for name in SEGMENTS}
-        own = [{name: device.allocate(sizes[name]) for name in ("input", "output")} for _ in range(slots - 1)]
-        self._slots = [bases, *({**bases, **moved} for moved in own)]
+        moved = device.allocate_moved if isinstance(device, MovesCached) else device.allocate
+        bases = {name: (moved if name in MOVED else device.allocate)(sizes[name]) for name in SEGMENTS}
+        own = [{name: moved(sizes[name]) for name in MOVED} for _ in range(slots - 1)]
+        self._slots = [bases, *({**bases, **other} for other in own)]
         device.store(bases["constant"], piece.constants)
         self._program = device.allocate(len(piece.program))
         device.store(self._program, piece.program)

@@ -43,7 +43,7 @@ def suits(board: BoardDevice, accelerators: Sequence[Accelerator]) -> bool:
 
 
 def _memories(board: BoardDevice, one: Accelerator) -> Iterator[NDArray[np.uint8] | None]:
-    """The bytes of every port, slot after slot, inputs first; None: this process has not mapped them, or a cache is between."""
+    """The bytes of every port, slot after slot, inputs first; None: this process has not mapped them."""
     manifest = one.piece.manifest
     for slot in range(SLOTS):
         for port in (*manifest["inputs"], *manifest["outputs"]):
@@ -117,9 +117,10 @@ class NativeRuns:
             status.pack(error=1),
             [offset(name) for name in counter_names(self.board.config.ports)],
             PROGRESS,
+            self.board.interrupt.open(),
         )
         programs = [self._program(accelerator) for accelerator in self.accelerators]
-        return Loop(registers, programs, self.board.timeout_seconds, self.board.limit_clocks)
+        return Loop(registers, programs, self.board.timeout_seconds, self.board.limit_clocks, self.board.cache)
 
     def _program(self, one: Accelerator) -> Program:
         manifest, ci = one.piece.manifest, one.piece.config.ci

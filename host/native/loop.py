@@ -7,7 +7,8 @@ The thread gives codes; whoever uses a `Loop` forms the words, resets the accele
 import ctypes
 import os
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from ctypes import POINTER, byref, c_double, c_int32, c_int64, c_size_t, c_uint32, c_void_p
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.host.native import library
+from cnna.host.native.cache import Cache, CacheCall
 from cnna.host.native.library import CPort, CTensor
 from cnna.host.native.tensors import TYPES
 
@@ -36,9 +38,6 @@ class CProgram(ctypes.Structure):
         *((name, POINTER(CPort)) for name in ("in_ports", "out_ports")),
         *((name, c_void_p) for name in ("words", "memories")),
     )
-
-
-CacheCall = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_size_t)
 
 
 class CDevice(ctypes.Structure):
@@ -81,7 +80,7 @@ class Program:
 
 @dataclass(frozen=True, eq=False)
 class Registers:
-    """The registers and what their bits mean: byte offsets and masks. uio: a file descriptor, or -1."""
+    """The registers and what their bits mean: byte offsets and masks. uio: a file descriptor, which the loop closes, or -1."""
 
     array: NDArray[np.uint32]
     ctrl: int
@@ -92,14 +91,6 @@ class Registers:
     counters: Sequence[int]
     progress: Sequence[int]
     uio: int = -1
-
-
-@dataclass(frozen=True, eq=False)
-class Cache:
-    """What is called with the address and the number of bytes that were written, or will be read."""
-
-    clean: Callable[[int, int], None]
-    invalidate: Callable[[int, int], None]
 
 
 class Input(NamedTuple):
@@ -136,13 +127,16 @@ class Loop:
             *(limit_clocks or 0, timeout_seconds),
         )
         if cache is not None:
-            made = [self._cache_call(call) for call in (cache.clean, cache.invalidate)]
-            device.clean, device.invalidate = (self._keep(call) for call in made)
+            device.clean, device.invalidate = (self._keep(call) for call in cache.for_loop())
         self._handle = c_void_p()
-        library.check(self._calls.cnna_loop_open(byref(device), byref(self._handle)), "starting the run loop")
+        try:
+            library.check(self._calls.cnna_loop_open(byref(device), byref(self._handle)), "starting the run loop")
+        except BaseException:
+            _close_file(registers.uio)
+            raise
         self._jobs: list[Any] = []  # arrays of jobs that have not ended
         self._ended = c_int64()
-        self._ended_with = weakref.finalize(self, _close, self._calls, self._handle, self._process)
+        self._ended_with = weakref.finalize(self, _close, self._calls, self._handle, self._process, registers.uio)
         self.taken = 0  # jobs whose end `wait` has returned
 
     def submit(self, program: int, inputs: Sequence[Input], outputs: Sequence[NDArray[Any]]) -> NDArray[np.uint32]:
@@ -178,8 +172,7 @@ class Loop:
     def close(self) -> None:
         """Ends the thread."""
         if self.alive:
-            self._ended_with.detach()
-            self._calls.cnna_loop_close(self._handle)
+            self._ended_with()
         self._handle = c_void_p()
 
     def _c_program(self, program: Program) -> CProgram:
@@ -200,15 +193,18 @@ class Loop:
         self._kept.append(made)
         return made
 
-    @staticmethod
-    def _cache_call(call: Callable[[int, int], None]) -> Any:
-        return CacheCall(lambda context, address, size: call(address, size))
 
-
-def _close(calls: Any, handle: c_void_p, process: int) -> None:
-    """Ends the thread of a loop that nobody has closed, at the interpreter's exit at the latest."""
+def _close(calls: Any, handle: c_void_p, process: int, uio: int) -> None:
+    """Ends the thread of a loop, at the interpreter's exit at the latest."""
     if os.getpid() == process:
         calls.cnna_loop_close(handle)
+        _close_file(uio)
+
+
+def _close_file(uio: int) -> None:
+    if uio >= 0:
+        with suppress(OSError):  # of a device that is gone
+            os.close(uio)
 
 
 def _addresses(arrays: Sequence[NDArray[Any] | None]) -> Any:

@@ -1,5 +1,6 @@
 """The run loop with an interrupt: a UIO file that a pair of sockets plays, and a thread that plays the accelerator."""
 
+import os
 import socket
 import threading
 import time
@@ -95,7 +96,7 @@ def test_an_interrupt_ends_the_wait(accelerator: Accelerator, uio: tuple[socket.
     """The thread would look at STATUS again and again, or sleep beyond the end of each run."""
     ours, kernels = uio
     accelerator.interrupt = lambda: kernels.send(ARMED)
-    loop = opened(accelerator, ours.fileno())
+    loop = opened(accelerator, os.dup(ours.fileno()))
     for _ in range(10):
         assert run_seconds(loop) < LOOK_SECONDS
         assert 1 <= armed(kernels) <= 3, "it is armed for each run, and at most once more for each time that the thread wakes"
@@ -108,7 +109,7 @@ def test_a_run_that_ends_while_the_interrupt_is_armed_is_seen(
     """An edge that came too early would be lost: the run would take as long as a look at its progress, and the next be polled."""
     ours, kernels = uio
     accelerator.interrupt = lambda: drained(kernels)
-    loop = opened(accelerator, ours.fileno())
+    loop = opened(accelerator, os.dup(ours.fileno()))
     for _ in range(3):  # the loop stands in its write until the run has ended
         fill(ours)
         run_seconds(loop)
@@ -138,7 +139,7 @@ def drained(end: socket.socket) -> None:
 def test_interrupts_that_do_not_come_are_given_up(accelerator: Accelerator, uio: tuple[socket.socket, socket.socket]) -> None:
     """A UIO device of another line would make each run take as long as a look at its progress."""
     ours, kernels = uio
-    loop = opened(accelerator, ours.fileno())
+    loop = opened(accelerator, os.dup(ours.fileno()))
     for _ in range(2):
         assert run_seconds(loop) >= LOOK_SECONDS - 0.05
         assert armed(kernels)
@@ -157,7 +158,17 @@ def test_a_file_that_is_no_uio_leaves_polling(accelerator: Accelerator, how: str
     else:
         ours.shutdown(socket.SHUT_WR)
     with ours, kernels:
-        loop = opened(accelerator, ours.fileno())
+        loop = opened(accelerator, os.dup(ours.fileno()))
         for _ in range(3):
             assert run_seconds(loop) < LOOK_SECONDS
         loop.close()
+
+
+def test_the_loop_closes_its_file(accelerator: Accelerator, uio: tuple[socket.socket, socket.socket]) -> None:
+    """A process that opens and closes models would run out of files."""
+    ours, kernels = uio
+    loop = opened(accelerator, os.dup(ours.fileno()))
+    ours.close()
+    assert armed(kernels) == 0
+    loop.close()
+    assert kernels.recv(1) == b"", "the last descriptor is closed"
