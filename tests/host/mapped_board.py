@@ -1,7 +1,7 @@
 """A board whose registers and memory the process has mapped, as on a real board: the native run loop drives it.
 
 Memory tells nobody of an access. So a thread looks at the registers' page again and again, carries what the host has written to the
-emulator, and shows what a host reads. STATUS carries a mark that hosts ignore: a word without it was written by the host.
+emulator, and shows what a host reads. A STATUS other than 0 carries a mark that hosts ignore: a host writes words without it.
 """
 
 import threading
@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cnna.host.board.board_device import BoardDevice
 from cnna.sim.emulator.emulator import EmulatorDevice
@@ -45,11 +46,14 @@ class MappedBuffer(np.ndarray):
 
 
 class Page:
-    """The registers as a page of memory, and the thread behind it. `stuck`: programs are started, and never end."""
+    """The registers as a page of memory, and the thread behind it. `stuck`: programs are started, and never end.
 
-    def __init__(self, emulator: EmulatorDevice) -> None:
-        self.emulator, self.stuck, self.starts = emulator, False, 0
-        self.array = np.zeros(SPACE_BYTES // 4, np.uint32)
+    array: the page, where others map it too.
+    """
+
+    def __init__(self, emulator: EmulatorDevice, array: NDArray[np.uint32] | None = None) -> None:
+        self.emulator, self.stuck, self.starts, self.resets = emulator, False, 0, 0
+        self.array = np.zeros(SPACE_BYTES // 4, np.uint32) if array is None else array
         self._hosts = [r for r in BY_HOST if not r.name.startswith("STREAM_")]
         self._shown = [r for r in there(emulator.config.codebook) if r not in self._hosts and r.name not in ("CTRL", "STATUS")]
         for register in self._hosts:
@@ -70,13 +74,13 @@ class Page:
     def write(self, at: int, value: int) -> None:
         """As pynq's MMIO writes; returns when the accelerator has seen it, as a bus does."""
         self.array[at // 4] = value
-        while at // 4 in (CTRL, STATUS) and (self.array[CTRL] or not self.array[STATUS] & MARK):
+        while at // 4 in (CTRL, STATUS) and not seen(self.array):
             time.sleep(LOOK_SECONDS)
 
     def _look(self) -> None:
         while not self._over:
-            if not int(word := self.array[STATUS]) & MARK:
-                self.emulator.write(offset("STATUS"), int(word))
+            if (word := int(self.array[STATUS])) and not word & MARK:
+                self.emulator.write(offset("STATUS"), word)
                 self._show()
             if asked := int(self.array[CTRL]):
                 self._controlled(asked)
@@ -85,8 +89,10 @@ class Page:
     def _controlled(self, asked: int) -> None:
         for register in self._hosts:
             self.emulator.write(register.offset, int(self.array[register.offset // 4]))
-        started = bool(REGISTERS["CTRL"].unpack(asked)["start"])
+        fields = REGISTERS["CTRL"].unpack(asked)
+        started = bool(fields["start"])
         self.starts += started
+        self.resets += fields["soft_reset"]
         if started and self.stuck:
             self.array[STATUS] = MARK | REGISTERS["STATUS"].pack(busy=1)
         else:
@@ -98,7 +104,13 @@ class Page:
         """STATUS last, since a host waits for it."""
         for register in self._shown:
             self.array[register.offset // 4] = self.emulator.read(register.offset)
-        self.array[STATUS] = MARK | self.emulator.read(offset("STATUS"))
+        status = self.emulator.read(offset("STATUS"))
+        self.array[STATUS] = status and MARK | status
+
+
+def seen(array: NDArray[np.uint32]) -> bool:
+    """Whether the accelerator has taken what a host wrote to CTRL and STATUS."""
+    return not array[CTRL] and (not array[STATUS] or bool(array[STATUS] & MARK))
 
 
 class MappedBoard(BoardDevice):
