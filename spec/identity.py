@@ -17,6 +17,7 @@ VIRTUAL = "Version=virtual"  # in the header of a virtual board's .bit, where Vi
 
 MAGIC = REGISTERS["ID"].fields[0].reset
 SIZES = ("ARRAY", "MEMORY", "RINGS")
+CAPABILITIES = ("ID", "VERSION", *SIZES, "CLOCK")  # the registers from which a driver learns what it has before it
 
 
 def capability_words(config: Config) -> dict[str, int]:

@@ -4,6 +4,7 @@ It gets pynq's MMIO object and device from `pynq_driver`, and does not import py
 every allocation is a buffer of its own. `stream_device` is the device for an accelerator that works on the PL's own DDR4.
 """
 
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -24,7 +25,7 @@ from cnna.spec.boards import ddr_of
 from cnna.spec.config import as_dict
 from cnna.spec.device import soft_reset
 from cnna.spec.errors import ArtifactError, RunError, TurnLostError, reason_of
-from cnna.spec.identity import read_config
+from cnna.spec.identity import CAPABILITIES, read_config
 from cnna.spec.progress import Played
 from cnna.spec.regmap import REGISTERS, offset
 
@@ -73,7 +74,9 @@ class BoardDevice:
         self.playing: Played | None = None
         self.buffers: dict[int, BoardBuffer] = {}
         self._doubtful = False
+        self._process = os.getpid()
         self.config = read_config(self.read)
+        self._capabilities = self._read_capabilities()
         self.ddr = ddr_of(self.config)
         self._check_overlay(parameters or {})
         self._check_streams()
@@ -121,6 +124,8 @@ class BoardDevice:
     def free(self, address: int) -> None:
         """Frees memory that `allocate` or `allocate_moved` returned."""
         allocation = self.buffers.pop(address)  # first, because another thread may get the address as soon as it is freed
+        if not self.ours:
+            return
         try:
             with self.reporting_failures("freeing", address):
                 allocation.buffer.freebuffer()
@@ -210,9 +215,15 @@ class BoardDevice:
         start = address - allocation.address
         return np.asarray(allocation.buffer)[start : start + size]
 
+    @property
+    def ours(self) -> bool:
+        """Whether this process has opened the accelerator. A fork has not: its parent goes on, with the same memory."""
+        return os.getpid() == self._process
+
     def reset(self) -> None:
-        """Does a soft reset. TimedOutError: it does not end, because a burst on the bus is never answered."""
-        soft_reset(self, SETTLE_SECONDS)
+        """Does a soft reset, but in a fork. TimedOutError: it does not end, because a burst on the bus is never answered."""
+        if self.ours:
+            soft_reset(self, SETTLE_SECONDS)
 
     @contextmanager
     def kept(self, made: list[int] | None = None) -> Iterator[list[int]]:
@@ -236,7 +247,11 @@ class BoardDevice:
 
         STATUS may also show an end that nobody has cleared, or a reset that still waits for the bus. Either would be taken for the
         end of the next run. This process may have left a program too, as the self-test leaves one that hangs.
+
+        RunError: another image has been loaded, for which nothing fits that this process has placed.
         """
+        if passed or self.register_words is not None:  # over a network it would cost every turn some milliseconds
+            self._check_same()
         if passed:
             self.playing = None
         if self.read(offset("STATUS")):
@@ -244,6 +259,20 @@ class BoardDevice:
         if self._doubtful:
             self._put_back()
             self._doubtful = False
+
+    def _read_capabilities(self) -> list[int]:
+        return [self.read(offset(name)) for name in CAPABILITIES]
+
+    def _check_same(self) -> None:
+        if self._read_capabilities() == self._capabilities:
+            return
+        try:
+            now = f"it is {read_config(self.read).name} now"
+        except ArtifactError as error:
+            now = str(error)
+        raise RunError(
+            f"another image has been loaded since {self.config.name} was opened ({now}): close the session, then open it again"
+        )
 
     def doubt(self) -> None:
         """Notes that a turn was lost or disturbed. At the next turn, everything that this process has stored is stored again."""

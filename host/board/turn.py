@@ -52,6 +52,7 @@ class LocalTurn:
     def __init__(self, path: Path) -> None:
         self.path, self.passed = path, True
         self._file: Any = None
+        self._process = 0  # that has the turn
         self._token = uuid.uuid4().hex
 
     def take(self, who: str) -> bool:
@@ -69,14 +70,18 @@ class LocalTurn:
         file.truncate()
         file.write(f"{who}\n{self._token}")
         file.flush()
-        self._file = file
+        self._file, self._process = file, os.getpid()
         return True
 
     def check(self, sure: bool = False) -> None:
         """Never fails, because the kernel takes a lock from nobody."""
 
     def give(self) -> None:
-        """Gives the turn back: closing the file unlocks it."""
+        """Gives the turn back. A fork has the open file too: it cannot keep the lock, nor give back what its parent has."""
+        import fcntl
+
+        if self._process == os.getpid():
+            fcntl.flock(self._file, fcntl.LOCK_UN)
         self._file.close()
         self._file = None
 

@@ -4,6 +4,7 @@ import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,14 @@ from cnna.spec.errors import RunError
 
 MOST_RETRIES = 1000
 LATE_CLOCKS = 4_000_000  # more than RUN_LIMIT: a run that RUN_LIMIT has not stopped by then is left
+
+
+@dataclass
+class _Held:
+    """What a model has going on at its board. runs: that have begun and not ended. native: their thread, where there is one."""
+
+    runs: int = 0
+    native: NativeRuns | None = None
 
 
 class BoardModel(model.Model):
@@ -51,9 +60,9 @@ class BoardModel(model.Model):
         self.turn_seconds = seconds("turn_seconds", turn_seconds, zero=True)
         self.board: BoardDevice = open_board(board)
         self._made: list[int] = []
-        self._forgotten = weakref.finalize(self, _free, self.board, self._made)  # frees the memory of a model that nobody closes
-        self._changed, self._runs = threading.Condition(), 0
-        self._native: NativeRuns | None = None
+        self._held = _Held()
+        self._forgotten = weakref.finalize(self, _abandon, self.board, self._made, self._held)  # of a model that nobody closes
+        self._changed = threading.Condition()
         super().__init__(artifact, device=self.board, cpu_threads=cpu_threads)
 
     @property
@@ -70,8 +79,8 @@ class BoardModel(model.Model):
             self._closed = True
         self._end_streams()
         self._await_runs()
-        if self._native is not None:
-            self._native.close()
+        if self._held.native is not None:
+            self._held.native.close()
         _free(self.board, self._made)
         self._forgotten.detach()
 
@@ -88,30 +97,34 @@ class BoardModel(model.Model):
     def _run_jobs(self, jobs: Iterable[Job | None]) -> Iterator[tuple[Mapping[str, NDArray[np.int8]], dict[str, int]]]:
         """Runs jobs in ping-pong, once the turn has come."""
         with self.going(), turn_of([self]):
-            runs = self._native or runs_of(self.board, self.accelerators, self.retries)
-            self._native = runs if isinstance(runs, NativeRuns) else None
+            runs = self._held.native or runs_of(self.board, self.accelerators, self.retries)
+            self._held.native = runs if isinstance(runs, NativeRuns) else None
             yield from runs.run(jobs)
 
     @contextmanager
     def going(self) -> Iterator[None]:
         """Marks a run, from before its turn on, so that `close` waits for it. RunError: the model is closed."""
+        if not self.board.ours:
+            raise RunError(
+                f"model {self.manifest['name']} belongs to the process that this one was forked from: open it here again"
+            )
         with self._changed:
             self._check_open()
-            self._runs += 1
+            self._held.runs += 1
         try:
             yield
         finally:
             with self._changed:
-                self._runs -= 1
+                self._held.runs -= 1
                 self._changed.notify_all()
 
     def _await_runs(self) -> None:
         """Waits until no thread is in a run. RunError: the run is this thread's own, or takes longer than a turn may."""
         name = f"model {self.manifest['name']}"
         with self._changed:
-            if self._runs and self.board.turns.ours:
+            if self._held.runs and self.board.turns.ours:
                 raise RunError(f"{name} cannot be closed from inside its own run: this thread would wait for itself")
-            if not self._changed.wait_for(lambda: not self._runs, self.turn_seconds):
+            if not self._changed.wait_for(lambda: not self._held.runs, self.turn_seconds):
                 raise RunError(
                     f"{name} has been running in another thread for {self.turn_seconds:g} s: end it, then close it again"
                 )
@@ -135,6 +148,15 @@ def turn_of(models: Sequence[BoardModel]) -> Iterator[None]:
             yield
         finally:
             board.timeout_seconds, board.limit_clocks = before
+
+
+def _abandon(board: BoardDevice, addresses: list[int], held: _Held) -> None:
+    """Frees the memory of a model that nobody has closed. At the interpreter's exit a run may still write to it, which is stopped."""
+    if held.native is not None:
+        held.native.close()
+    if held.runs:
+        board.reset()
+    _free(board, addresses)
 
 
 def _free(board: BoardDevice, addresses: list[int]) -> None:

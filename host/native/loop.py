@@ -20,6 +20,7 @@ from cnna.host.native import library
 from cnna.host.native.cache import Cache, CacheCall
 from cnna.host.native.library import CPort, CTensor
 from cnna.host.native.tensors import TYPES
+from cnna.spec.errors import RunError
 
 FOREVER_SECONDS = 0.1  # a wait of the library, after which Python looks whether somebody has pressed Ctrl-C
 
@@ -104,7 +105,7 @@ class Input(NamedTuple):
 class Loop:
     """The thread and its jobs. It touches the accelerator only while there are jobs. `close` ends it; a job that runs goes on.
 
-    MemoryError: there is no memory, or no thread left.
+    MemoryError: there is no memory, or no thread left. RunError, of `submit` and `wait`: in a fork.
     """
 
     def __init__(
@@ -141,6 +142,7 @@ class Loop:
 
     def submit(self, program: int, inputs: Sequence[Input], outputs: Sequence[NDArray[Any]]) -> NDArray[np.uint32]:
         """Appends a job, which fills the outputs, dense float32 or int8 [images, C, H, W], and the counters that this returns."""
+        self._check_process()
         counters = np.zeros(len(self._registers.counters), np.uint32)
         tensors = (CTensor * len(inputs))(*(given.tensor for given in inputs))
         tables = _addresses([given.table for given in inputs])
@@ -154,6 +156,7 @@ class Loop:
 
     def wait(self, seconds: float = FOREVER_SECONDS) -> int:
         """The code of the oldest job that has not been waited for: OK, EXPIRED (it has not ended), or that of its failure."""
+        self._check_process()
         code = int(self._calls.cnna_loop_wait(self._handle, self.taken, seconds, byref(self._ended)))
         if code == library.OK:
             self.taken += 1
@@ -166,8 +169,13 @@ class Loop:
 
     @property
     def alive(self) -> bool:
-        """Whether its thread is there: a process that was forked has none."""
-        return bool(self._handle) and os.getpid() == self._process
+        """Whether its thread is there: a process that was forked has none, nor one whose interpreter ends."""
+        return self._ended_with.alive and os.getpid() == self._process
+
+    def _check_process(self) -> None:
+        """RunError: this process is a fork, which would wait for a thread that only its parent has."""
+        if os.getpid() != self._process:
+            raise RunError("the runs belong to the process that this one was forked from: open the session here again")
 
     def close(self) -> None:
         """Ends the thread."""
