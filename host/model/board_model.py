@@ -151,7 +151,7 @@ def turn_of(models: Sequence[BoardModel]) -> Iterator[None]:
 
 
 def _abandon(board: BoardDevice, addresses: list[int], held: _Held) -> None:
-    """Frees the memory of a model that nobody has closed. At the interpreter's exit a run may still write to it, which is stopped."""
+    """Frees the memory of a model that nobody has closed. A run that still writes to it, at the interpreter's exit, is stopped."""
     if held.native is not None:
         held.native.close()
     if held.runs:

@@ -5,6 +5,7 @@ The library has C's door (`cnna_host.h`); ctypes calls it, without Python's lock
 
 import ctypes
 import platform
+import struct
 from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_void_p
 from dataclasses import dataclass
 from functools import cache
@@ -15,6 +16,8 @@ from cnna.host.native.build import FOLDER, NAME, digest, sources
 
 OK, NAN, BOUNDS, ARGUMENT, MEMORY, STOPPED, STANDSTILL, LATE, EXPIRED = range(9)  # codes of cnna_host.h
 UINT8, INT8, FLOAT32 = range(3)  # its types
+HEAD_BYTES = 64  # of an ELF file
+PROCESSORS = {40: "armv7l", 62: "x86_64", 183: "aarch64"}  # by its number there
 REMEDY = "pip builds it where g++ is installed: apt install g++, then install cnna again"
 
 
@@ -77,6 +80,7 @@ def native() -> Found:
 def opened(path: Path) -> Found:
     """A library file. One of another processor, or of other sources than those beside this module, is not used."""
     try:
+        _check_file(path)
         calls = ctypes.CDLL(str(path))
         calls.cnna_host_sources.restype = c_char_p
         built = calls.cnna_host_sources().decode()
@@ -88,6 +92,29 @@ def opened(path: Path) -> Found:
         call = getattr(calls, name)
         call.argtypes, call.restype = arguments, c_int
     return Found(calls, "")
+
+
+def _check_file(path: Path) -> None:
+    """OSError: an ELF file is of another processor, for which the loader says that it is not there; or it is cut off at its end.
+
+    The loader maps such a file nevertheless, and the process dies of SIGBUS.
+    """
+    head, own = (_head(file) for file in (path, Path("/proc/self/exe")))
+    if len(head) < HEAD_BYTES or not head.startswith(b"\x7fELF"):
+        return  # the loader says it
+    long, order = head[4] == 2, "<" if head[5] == 1 else ">"
+    (kind,), (ours,) = (struct.unpack_from(order + "H", found, 18) for found in (head, own))
+    if kind != ours:
+        raise OSError(f"{path} is for {PROCESSORS.get(kind, 'another processor')}, and this is {PROCESSORS.get(ours, 'another')}")
+    (sections,) = struct.unpack_from(order + ("Q" if long else "I"), head, 40 if long else 32)
+    each, count = struct.unpack_from(order + "2H", head, 58 if long else 46)
+    if (whole := sections + each * count) > (size := path.stat().st_size):
+        raise OSError(f"{path} is cut off: it has {size:,} of {whole:,} bytes")
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(HEAD_BYTES)
 
 
 def check(code: int, doing: str) -> None:
