@@ -98,7 +98,8 @@ class Page:
         else:
             self.emulator.write(offset("CTRL"), asked)
             self._show()
-        self.array[CTRL] = 0
+        if self.array[CTRL] == asked:  # else the host has written again meanwhile, such as a reset while a program ran
+            self.array[CTRL] = 0
 
     def _show(self) -> None:
         """STATUS last, since a host waits for it."""
