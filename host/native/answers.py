@@ -49,10 +49,11 @@ def top_k(x: NDArray[Any], k: int, axis: int = -1) -> tuple[NDArray[Any], NDArra
 
 
 def _rows(x: NDArray[Any], axis: int) -> NDArray[np.float32] | None:
-    """x with the axis last and dense; None: the library cannot take it, or is not there."""
+    """x with the axis last, dense and aligned; None: the library cannot take it, or is not there."""
     if library.native().calls is None or x.dtype != np.float32 or not x.size or not x.ndim:
         return None
-    return np.ascontiguousarray(x if axis in (-1, x.ndim - 1) else np.moveaxis(x, axis, -1))
+    rows = np.ascontiguousarray(x if axis in (-1, x.ndim - 1) else np.moveaxis(x, axis, -1))
+    return rows if rows.flags.aligned else rows.copy()
 
 
 def _shape(rows: NDArray[np.float32]) -> tuple[int, int]:

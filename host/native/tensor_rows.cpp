@@ -1,6 +1,7 @@
 // Rows of a tensor as int8 pixels: see tensor_rows.h.
 #include "tensor_rows.h"
 
+#include <cstdint>
 #include <cstring>
 
 #include "runs.h"
@@ -13,6 +14,13 @@ constexpr size_t TABLE = 256;
 
 size_t item_bytes(int64_t type) { return type == CNNA_FLOAT32 ? sizeof(float) : 1; }
 
+// Whether every element lies where its type may be read.
+bool aligned(const cnna_tensor &tensor, size_t item) {
+    uintptr_t all = reinterpret_cast<uintptr_t>(tensor.data);
+    for (int64_t stride : tensor.stride) all |= static_cast<uintptr_t>(stride);
+    return all % item == 0;
+}
+
 }  // namespace
 
 TensorRows::TensorRows(const cnna_tensor &tensor, const int8_t *table, float scale, int zero)
@@ -23,7 +31,7 @@ TensorRows::TensorRows(const cnna_tensor &tensor, const int8_t *table, float sca
     const bool together = tensor.stride[1] == item || tensor.size[1] == 1;
     const bool row = tensor.stride[3] == pixel || tensor.size[3] == 1;
     const bool plane = tensor.stride[3] == item || tensor.size[3] == 1;
-    layout_ = together && row ? Layout::PIXELS : plane ? Layout::PLANES : Layout::SCATTERED;
+    layout_ = !aligned(tensor, item_) ? Layout::SCATTERED : together && row ? Layout::PIXELS : plane ? Layout::PLANES : Layout::SCATTERED;
     for (size_t channel = 1; table && channel < channels_; ++channel)
         one_table_ = one_table_ && !std::memcmp(table, table + channel * TABLE, TABLE);
     planes_.resize(channels_ * columns_);

@@ -22,6 +22,7 @@ from .emulated_board import lock_base
 
 LOOK_SECONDS = 20e-6
 CTRL, STATUS, MARK = offset("CTRL") // 4, offset("STATUS") // 4, 1 << 31
+AT_WORK = SPACE_BYTES // 4 - 1  # no register: is not 0 while the thread does what CTRL asks for
 BY_HOST = [
     r
     for r in REGISTERS.values()
@@ -83,7 +84,10 @@ class Page:
                 self.emulator.write(offset("STATUS"), word)
                 self._show()
             if asked := int(self.array[CTRL]):
+                self.array[AT_WORK] = 1
+                self.array[CTRL] = 0  # now, because the host may write again meanwhile
                 self._controlled(asked)
+                self.array[AT_WORK] = 0
             time.sleep(LOOK_SECONDS)
 
     def _controlled(self, asked: int) -> None:
@@ -98,8 +102,6 @@ class Page:
         else:
             self.emulator.write(offset("CTRL"), asked)
             self._show()
-        if self.array[CTRL] == asked:  # else the host has written again meanwhile, such as a reset while a program ran
-            self.array[CTRL] = 0
 
     def _show(self) -> None:
         """STATUS last, since a host waits for it."""
@@ -111,7 +113,7 @@ class Page:
 
 def seen(array: NDArray[np.uint32]) -> bool:
     """Whether the accelerator has taken what a host wrote to CTRL and STATUS."""
-    return not array[CTRL] and (not array[STATUS] or bool(array[STATUS] & MARK))
+    return not array[CTRL] and not array[AT_WORK] and (not array[STATUS] or bool(array[STATUS] & MARK))
 
 
 class MappedBoard(BoardDevice):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.host.local_pynq import pyxrt_stand_in
-from tests.host.mapped_board import CTRL, STATUS, seen
+from tests.host.mapped_board import AT_WORK, CTRL, STATUS, seen
 
 KERNEL = (
     "/dev/mem",
@@ -83,7 +83,7 @@ def _keep_order(folder: Path) -> None:
 
     def write_mm(self: Any, offset: int, data: Any) -> None:
         stock(self, offset, data)
-        while offset // 4 in (CTRL, STATUS) and len(self.array) > max(CTRL, STATUS) and not seen(self.array):
+        while offset // 4 in (CTRL, STATUS) and len(self.array) > AT_WORK and not seen(self.array):
             time.sleep(LOOK_SECONDS / 50)
 
     MMIO.write_mm = write_mm

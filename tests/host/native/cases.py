@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cnna.spec import pack
 from cnna.spec.manifest import Port
 
-LAYOUTS = ("nchw", "nhwc", "bgr", "every second column")
+LAYOUTS = ("nchw", "nhwc", "bgr", "odd address", "every second column")
 KINDS = ("uint8", "int8", "float32")
 
 
@@ -85,7 +85,16 @@ def _laid_out(x: NDArray[Any], layout: str) -> NDArray[Any]:
         return np.ascontiguousarray(last).transpose(0, 3, 1, 2)
     if layout == "bgr":
         return np.ascontiguousarray(last[..., ::-1])[..., ::-1].transpose(0, 3, 1, 2)
+    if layout == "odd address":
+        return misplaced(x)
     return np.repeat(x, 2, axis=3)[..., ::2] if layout == LAYOUTS[-1] else x
+
+
+def misplaced(x: NDArray[Any]) -> NDArray[Any]:
+    """The same values, dense, at an address that no number of theirs is aligned to."""
+    view = np.zeros(x.nbytes + 8, np.uint8)[3 : 3 + x.nbytes].view(x.dtype).reshape(x.shape)
+    view[...] = x
+    return view
 
 
 def score_rows(count: int, seed: int) -> Iterator[NDArray[np.float32]]:

@@ -62,10 +62,11 @@ def records(count: int) -> Iterator[bytes]:
 
 
 def _memory(x: NDArray[np.generic]) -> tuple[bytes, int]:
-    """The bytes between the first and the last of a view, and where its first element lies in them."""
+    """The bytes from the first to the last of a view, at an address as odd as theirs, and where its first element lies in them."""
     low = sum(min(0, stride * (size - 1)) for stride, size in zip(x.strides, x.shape, strict=True))
     high = sum(max(0, stride * (size - 1)) for stride, size in zip(x.strides, x.shape, strict=True)) + x.itemsize
-    return ctypes.string_at(x.ctypes.data + low, high - low), -low
+    odd = (x.ctypes.data + low) % x.itemsize
+    return bytes(odd) + ctypes.string_at(x.ctypes.data + low, high - low), odd - low
 
 
 def _one_nan(x: NDArray[np.float32]) -> NDArray[np.float32]:
