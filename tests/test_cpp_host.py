@@ -1,5 +1,7 @@
-"""The host in C++ gives the reference's answers on an accelerator whose registers and DDR are memory."""
+"""The host in C++, with the host library, gives the reference's answers on an accelerator whose registers and DDR are memory."""
 
+import re
+import shutil
 import subprocess
 import time
 import zipfile
@@ -18,6 +20,7 @@ from cnna.compiler.frontend.onnx_import import load_model
 from cnna.compiler.quantise.quantise import quantise
 from cnna.compiler.zoo.digits import data
 from cnna.sim.emulator.memory import DDR_BASE
+from cnna.spec import cpu_ops
 from cnna.spec.artifact import Artifact, save
 from cnna.spec.config import preset
 
@@ -32,13 +35,16 @@ def digits() -> Artifact:
     return compile_model(quantise(load_model(data.NETWORK), {"image": images})[0], preset("tiny"), batch=BATCH)
 
 
-@pytest.fixture(scope="module")
-def host(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program, without a warning of the compiler."""
-    made = tmp_path_factory.mktemp("cpp") / "host"
-    strict = ["-std=c++17", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"]
-    subprocess.run(["g++", *strict, "-o", str(made), str(root / "examples" / "cpp" / "host.cpp")], check=True, timeout=SECONDS)
-    return made
+@pytest.fixture(scope="module", params=["g++", pytest.param("aarch64-linux-gnu-g++", marks=pytest.mark.aarch64)])
+def host(request: pytest.FixtureRequest, root: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The command line of the program, built as the guide says, without a warning of the compiler."""
+    made = str(tmp_path_factory.mktemp("cpp") / "host")
+    (line,) = re.findall(r"^ +(g\+\+ .*host\.cpp.*)$", (root / "docs" / "howto" / "bare-metal.md").read_text(), re.M)
+    strict = "-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -static"
+    line = line.replace("g++", f"{request.param} {strict}", 1).replace("build/host", made)
+    assert shutil.which(request.param), f"{request.param} is missing: apt install g++-aarch64-linux-gnu qemu-user"
+    subprocess.run(["bash", "-c", line], cwd=root, check=True, timeout=SECONDS)
+    return [made] if request.param == "g++" else ["qemu-aarch64", "-cpu", "cortex-a53", made]
 
 
 @pytest.fixture
@@ -47,15 +53,15 @@ def board(tmp_path: Path) -> virtual.Virtual:
     return virtual.Virtual(tmp_path, preset("tiny"))
 
 
-def play(host: Path, model: Path, x: NDArray[np.float32], board: virtual.Virtual) -> tuple[bytes, str]:
+def play(host: list[str], model: Path, x: NDArray[np.float32], board: virtual.Virtual, *more: str) -> tuple[bytes, str]:
     """Standard output and error of the host, while the board answers."""
-    files = [str(model), str(board.registers.filename), str(board.ddr.filename), hex(DDR_BASE)]
+    files = [str(model), str(board.registers.filename), str(board.ddr.filename), hex(DDR_BASE), *more]
     (model.parent / "x.f32").write_bytes(x.tobytes())
     until = time.monotonic() + SECONDS
     with (
         (model.parent / "x.f32").open() as given,
         (model.parent / "y.f32").open("wb") as taken,
-        subprocess.Popen([str(host), *files], stdin=given, stdout=taken, stderr=subprocess.PIPE, text=True) as process,
+        subprocess.Popen([*host, *files], stdin=given, stdout=taken, stderr=subprocess.PIPE, text=True) as process,
     ):
         while process.poll() is None:
             if time.monotonic() > until:
@@ -74,18 +80,23 @@ def unpacked(artifact: Artifact, folder: Path) -> Path:
     return folder / "model"
 
 
-def test_its_answers_are_the_references(host: Path, digits: Artifact, board: virtual.Virtual, tmp_path: Path) -> None:
+def test_its_answers_are_the_references(host: list[str], digits: Artifact, board: virtual.Virtual, tmp_path: Path) -> None:
     """A field, an offset, the fold of the input or a rounding would differ. The second call finds an accelerator that has run."""
     model, x = unpacked(digits, tmp_path), data.load().test.images[: 3 * BATCH].astype(np.float32)
     with InferenceSession(digits, "reference") as session:
         (wanted,) = session.run(None, {"image": x})
+    places = cpu_ops.top_k(wanted, 3)[1]
     for _ in range(2):
-        answer, said = play(host, model, x, board)
+        answer, said = play(host, model, x, board, "3")
         assert said.count("clocks") == 3
         np.testing.assert_array_equal(np.frombuffer(answer, np.float32).reshape(wanted.shape), wanted)
+        told = re.findall(r"^greatest: (\d+) \(.*?\) (\d+) \(.*?\) (\d+) ", said, re.M)
+        np.testing.assert_array_equal(np.array(told, np.int64), places)
 
 
-def test_a_picture_folded_both_ways_and_values_between_two_integers(host: Path, board: virtual.Virtual, tmp_path: Path) -> None:
+def test_a_picture_folded_both_ways_and_values_between_two_integers(
+    host: list[str], board: virtual.Virtual, tmp_path: Path
+) -> None:
     """The digits are folded along a row alone, and no pixel of theirs lies half way: a wrong row or rounding would pass."""
     rng = np.random.default_rng(3)
     model = halved()
@@ -114,7 +125,7 @@ def halved() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
 
 
-def test_it_names_what_it_cannot_run(host: Path, digits: Artifact, board: virtual.Virtual, tmp_path: Path) -> None:
+def test_it_names_what_it_cannot_run(host: list[str], digits: Artifact, board: virtual.Virtual, tmp_path: Path) -> None:
     """It would wait for ever, or write a program for another array."""
     model, x = unpacked(digits, tmp_path), np.zeros((0, 1, 16, 16), np.float32)
     manifest = (model / "manifest.json").read_text()
@@ -128,8 +139,16 @@ def test_it_names_what_it_cannot_run(host: Path, digits: Artifact, board: virtua
         assert reason in play(host, model, x, board)[1]
 
 
+def test_it_refuses_what_has_no_answer(host: list[str], digits: Artifact, board: virtual.Virtual, tmp_path: Path) -> None:
+    """NaN would become a number that nobody chose; more of the greatest than there are would be read from beyond the answer."""
+    model, x = unpacked(digits, tmp_path), data.load().test.images[:BATCH].astype(np.float32)
+    assert play(host, model, x, board, "11") == (b"", "host: K is more than a sample of the answer has values\n")
+    x[1, 0, 3, 5] = np.nan
+    assert play(host, model, x, board) == (b"", "host: the input holds NaN, for which int8 has no value\n")
+
+
 def test_an_input_that_ends_within_a_batch_is_no_success(
-    host: Path, digits: Artifact, board: virtual.Virtual, tmp_path: Path
+    host: list[str], digits: Artifact, board: virtual.Virtual, tmp_path: Path
 ) -> None:
     """The last samples would be missing from the answer, and nobody be told."""
     x = data.load().test.images[: BATCH + 1].astype(np.float32)
@@ -138,7 +157,7 @@ def test_an_input_that_ends_within_a_batch_is_no_success(
     assert len(answer) == BATCH * 10 * 4
 
 
-def test_it_says_why_the_accelerator_stopped(host: Path, digits: Artifact, board: virtual.Virtual, tmp_path: Path) -> None:
+def test_it_says_why_the_accelerator_stopped(host: list[str], digits: Artifact, board: virtual.Virtual, tmp_path: Path) -> None:
     """A host would poll for ever, or take what lies in memory for an answer."""
     model, x = unpacked(digits, tmp_path), data.load().test.images[:BATCH].astype(np.float32)
     program = model / "piece0.program.bin"

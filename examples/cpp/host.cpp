@@ -1,17 +1,16 @@
-// A bare-metal style host for the accelerator in one file: registers through a volatile pointer, DDR through a pointer.
+// A bare-metal style host for the accelerator: registers through a volatile pointer, DDR through a pointer. The host library's kernels
+// pack, unpack and find the greatest values; docs/howto/bare-metal.md has the call of the compiler.
 //
-//     g++ -std=c++17 -O2 -Wall -Wextra -o host host.cpp
-//     ./host MODEL REGISTERS DDR DDR_ADDRESS < input.f32 > output.f32
+//     ./host MODEL REGISTERS DDR DDR_ADDRESS [K] < input.f32 > output.f32
 //
 // MODEL is the folder into which `unzip` has unpacked a .cnna: one piece on the accelerator with one input and one output, then at
 // most a change of shape.
 // REGISTERS and DDR are files that are mapped: on Linux a UIO device, or what virtual.py makes in place of a board. DDR_ADDRESS is the
-// bus address of the first byte of DDR. The input is one batch of float32 [N, C, H, W]; the output has the same form. `Accelerator`
-// and everything above it use no operating system: give them your own two pointers. docs/artifact.md is the manifest,
-// docs/registers.md the registers.
+// bus address of the first byte of DDR. The input is one batch of float32 [N, C, H, W]; the output has the same form. With K, the K
+// greatest values of each sample are told. `Accelerator` and everything above it use no operating system: give them your own two
+// pointers. docs/artifact.md is the manifest, docs/registers.md the registers, host/native/cnna_host.h the library.
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -30,6 +29,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cnna_host.h"
 #include "cnna_registers.h"
 
 // The index of a register in 32-bit words: the header's struct is packed, and a compiler may access its members byte by byte.
@@ -101,61 +101,60 @@ class JsonReader {
     const char *at_;
 };
 
-// --- tensors in DDR: the ports of the manifest ---
+// --- tensors in DDR: the ports of the manifest, as the host library takes them ---
 
-// A tensor [C, H, W] of a batch, and where its bytes lie in a segment.
+// A tensor [C, H, W] of a batch. `as`: where its bytes lie from `offset` of its segment on, and what a folded pixel holds.
 struct Port {
-    int64_t channels, height, width, offset, image_bytes, block_bytes, row_bytes, zero;
-    float scale;
-    // an input whose pixels hold several pixels of the image; of another port one pixel
-    int64_t folded_channels, folded_height, folded_width, step[2] = {1, 1}, span[2] = {1, 1}, before[2] = {0, 0};
+    cnna_port as{};
+    int64_t shape[3], batch;
+    size_t offset, bytes;
 
-    explicit Port(const Json &entry)
-        : channels(entry["shape"].at(0)), height(entry["shape"].at(1)), width(entry["shape"].at(2)), offset(entry["offset"]),
-          image_bytes(entry["image_bytes"]), block_bytes(entry["block_bytes"]), row_bytes(entry["row_bytes"]), zero(entry["zero"]),
-          scale(static_cast<float>(entry["scale"].number)), folded_channels(channels), folded_height(height), folded_width(width) {
+    Port(const Json &entry, int64_t ci, int64_t batch_)
+        : batch(batch_), offset(static_cast<size_t>(static_cast<int64_t>(entry["offset"]))) {
+        for (size_t axis : {0, 1, 2}) as.folded[axis] = shape[axis] = entry["shape"].at(axis);
+        as.ci = ci, as.zero = entry["zero"], as.scale = static_cast<float>(entry["scale"].number);
+        as.image_bytes = entry["image_bytes"], as.block_bytes = entry["block_bytes"], as.row_bytes = entry["row_bytes"];
+        bytes = static_cast<size_t>(batch * as.image_bytes);
+        for (size_t axis : {0, 1}) as.step[axis] = as.span[axis] = 1;
         auto fold = entry.members.find("fold");
         if (fold == entry.members.end() || fold->second.members.empty()) return;
         const Json &how = fold->second;
-        folded_channels = how["shape"].at(0), folded_height = how["shape"].at(1), folded_width = how["shape"].at(2);
-        for (size_t axis : {0, 1}) step[axis] = how["step"].at(axis), span[axis] = how["span"].at(axis), before[axis] = how["before"].at(axis);
+        for (size_t axis : {0, 1, 2}) as.folded[axis] = how["shape"].at(axis);
+        for (size_t axis : {0, 1})
+            as.step[axis] = how["step"].at(axis), as.span[axis] = how["span"].at(axis), as.before[axis] = how["before"].at(axis);
     }
 
-    // The byte of a channel at a pixel. Words hold `ci` channels; the words of a row follow one another.
-    int64_t place(int64_t ci, int64_t image, int64_t channel, int64_t y, int64_t x) const {
-        return offset + image * image_bytes + channel / ci * block_bytes + y * row_bytes + x * ci + channel % ci;
-    }
+    size_t elements() const { return static_cast<size_t>(batch * shape[0] * shape[1] * shape[2]); }
 };
 
-// clamp(round_half_even(x / scale) + zero), as ONNX QuantizeLinear has it
-static int8_t quantised(const Port &port, float x) {
-    float q = std::nearbyintf(x / port.scale) + static_cast<float>(port.zero);
-    return static_cast<int8_t>(std::min(127.0f, std::max(-128.0f, q)));
+static void check(int code, const char *doing) {
+    if (code == CNNA_NAN) fail("the input holds NaN, for which int8 has no value");
+    if (code != CNNA_OK) fail(std::string(doing) + ": code " + std::to_string(code) + " (cnna_host.h)");
 }
 
-static void pack(const Port &port, int64_t ci, int64_t batch, const float *x, uint8_t *segment) {
-    std::memset(segment + port.offset, static_cast<int>(port.zero), static_cast<size_t>(batch * port.image_bytes));
-    for (int64_t n = 0; n < batch; ++n)
-        for (int64_t k = 0; k < port.folded_channels; ++k)
-            for (int64_t p = 0; p < port.folded_height; ++p)
-                for (int64_t q = 0; q < port.folded_width; ++q) {
-                    int64_t within = k / port.channels, c = k % port.channels;
-                    int64_t y = p * port.step[0] - port.before[0] + within / port.span[1];
-                    int64_t at = q * port.step[1] - port.before[1] + within % port.span[1];
-                    if (y < 0 || y >= port.height || at < 0 || at >= port.width) continue;
-                    float value = x[((n * port.channels + c) * port.height + y) * port.width + at];
-                    segment[port.place(ci, n, k, p, q)] = static_cast<uint8_t>(quantised(port, value));
-                }
+// x: float32 [batch, C, H, W], dense. It is divided by the scale and rounded; for uint8 pictures cnna_pack takes a table.
+static void pack(const Port &port, const std::vector<float> &x, uint8_t *segment) {
+    const int64_t item = sizeof(float), row = port.shape[2] * item, plane = port.shape[1] * row;
+    const cnna_tensor tensor = {
+        x.data(), CNNA_FLOAT32, {port.batch, port.shape[0], port.shape[1], port.shape[2]}, {port.shape[0] * plane, plane, row, item}};
+    check(cnna_pack(&port.as, &tensor, nullptr, port.batch, segment + port.offset, port.bytes), "packing");
 }
 
-static void unpack(const Port &port, int64_t ci, int64_t batch, const uint8_t *segment, float *y) {
-    for (int64_t n = 0; n < batch; ++n)
-        for (int64_t c = 0; c < port.channels; ++c)
-            for (int64_t row = 0; row < port.height; ++row)
-                for (int64_t x = 0; x < port.width; ++x) {
-                    auto q = static_cast<int8_t>(segment[port.place(ci, n, c, row, x)]);
-                    *y++ = static_cast<float>(q - port.zero) * port.scale;
-                }
+static void unpack(const Port &port, const uint8_t *segment, std::vector<float> &y) {
+    check(cnna_unpack(&port.as, segment + port.offset, port.bytes, port.batch, CNNA_FLOAT32, y.data(), y.size()), "unpacking");
+}
+
+// Says the k greatest values of each sample, and where they are.
+static void say_greatest(const std::vector<float> &y, size_t samples, size_t k) {
+    std::vector<float> values(samples * k);
+    std::vector<int64_t> places(samples * k);
+    check(cnna_top_k(y.data(), samples, y.size() / samples, k, values.data(), places.data()), "the greatest values");
+    for (size_t sample = 0; sample < samples; ++sample) {
+        std::fprintf(stderr, "greatest:");
+        for (size_t n = sample * k; n < (sample + 1) * k; ++n)
+            std::fprintf(stderr, " %lld (%g)", static_cast<long long>(places[n]), static_cast<double>(values[n]));
+        std::fprintf(stderr, "\n");
+    }
 }
 
 // --- the accelerator ---
@@ -262,7 +261,8 @@ static void check_moves_nothing(const Json &piece) {
         if (!views.count(one["op"].text)) fail("the model ends on the CPU, with " + one["op"].text + " (cnna explain says why)");
 }
 
-static void run(const std::string &folder, const std::string &registers_path, const std::string &ddr_path, uint64_t address) {
+static void run(
+    const std::string &folder, const std::string &registers_path, const std::string &ddr_path, uint64_t address, size_t greatest) {
     Bytes text = file(folder + "/manifest.json");
     Json manifest = JsonReader(std::string(text.begin(), text.end())).value();
     if (static_cast<int64_t>(manifest["schema"]) != 5) fail("the manifest has another schema than 5");
@@ -270,8 +270,8 @@ static void run(const std::string &folder, const std::string &registers_path, co
     if (piece["kind"].text != "accelerator") fail("the model begins on the CPU, with " + piece["operators"].at(0)["op"].text);
     for (size_t later = 1; later < manifest["pieces"].items.size(); ++later) check_moves_nothing(manifest["pieces"].at(later));
     if (piece["inputs"].items.size() != 1 || piece["outputs"].items.size() != 1) fail("the model has several inputs or outputs");
-    Port in(piece["inputs"].at(0)), out(piece["outputs"].at(0));
     int64_t ci = manifest["config"]["ci"], batch = manifest["batch"];
+    Port in(piece["inputs"].at(0), ci, batch), out(piece["outputs"].at(0), ci, batch);
 
     size_t register_bytes = 4096, ddr_bytes = 64 << 20;
     auto *registers = reinterpret_cast<volatile uint32_t *>(mapped(registers_path, register_bytes));
@@ -281,18 +281,19 @@ static void run(const std::string &folder, const std::string &registers_path, co
     accelerator.make_idle();
     accelerator.place(piece, file(folder + "/piece0.constants.bin"), file(folder + "/piece0.program.bin"));
 
-    std::vector<float> x(static_cast<size_t>(batch * in.channels * in.height * in.width));
-    std::vector<float> y(static_cast<size_t>(batch * out.channels * out.height * out.width));
+    std::vector<float> x(in.elements()), y(out.elements());
+    if (greatest > y.size() / static_cast<size_t>(batch)) fail("K is more than a sample of the answer has values");
     bool first = true;
     size_t bytes, whole = x.size() * sizeof(float);
     while ((bytes = std::fread(x.data(), 1, whole, stdin)) == whole) {
         if (!first) accelerator.make_idle();
         first = false;
-        pack(in, ci, batch, x.data(), accelerator.input);
+        pack(in, x, accelerator.input);
         accelerator.run();
-        unpack(out, ci, batch, accelerator.output, y.data());
+        unpack(out, accelerator.output, y);
         if (std::fwrite(y.data(), sizeof(float), y.size(), stdout) != y.size()) fail("the answer cannot be written");
         std::fprintf(stderr, "%u clocks\n", accelerator.cycles());
+        if (greatest) say_greatest(y, static_cast<size_t>(batch), greatest);
     }
     if (bytes) fail("the input ends after " + std::to_string(bytes) + " of the " + std::to_string(whole) + " bytes of a batch");
     if (std::fflush(stdout)) fail("the answer cannot be written");
@@ -300,8 +301,9 @@ static void run(const std::string &folder, const std::string &registers_path, co
 
 int main(int count, char **arguments) {
     try {
-        if (count != 5) fail("usage: host MODEL REGISTERS DDR DDR_ADDRESS < input.f32 > output.f32");
-        run(arguments[1], arguments[2], arguments[3], std::strtoull(arguments[4], nullptr, 0));
+        if (count != 5 && count != 6) fail("usage: host MODEL REGISTERS DDR DDR_ADDRESS [K] < input.f32 > output.f32");
+        const size_t greatest = count == 6 ? std::strtoull(arguments[5], nullptr, 0) : 0;
+        run(arguments[1], arguments[2], arguments[3], std::strtoull(arguments[4], nullptr, 0), greatest);
     } catch (const std::exception &error) {
         std::fprintf(stderr, "host: %s\n", error.what());
         return 1;

@@ -99,7 +99,7 @@ void softmax(const float *x, size_t count, float *answer) {
     four = exponential(four - most);
     std::memcpy(answer + i, &four, (count - i) * sizeof(float));
     const float whole = static_cast<float>(summed(answer, count)) / SUM_UNIT;
-    for (size_t i = 0; i < count; ++i) answer[i] = answer[i] / whole;
+    for (i = 0; i < count; ++i) answer[i] = answer[i] / whole;
 }
 
 // Whether value a at place i stands before value b at place j.
