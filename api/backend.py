@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 from onnx.backend.base import Backend, BackendRep
 
 from cnna.compiler.compile import compile_model
 from cnna.compiler.frontend.model_ports import model_inputs
 from cnna.compiler.frontend.onnx_import import load_model
-from cnna.compiler.frontend.onnx_model.input_shapes import inputs_of
+from cnna.compiler.frontend.onnx_model.input_shapes import inputs_of, sizes_of
 from cnna.compiler.quantise.quantise import quantise
 from cnna.host.model.inputs import shared
 from cnna.host.model.model import Model
@@ -141,11 +141,8 @@ class Prepared(BackendRep):
         with Model(artifact, self.execution, **kwargs) as model:
             answers = model.run(given)
         kinds = [value.type.tensor_type.elem_type or TensorProto.FLOAT for value in self.model.graph.output]
-        for value in self.model.graph.output:
-            if value.name not in answers:
-                count = len(next(iter(given.values())))
-                raise DataError(f"output '{value.name}' has a size of its own for each of the {count} samples; give one at a time")
-        found = [answers[value.name] for value in self.model.graph.output]
+        samples = len(next(iter(given.values()), ()))
+        found = [_answer(value, answers, samples) for value in self.model.graph.output]
         return tuple(y.astype(helper.tensor_dtype_to_np_dtype(kind), copy=False) for y, kind in zip(found, kinds, strict=True))
 
     def named(self, inputs: Inputs) -> dict[str, Any]:
@@ -193,6 +190,19 @@ class CnnaBackend(Backend):
     def supports_device(cls, device: str) -> bool:
         """CPU alone: the accelerator is simulated on it."""
         return device.partition(":")[0] == "CPU"
+
+
+def _answer(output: ValueInfoProto, answers: Mapping[str, NDArray[Any]], samples: int) -> NDArray[Any]:
+    """The answer to all samples. DataError: each sample has an answer of a size of its own.
+
+    An artifact says nothing of a size of 0, so answers without elements come one by one; the model says how long they are together.
+    """
+    if output.name in answers:
+        return answers[output.name]
+    sizes = sizes_of(output)
+    if 0 in sizes and None not in sizes and not any(answers[f"{output.name}.{number}"].size for number in range(samples)):
+        return np.zeros([size or 0 for size in sizes], np.float32)
+    raise DataError(f"output '{output.name}' has a size of its own for each of the {samples} samples; give one at a time")
 
 
 def _same(one: Mapping[str, NDArray[Any]], other: Mapping[str, NDArray[Any]]) -> bool:

@@ -139,3 +139,35 @@ def test_answers_have_the_models_float_type() -> None:
     """Answers are computed in float32: a caller that declared float64 would find another type."""
     (answer,) = backend.run_node(helper.make_node("Relu", ["a"], ["b"]), [X.astype(np.float64)])
     assert answer.dtype == np.float64
+
+
+def cut_rows(first: int, last: int) -> onnx.ModelProto:
+    """Rows of a map of ten, and as many outputs of it as a model would declare."""
+    shape = (2, max(last - first, 0), 5)
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, size) for name, size in (("x", (2, 10, 5)), ("y", shape))]
+    numbers = [onnx.numpy_helper.from_array(np.array([at]), name) for name, at in (("first", first), ("last", last), ("rows", 1))]
+    graph = helper.make_graph(
+        [helper.make_node("Slice", ["x", "first", "last", "rows"], ["y"])], "cut", [values[0]], [values[1]], numbers
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+
+
+@pytest.mark.parametrize("first", [9, 10, 1000])
+def test_an_output_without_elements_is_one_answer(first: int) -> None:
+    """Each sample has an empty answer of its own, and the model's answer to all of them would be refused as if they differed."""
+    x = X.reshape(-1)[:100].reshape(2, 10, 5)
+    model = cut_rows(first, 10)
+    (want,) = map(np.asarray, onnx.reference.ReferenceEvaluator(model).run(None, {"x": x}))
+    (have,) = backend.run_model(model, [x])
+    assert (have.shape, have.dtype) == (want.shape, want.dtype)
+    assert conformance.steps_off(want, have) <= conformance.NODE_STEPS
+
+
+def test_answers_of_sizes_that_differ_are_refused() -> None:
+    """They cannot be one array; filled up or cut, they would be wrong."""
+    value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])
+    found = helper.make_tensor_value_info("y", TensorProto.INT64, [2, None])
+    graph = helper.make_graph([helper.make_node("NonZero", ["x"], ["y"])], "places", [value], [found])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    with pytest.raises(DataError, match="'y' has a size of its own for each of the 2 samples"):
+        backend.run_model(model, [np.eye(2, 3, dtype=np.float32)])

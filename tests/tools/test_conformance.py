@@ -74,6 +74,19 @@ def test_a_step_is_a_255th_of_the_expected_range() -> None:
     assert steps_off(want * 0, want) == float("inf")
 
 
+def test_a_masks_infinity_is_equal_or_wrong() -> None:
+    """Attention answers -inf at places that its mask hides; infinity less infinity is no number, so right answers would count as
+    wrong, or wrong ones as right.
+    """
+    want = np.array([-np.inf, 1.0, 2.55, np.nan], np.float32)
+    near = want + np.float32(0.01)
+    assert steps_off(want, near) == pytest.approx(1, rel=1e-4)
+    for place, value in ((0, -1e9), (0, np.inf), (1, -np.inf), (3, 0.0), (2, np.nan)):
+        other = near.copy()
+        other[place] = value
+        assert not steps_off(want, other) <= conformance.NODE_STEPS
+
+
 def test_worse_results_are_found_and_better_ones_are_not() -> None:
     """A move from the accelerator to the CPU keeps answers right, so nothing else would notice it."""
     case = case_of("node/test_relu")

@@ -119,18 +119,26 @@ def _is_close(want: Any, have: Any, case: Case) -> bool:
 
 
 def steps_off(want: Any, have: Any) -> float:
-    """The greatest difference, in steps of an int8 whose 256 values reach from the least to the greatest expected value and 0."""
-    if not want.size or np.array_equal(want, have, equal_nan=True):
+    """The greatest difference, in steps of an int8 whose 256 values reach from the least to the greatest expected value and 0.
+
+    What is not finite, such as a mask's infinity, must be equal, and has no step.
+    """
+    finite = np.isfinite(want)
+    if not np.array_equal(want[~finite], have[~finite], equal_nan=True):
+        return float("inf")
+    want, have = want[finite].astype(np.float64), have[finite]
+    if not want.size or np.array_equal(want, have):
         return 0.0
     step = (max(float(want.max()), 0.0) - min(float(want.min()), 0.0)) / FULL_RANGE
-    return float(np.abs(want.astype(np.float64) - have).max()) / step if step > 0 else float("inf")
+    return float(np.abs(want - have).max()) / step if step > 0 else float("inf")
 
 
 def _first_difference(want: Any, have: Any) -> str:
     """Where floats differ most (NaN for a number is most of all), or where others differ first."""
     if want.dtype.kind == "f":
         same = (want == have) | (np.isnan(want) & np.isnan(have))
-        off = np.where(same, 0.0, np.nan_to_num(np.abs(want.astype(np.float64) - have), nan=np.inf))
+        with np.errstate(invalid="ignore"):  # infinities that are equal
+            off = np.where(same, 0.0, np.nan_to_num(np.abs(want.astype(np.float64) - have), nan=np.inf))
         place = np.unravel_index(int(off.argmax()), want.shape)
     else:
         place = tuple(np.argwhere(want != have)[0])
