@@ -221,17 +221,17 @@ def unoptimised(model, feeds):
     return onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, feeds)
 
 
-def checked_part(nodes, constants):
+def checked_part(nodes, constants, outputs=("y",)):
     """Holds a part on x, X4, equal to the same nodes without any rewrite of onnxruntime."""
-    value, result = helper.make_tensor_value_info("x", FLOAT, X4), helper.make_tensor_value_info("y", FLOAT, None)
+    value, results = helper.make_tensor_value_info("x", FLOAT, X4), [helper.make_tensor_value_info(n, FLOAT, None) for n in outputs]
     held = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items() if name]
-    graph = helper.make_graph(nodes, "part", [value], [result], held)
+    graph = helper.make_graph(nodes, "part", [value], results, held)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     x = np.random.default_rng(3).normal(0, 1.5, X4).astype(np.float32)
-    (wanted,) = unoptimised(model, {"x": x})
-    found = CpuPart(model.SerializeToString(), operators_of(model), ["y"], numpy=False).run({"x": x})["y"]
-    assert np.array_equal(found, wanted)
-    assert len(np.unique(found)) > 2
+    found = CpuPart(model.SerializeToString(), operators_of(model), [*outputs], numpy=False).run({"x": x})
+    for name, wanted in zip(outputs, unoptimised(model, {"x": x}), strict=True):
+        assert np.array_equal(found[name], wanted)
+        assert len(np.unique(found[name])) > 2
 
 
 @pytest.mark.parametrize("scales", [(0.03, 0.2), (0.2, 0.03)])
@@ -247,6 +247,17 @@ def test_two_roundings_in_a_row_stay_two(view, scales):
     direct, between = rounding("a", "w", scales[1], np.int8(-7))
     moved = helper.make_node(kind, ["w", *constants], ["y"], **how)
     checked_part([*first, *direct, moved], {**some, **between, **constants})
+
+
+@pytest.mark.parametrize("beside", ["Cos", "Identity", "output"])
+@pytest.mark.parametrize("view", VIEWS_BETWEEN)
+def test_a_rounding_behind_a_view_stays_behind_it(view, beside):
+    """onnxruntime would round before the view too, and whatever else reads that tensor would read it rounded."""
+    kind, constants, how = VIEWS_BETWEEN[view]
+    last, more = rounding("v", "z", 0.2, np.int8(-7))
+    made, shown = ("y", []) if beside == "output" else ("t", [helper.make_node(beside, ["t"], ["y"])])
+    nodes = [helper.make_node("Sin", ["x"], [made]), helper.make_node(kind, [made, *constants], ["v"], **how), *last, *shown]
+    checked_part(nodes, {**more, **constants}, ("y", "z"))
 
 
 def test_a_max_pool_sees_the_values_of_the_pad_before_it():
