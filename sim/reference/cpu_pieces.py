@@ -17,6 +17,7 @@ from onnx.utils import Extractor
 
 from cnna.compiler.frontend.onnx_import import load_model, with_shapes
 from cnna.compiler.frontend.onnx_model.hollow import is_hollow
+from cnna.sim.reference.same_rounding import with_roundings
 from cnna.spec.artifact import Artifact, CpuPiece
 from cnna.spec.cpu_ops import makes, onnxruntime_errors, reads, session_options
 from cnna.spec.errors import ArtifactError, CheckError
@@ -51,18 +52,10 @@ class CpuCheck:
         cpu = {number: piece for number, piece in enumerate(artifact.pieces) if isinstance(piece, CpuPiece)}
         steps = _steps(model)
         names = {number: [*makes(piece.manifest["operators"])] for number, piece in cpu.items()}
-        rounded = _rounded(model)
+        parts = {number: _part(piece, f"{self.name}: the model of piece {number} on the CPU") for number, piece in cpu.items()}
         # For each piece: the model's name for each of its tensors, taken behind its rounding where the piece rounds it.
-        self._source = {
-            number: {
-                name: rounded.get(name, name) if operator["op"] == "DequantizeLinear" else name
-                for operator in piece.manifest["operators"]
-                for name in operator["outputs"]
-            }
-            for number, piece in cpu.items()
-        }
-        held = {number: _held(piece, f"{self.name}: the model of piece {number} on the CPU") for number, piece in cpu.items()}
-        self._cut = {number: _cut(model, piece, self._source[number], held[number]) for number, piece in cpu.items()}
+        self._source = {number: with_roundings(model, part, names[number]) for number, part in parts.items()}
+        self._cut = {number: _cut(model, piece, self._source[number], parts[number]) for number, piece in cpu.items()}
         self._steps = {number: max((steps.get(name, 0.0) for name in names[number]), default=0.0) for number in cpu}
         self._counted: set[str] = set()
 
@@ -110,31 +103,27 @@ def _whole(model: onnx.ModelProto) -> onnx.ModelProto:
     return shaped
 
 
-def _rounded(model: onnx.ModelProto) -> dict[str, str]:
-    """For each tensor that is rounded, its name after the rounding."""
-    behind = {node.input[0]: node.output[0] for node in model.graph.node if node.op_type == "DequantizeLinear"}
-    quantised = {node.input[0]: node.output[0] for node in model.graph.node if node.op_type == "QuantizeLinear"}
-    return {name: behind[int8] for name, int8 in quantised.items() if int8 in behind}
-
-
-def _held(piece: CpuPiece, name: str) -> set[str]:
-    """The constants that the piece holds; the original model may compute some of them. ArtifactError: it cannot be read."""
+def _part(piece: CpuPiece, name: str) -> onnx.ModelProto:
+    """The ONNX model of a piece. ArtifactError: it cannot be read."""
     try:
-        return {tensor.name for tensor in onnx.load_from_string(piece.model).graph.initializer}
+        return onnx.load_from_string(piece.model)
     except DecodeError:
         raise ArtifactError(f"{name} is damaged: its protobuf cannot be read; compile it again") from None
 
 
-def _cut(model: onnx.ModelProto, piece: CpuPiece, source: Mapping[str, str], held: set[str]) -> onnxruntime.InferenceSession | None:
+def _cut(
+    model: onnx.ModelProto, piece: CpuPiece, source: Mapping[str, str], part: onnx.ModelProto
+) -> onnxruntime.InferenceSession | None:
     """The nodes between the piece's inputs and outputs in the original model; None if they cannot be found by name."""
     known = {value.name for value in (*model.graph.value_info, *model.graph.input, *model.graph.output)}
+    held = {tensor.name for tensor in part.graph.initializer}  # the original model may compute some of these
     operators = piece.manifest["operators"]
     inputs = [name for name in reads(operators) if name in known - held]
     outputs = sorted({source[name] for name in makes(operators) if source[name] in known})
     failures: tuple[type[Exception], ...] = (*onnxruntime_errors(), onnx.checker.ValidationError, ValueError, KeyError)
     try:
-        part = Extractor(model).extract_model(inputs, outputs)
-        return onnxruntime.InferenceSession(part.SerializeToString(), session_options(onnxruntime), ["CPUExecutionProvider"])
+        cut = Extractor(model).extract_model(inputs, outputs)
+        return onnxruntime.InferenceSession(cut.SerializeToString(), session_options(onnxruntime), ["CPUExecutionProvider"])
     except failures:
         return None
 
