@@ -14,6 +14,7 @@ from cnna.compiler.graph.editor import outputs_of
 from cnna.compiler.graph.ir import Clamp, Graph, Node, Quant, clamp
 
 IR_VERSION = 8  # of ONNX; every onnxruntime since 1.14 reads it; newer opsets raise it
+BATCH = "N"  # the name of the batch's size
 NEW_OPSET, NEW_IR_VERSION = 19, 10
 
 
@@ -41,12 +42,12 @@ def to_model(graph: Graph, extra_outputs: Sequence[str] = ()) -> ModelProto:
     model.opset_import.extend(helper.make_opsetid(domain, 1) for domain in sorted(domains))
     model.ir_version = NEW_IR_VERSION if graph.opset >= NEW_OPSET else IR_VERSION
     model.producer_name = "cnna"
-    return _typed_outputs(model, [graph.tensors[name].shape for name in names])
+    return _typed_outputs(model, [graph.tensors[name].shape for name in names], [graph.joins.get(name, 0) for name in names])
 
 
 def _input(name: str, shape: tuple[int, ...], kind: int) -> onnx.ValueInfoProto:
     """An input with a free first axis and None for unknown sizes; without a shape if not even the number of axes is known."""
-    sizes = ["N", *(size or None for size in shape[1:])] if shape else None
+    sizes = [BATCH, *(size or None for size in shape[1:])] if shape else None
     return helper.make_tensor_value_info(name, kind, sizes)
 
 
@@ -55,17 +56,18 @@ def _element_type(graph: Graph, name: str) -> int:
     return int(helper.np_dtype_to_tensor_dtype(np.dtype(graph.types.get(name) or "float32")))
 
 
-def _typed_outputs(model: ModelProto, shapes: Sequence[tuple[int, ...]]) -> ModelProto:
-    """Adds the types of the outputs that ONNX infers, or else `shapes` with a free first axis, since ONNX wants a shape.
+def _typed_outputs(model: ModelProto, shapes: Sequence[tuple[int, ...]], axes: Sequence[int | None]) -> ModelProto:
+    """Adds the types of the outputs that ONNX infers, or else `shapes` with a free batch, since ONNX wants a shape.
 
+    axes: of the batch.
     An output has no shape at all if `shapes` has none either: a shape without axes would be a single number's.
     """
     inferred = onnx.shape_inference.infer_shapes(hollow(model))
-    for value, found, shape in zip(model.graph.output, inferred.graph.output, shapes, strict=True):
+    for value, found, shape, axis in zip(model.graph.output, inferred.graph.output, shapes, axes, strict=True):
         kind = found.type if found.type.WhichOneof("value") else helper.make_tensor_type_proto(TensorProto.FLOAT, None)
         value.type.CopyFrom(kind)
         if not value.type.tensor_type.HasField("shape") and shape:
-            free = [None if number == 0 or size == 0 else size for number, size in enumerate(shape)]
+            free = [BATCH if number == axis else size or None for number, size in enumerate(shape)]
             value.type.CopyFrom(helper.make_tensor_type_proto(kind.tensor_type.elem_type, free))
     return model
 

@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto, TensorProto, numpy_helper
 
 from cnna.compiler.frontend.batch.batch_axis import check_back, check_front
+from cnna.compiler.frontend.batch.declared_shapes import declared_axes, keep_declared
 from cnna.compiler.frontend.onnx_model.attributes import check_attributes
 from cnna.compiler.frontend.onnx_model.ceil_pools import settle_ceil_pools
 from cnna.compiler.frontend.onnx_model.computed_sizes import refresh_shapes, with_sizes
@@ -154,6 +155,7 @@ def with_shapes(model: ModelProto, name: str = "the model", single: frozenset[st
             raise
         check_shapes(with_sizes(shaped))
         write_zero_points(shaped)
+    keep_declared(shaped, model, single)
     return shaped
 
 
@@ -270,6 +272,7 @@ def _graph(model: ModelProto, single: frozenset[str]) -> Graph:
         opset(shaped),
         sources_of(model),
         types,
+        declared_axes(shaped),
     )
     graph = Editor(graph).finish()
     check_front(graph, firsts)

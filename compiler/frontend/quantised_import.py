@@ -112,9 +112,9 @@ def plain(source: Graph) -> Graph:
 
 
 def output_axes(graph: Graph) -> dict[str, int | None]:
-    """The batch's axis in each output of a `plain` graph; None if it has none."""
+    """The batch's axis in each output of a `plain` graph; None if it has none. What the trace loses, the model may declare."""
     axes = batch_axes(graph)
-    return {name: axes.get(name) for name in graph.outputs}
+    return {name: graph.joins.get(name) if axes.get(name) is None else axes[name] for name in graph.outputs}
 
 
 def _given(graph: Graph, placed_as: Collection[str]) -> Reasons:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cnna.compiler.frontend.onnx_export import to_model
+from cnna.compiler.frontend.pieces.cpu_parts import misdeclared
 from cnna.compiler.frontend.preprocess import Preprocess
 from cnna.compiler.graph.ir import Graph
 from cnna.compiler.graph.node_names import place
@@ -154,6 +155,8 @@ def calibrate(
     for turn in range(rounds):
         for number, feeds in enumerate(feeds_of(graph, samples, count, preprocess)):
             values = session.run(feeds)
+            if not turn and not number:
+                _check_outputs(graph, values)
             for name in tensors:
                 value = feeds[name] if name in feeds else values[name]
                 if name in unseen and np.isneginf(value).any() and (finite := value[np.isfinite(value)]).size:
@@ -170,6 +173,14 @@ def calibrate(
             if progress:
                 progress(turn * count + number + 1, rounds * count)
     return statistics
+
+
+def _check_outputs(graph: Graph, values: Mapping[str, np.ndarray]) -> None:
+    """ModelError: an output has another shape than the model declares, where nobody could infer one."""
+    for name in graph.outputs:
+        if name in values and (said := misdeclared(name, values[name].shape, graph.tensors[name].shape)):
+            maker = graph.producer(name)
+            raise ModelError(f"{place(maker, graph) if maker else graph.name}: {said}")
 
 
 def _not_finite(tensor: str, number: int, feeds: Mapping[str, np.ndarray], graph: Graph) -> DataError | ModelError:

@@ -3,15 +3,15 @@
 onnxruntime may refuse an operator. The trial finds that while the model is compiled, not when the first image comes.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from math import isfinite, prod
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, TensorProto, TensorShapeProto, helper, numpy_helper
 
-from cnna.compiler.frontend.onnx_export import to_model
+from cnna.compiler.frontend.onnx_export import BATCH, to_model
 from cnna.compiler.frontend.onnx_model.subgraphs import captured
 from cnna.compiler.frontend.pieces.partition import Piece
 from cnna.compiler.graph.ir import Graph
@@ -105,8 +105,23 @@ def try_part(part: ModelProto, operators: list[CpuOperator]) -> None:
             if not kind.HasField("shape") or any(size < 1 for size in sizes):
                 return
             feeds[value.name] = rng.random(sizes, np.float32)
-        cpu.run(feeds)
+        made = cpu.run(feeds)
+        shapes = ((value.name, value.type.tensor_type.shape.dim) for value in part.graph.output)
+        reason = next((said for name, dims in shapes if (said := misdeclared(name, made[name].shape, _one_sample(dims)))), None)
     except ArtifactError as error:  # whose message advises to compile again
         reason = reason_of(error.__context__)[:300] if isinstance(error.__context__, Exception) else str(error)
+    if reason:
         named = ", ".join(dict.fromkeys(entry["op"] for entry in operators))
-        raise ModelError(f"onnxruntime cannot run the operators for the CPU ({named}): {reason}") from None
+        raise ModelError(f"onnxruntime cannot run the operators for the CPU ({named}): {reason}")
+
+
+def misdeclared(name: str, shape: Sequence[int], declared: Sequence[int]) -> str | None:
+    """Why a tensor is not what a model says of it; None if it is, or if the model does not say all of it. For one sample."""
+    if not declared or min(declared) < 1 or tuple(shape) == tuple(declared):
+        return None
+    return f"'{name}' has the shape {list(shape)}, but {list(declared)} in the model; correct the shape that it declares"
+
+
+def _one_sample(dims: Iterable[TensorShapeProto.Dimension]) -> list[int]:
+    """The sizes of an output of a part, whose batch alone has a name; 0 for an unknown one."""
+    return [1 if dim.dim_param == BATCH else dim.dim_value for dim in dims]
