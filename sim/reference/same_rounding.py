@@ -97,8 +97,8 @@ def _rounded(model: ModelProto, name: str, rounding: Rounding) -> str:
     made = f"{name}:rounded for a check"
     if not any(made in node.output for node in model.graph.node):
         scale, zero = (f"{made}:{part}" for part in ("scale", "zero"))
-        model.graph.initializer.append(numpy_helper.from_array(np.float32(rounding[0]), scale))
-        model.graph.initializer.append(numpy_helper.from_array(np.int8(rounding[1]), zero))
+        model.graph.initializer.append(numpy_helper.from_array(np.array(rounding[0], np.float32), scale))
+        model.graph.initializer.append(numpy_helper.from_array(np.array(rounding[1], np.int8), zero))
         model.graph.node.append(helper.make_node("QuantizeLinear", [name, scale, zero], [f"{made}:int8"]))
         model.graph.node.append(helper.make_node("DequantizeLinear", [f"{made}:int8", scale, zero], [made]))
         model.graph.value_info.append(helper.make_tensor_value_info(made, 1, None))

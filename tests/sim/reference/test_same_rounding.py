@@ -16,10 +16,10 @@ from cnna.spec.artifact import Artifact, CpuPiece
 from cnna.spec.config import preset
 from cnna.spec.errors import CheckError
 
-from ...compiler.written import answers, written
+from ...compiler.written import Constant, answers, written
 
 X = np.random.default_rng(900_001).normal(0, 2, (2, 2, 6, 4)).astype(np.float32)
-CONSTANTS = {
+CONSTANTS: dict[str, Constant] = {
     "one": np.float32(0.041), "m": np.int8(-14), "two": np.float32(0.033), "n": np.int8(16),
     "w": np.full((3, 2, 1, 1), 50, np.int8), "v": np.full((3, 6, 1, 1), 50, np.int8),
     "f": np.float32(0.01), "b": np.array([1]), "e": np.array([4]), "last": np.array([3]),
@@ -87,10 +87,10 @@ def _damage(model: ModelProto, place: int, kind: str) -> bool:
         node.op_type = "Tanh"
         return True
     if kind == "zero point" and node.op_type == "QuantizeLinear":
-        constants[node.input[2]].CopyFrom(numpy_helper.from_array(np.int8(50), node.input[2]))
+        constants[node.input[2]].CopyFrom(numpy_helper.from_array(np.array(50, np.int8), node.input[2]))
         return True
     if kind == "rounding" and node.op_type == "QuantizeLinear":
-        constants[node.input[1]].CopyFrom(numpy_helper.from_array(np.float32(0.5), node.input[1]))
+        constants[node.input[1]].CopyFrom(numpy_helper.from_array(np.array(0.5, np.float32), node.input[1]))
         return True
     return False
 
