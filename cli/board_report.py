@@ -10,16 +10,20 @@ from cnna.host.board import power
 from cnna.host.board.overlay import is_virtual, open_overlay
 from cnna.host.board.pynq_driver import open_board
 from cnna.host.selftest import selftest as tests
+from cnna.host.selftest.cached_memory import cached_memory
 from cnna.host.selftest.selftest import Finding
 from cnna.host.selftest.sustained import BATCHES, Workload, own_workload, sustain
+from cnna.host.selftest.waiting import interrupt
 from cnna.spec.artifact import load
 from cnna.spec.config import as_dict
 from cnna.spec.errors import UserError
 from cnna.spec.regmap import REGISTERS, offset
 
+UNCACHED = "not cached, or moved by pynq: a program cannot maintain a cache between itself and this board"
+
 
 def info(overlay_path: Path) -> Outcome:
-    """Prints board, accelerator, clock and power."""
+    """Prints board, accelerator, clock and power, what memory models get, and how a run's end is seen."""
     overlay = open_overlay(overlay_path)
     device = open_board(overlay)
     version = REGISTERS["VERSION"].unpack(device.read(offset("VERSION")))
@@ -33,6 +37,8 @@ def info(overlay_path: Path) -> Outcome:
         "variant": "pl: it works on the PL's own DDR4" if device.config.streams else "ps: it works on the PS's DDR",
         "clock_mhz": float(pynq.Clocks.fclk0_mhz),
         "watts": power.board(overlay) or None,
+        "memory": str(device.caching or UNCACHED),
+        "waiting": str(device.interrupt),
     }
     for name, value in figures.items():
         text = ", ".join(f"{key} {item}" for key, item in value.items()) if isinstance(value, dict) else value
@@ -49,6 +55,7 @@ def selftest(args: argparse.Namespace) -> Outcome:
     device = open_board(overlay)
     found = tests.selftest(device, virtual)
     workload = given or own_workload(device, 1 if virtual else BATCHES)
+    found += [interrupt(device), cached_memory(device, workload)]
     figures: dict[str, Any] = {}
     if workload is None:
         found.append(

@@ -77,10 +77,8 @@ def registers(device: BoardDevice) -> Finding:
 
 def copy(device: BoardDevice) -> Finding:
     """Copies random bytes from DDR to feature memory, through every port, and back."""
-    walk, size = _walk(device)
+    program, size = copy_program(device)
     data = np.random.default_rng(SEED).integers(0, 256, size, np.uint8)
-    loaded = 1 | 1 << 25  # one unit of `load`, enabled
-    program = command("load", seg=2, **walk) + command("store", seg=3, **walk, wait_load=loaded)
     with Placed(device, program, data.size) as placed:
         device.store(placed.input, data)
         device.store(placed.output, np.zeros_like(data))
@@ -88,6 +86,13 @@ def copy(device: BoardDevice) -> Finding:
         back = np.frombuffer(device.load(placed.output, data.size), np.uint8)
     wrong = int((back != data).sum())
     return Finding("copy", not wrong, f"{wrong:,} of {data.size:,} bytes differ" if wrong else f"{data.size:,} bytes equal")
+
+
+def copy_program(device: BoardDevice) -> tuple[list[tuple[int, int]], int]:
+    """Copies the input to the output through feature memory and every port; and how many bytes that are."""
+    walk, size = _walk(device)
+    loaded = 1 | 1 << 25  # one unit of `load`, enabled
+    return command("load", seg=2, **walk) + command("store", seg=3, **walk, wait_load=loaded), size
 
 
 def streams(device: BoardDevice) -> Finding:
@@ -228,17 +233,26 @@ def _walk(device: BoardDevice) -> tuple[dict[str, int], int]:
 
 
 class Placed:
-    """A program and two segments on the board, in a `with` block; they are freed when it ends."""
+    """A program and two segments on the board, in a `with` block; they are freed when it ends.
 
-    def __init__(self, device: BoardDevice, program: list[tuple[int, int]], segment_bytes: int) -> None:
-        self.device = device
+    allocate: of the segments; None: the device's.
+    """
+
+    def __init__(
+        self,
+        device: BoardDevice,
+        program: list[tuple[int, int]],
+        segment_bytes: int,
+        allocate: Callable[[int], int] | None = None,
+    ) -> None:
+        self.device, self._allocate = device, allocate or device.allocate
         self.writes = [*program, (offset("END"), 1)]
         self.segment_bytes = segment_bytes
 
     def __enter__(self) -> "Placed":
         self._kept = self.device.kept()
         self._made = self._kept.__enter__()
-        self.input, self.output = (self.device.allocate(self.segment_bytes) for _ in range(2))
+        self.input, self.output = (self._allocate(self.segment_bytes) for _ in range(2))
         self.program = self.device.allocate(8 * len(self.writes))
         self.device.store(self.program, b"".join(struct.pack("<II", *write) for write in self.writes))
         return self

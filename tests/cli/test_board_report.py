@@ -49,7 +49,8 @@ def test_without_arguments_it_tries_everything(
     monkeypatch.chdir(tmp_path)
     assert main(["board", "selftest", "--json", "s.json"]) == 0
     figures = json.loads(Path("s.json").read_text())
-    names = ["registers", "copy", "read bandwidth", "write bandwidth", "clock", "network", "throughput", "energy"]
+    names = ["registers", "copy", "read bandwidth", "write bandwidth", "clock", "interrupt", "cached memory", "network"]
+    names += ["throughput", "energy"]
     assert [finding["name"] for finding in figures["findings"]] == names
     assert figures["images_per_second"] > 0
     assert figures["joules_per_image"] is figures["cycles"] is None

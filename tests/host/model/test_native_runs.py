@@ -1,6 +1,7 @@
 """Models on a mapped board: the native run loop answers as the emulator does, and fails with the words of the Python path."""
 
 import gc
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cnna.host.board.interrupt import Interrupt
 from cnna.host.model.alternate import BoardBatch, alternate
 from cnna.host.model.board_model import BoardModel
 from cnna.spec.errors import DataError, RunError, TimedOutError
@@ -145,3 +147,18 @@ def test_no_thread_and_no_array_is_left(board: MappedBoard) -> None:
 def threads() -> int:
     """The threads of this process, those that Python does not know included."""
     return len(list(Path("/proc/self/task").iterdir()))
+
+
+def test_the_interrupts_file_is_open_while_the_session_is(board: MappedBoard, tmp_path: Path) -> None:
+    """The loop would poll although there is an interrupt; a session that is closed must give the file back."""
+    device = tmp_path / "uio0"
+    os.mkfifo(device)  # which is readable as soon as it is armed
+    board.interrupt = Interrupt(device)
+
+    def opened() -> int:
+        return sum(os.path.realpath(file) == str(device) for file in Path("/proc/self/fd").iterdir())
+
+    with BoardModel(requantised_copy(batch=1), board) as session:
+        assert np.array_equal(session.run(samples(3)), expected(samples(3)))
+        assert opened() == 1
+    assert opened() == 0
