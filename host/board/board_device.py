@@ -207,6 +207,11 @@ class BoardDevice:
         cached = any(allocation.cached for allocation in list(self.buffers.values()))
         return self.caching.cache if self.caching and cached else None
 
+    @property
+    def maps_memory(self) -> bool:
+        """Whether contiguous memory is this process's own, without a network or a copy between."""
+        return self._uncached and not self._remote
+
     def mapped(self, address: int, size: int) -> NDArray[np.uint8] | None:
         """Bytes of an allocation, where both sides see what the other writes, at once or by `cache`; else None."""
         allocation = self.within(address, size)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.host.model.answers import WHOLE
+from cnna.host.model.buffers import InputBuffer
 from cnna.host.model.rows import Rows, rows_of
 from cnna.host.native.tensors import Feed, Packing
 from cnna.spec import pack
@@ -104,7 +105,7 @@ class Inputs:
     def _array(self, name: str, given: Any, whole: bool) -> Given:
         """The input as an array: float32, uint8 where the model stores preprocessing, or anything where it is `whole`."""
         try:
-            x: Given = given if isinstance(given, Rows) else np.asarray(given)
+            x: Given = given if isinstance(given, Rows | InputBuffer) else np.asarray(given)
         except ValueError as error:
             raise DataError(f"input {name} is no array: {reason_of(error)}") from None
         if whole:
@@ -152,4 +153,4 @@ class Inputs:
         if x.dtype == np.uint8 and self._preprocess is not None:
             return self._preprocess.apply(x)
         with np.errstate(over="ignore"):  # float64 beyond float32 is infinity, which saturates
-            return x.astype(np.float32)
+            return x.astype(np.float32, copy=not isinstance(x, InputBuffer))

@@ -14,10 +14,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cnna.host.board.board_device import BoardDevice
 from cnna.host.board.overlay import open_overlay
 from cnna.host.model.answers import NodeArg, listed, node_arg, outputs_of, type_name
 from cnna.host.model.board_model import BoardModel
+from cnna.host.model.buffers import InputBuffer, Memory, buffer_on, form, handed_over
 from cnna.host.model.inputs import Arrays, Given
 from cnna.host.model.model import SIMULATED, Model, check_options
 from cnna.spec.artifact import Artifact, Source
@@ -91,6 +95,7 @@ class InferenceSession:
         self._begun: weakref.WeakSet[Pending] = weakref.WeakSet()  # runs in the background
         self._model = _opened(path_or_artifact, device, check, options)
         self._outputs = {output.name: output for output in outputs_of(self._model.manifest)}
+        self._buffers: list[Memory] = []
 
     def run(self, output_names: Sequence[str] | None, input_feed: Feed, run_options: Any = None) -> list[Any]:
         """The answers to all samples of the arrays in `input_feed`, in the order of `output_names`; None: all outputs.
@@ -143,6 +148,25 @@ class InferenceSession:
         finally:
             answers.close()
 
+    def buffer(self, input_name: str) -> NDArray[Any]:
+        """Memory for a batch of an input, for a camera to fill again and again; a board packs from it without a copy before.
+
+        An array [batch, ...] of zeros: uint8 with channels last where the model stores preprocessing for pictures, else of the
+        input's type. On a board it is contiguous, and `physical_address` is for a camera's DMA; elsewhere it is a plain array. Hand
+        over the array or a slice of it, and leave its bytes alone until the answer is there: a stream needs several. Each call
+        gives another, which is freed with the session. DataError: there is no such input. RunError: no memory is left, or the
+        session is closed.
+        """
+        self._check_open()
+        shape, dtype = form(self.manifest, input_name)
+        board = self.device
+        if not isinstance(board, BoardDevice) or not board.maps_memory:
+            return np.zeros(shape, dtype)
+        made = buffer_on(board, input_name, shape, dtype)
+        assert made.memory is not None
+        self._buffers.append(made.memory)
+        return made
+
     def get_inputs(self) -> list[NodeArg]:
         """Name, shape and type of each input."""
         return [NodeArg(e["name"], ["N", *e["shape"]], type_name(e["dtype"])) for e in self.manifest["model_inputs"]]
@@ -166,6 +190,9 @@ class InferenceSession:
                 pool.shutdown(wait=threading.get_ident() != self._worker)  # a future's callback may close the session
         finally:
             self._model.close()
+        for memory in self._buffers:
+            memory.open = False
+        self._buffers.clear()
 
     def __enter__(self) -> "InferenceSession":
         self._check_open()
@@ -280,4 +307,7 @@ def _opened(artifact: Source | Artifact, device: Any, check: bool, options: dict
 def _feed(feed: Any) -> Feed:
     if not isinstance(feed, Mapping):
         raise DataError(f"input_feed is a dict of arrays by input name, not {type(feed).__name__}")
+    for x in feed.values():
+        if type(x) is InputBuffer:
+            return handed_over(feed)
     return feed
