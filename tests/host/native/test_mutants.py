@@ -1,0 +1,189 @@
+"""Faults of one line each, put into the library's sources: the run loop's rig, or the replay of its kernels, must find them."""
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from cnna.host.native import build
+
+from .test_replay import records
+
+HERE, SECONDS, RUNS, RECORDS = Path(__file__).parent, 120, 300, 150
+PROGRAMS = {"rig": "loop_rig.cpp", "replay": "replay.cpp"}
+NATIVE, ARM = "g++", "aarch64-linux-gnu-g++"
+FLAGS = [flag for flag in build.FLAGS if flag not in ("-O3", "-shared", "-fPIC", "-fvisibility=hidden")]
+
+
+class Mutant(NamedTuple):
+    """A fault. text: what stands in the file, once; instead: what the fault makes of it. found_by: the program that must fail."""
+
+    name: str
+    file: str
+    text: str
+    instead: str
+    found_by: str = "replay"
+
+
+CACHE = "device_.cache.context, memory, bytes)"
+OTHER = "Job other; other.program = job.program; other.slot = 1 - job.slot; "
+ANSWERS = "const uint8_t *memory = memory_of(job, own.in.size() + output);"
+CLEARED = "write(device_.status, device_.done);"
+MUTANTS = (
+    Mutant("the last line is not cleaned", "loop.cpp", f"cache.clean({CACHE}", f"cache.clean({CACHE[:-1]} - 64)", "rig"),
+    Mutant(
+        "the first line is not cleaned",
+        "loop.cpp",
+        f"cache.clean({CACHE}",
+        f"cache.clean({CACHE.replace('memory', 'memory + 64')}",
+        "rig",
+    ),
+    Mutant(
+        "the last line is not invalidated", "loop.cpp", f"cache.invalidate({CACHE}", f"cache.invalidate({CACHE[:-1]} - 64)", "rig"
+    ),
+    Mutant("the answer of the slot before", "loop.cpp", ANSWERS, OTHER + ANSWERS.replace("(job,", "(other,"), "rig"),
+    Mutant("the registers of the other slot", "loop.cpp", "words[job.slot * writes", "words[(1 - job.slot) * writes", "rig"),
+    Mutant("one slot for all runs", "loop.cpp", "(own.next_slot + 1) %", "(own.next_slot + 0) %", "rig"),
+    Mutant("done is not cleared", "loop.cpp", CLEARED, "", "rig"),
+    Mutant(
+        "a run that failed is not run again",
+        "loop.cpp",
+        "start(*running);\n                    continue;",
+        "finish(*running); running.reset();\n                    continue;",
+        "rig",
+    ),
+    Mutant("a table off by one", "runs.cpp", "to[i] = table[from[i]];", "to[i] = table[(from[i] + 1) & 255];"),
+    Mutant(
+        "the table of the channel before",
+        "tensor_rows.cpp",
+        "table_ ? table_ + channel * TABLE :",
+        "table_ ? table_ + (channel ? channel - 1 : 0) * TABLE :",
+    ),
+    Mutant("a border row", "pack.cpp", "if (y < 0 || y >= height_)", "if (y < 0 || y >= height_ - 1)"),
+    Mutant(
+        "a row above the picture",
+        "pack.cpp",
+        "if (y < 0 || y >= height_) return",
+        "y = std::max<int64_t>(0, y);\n        if (y >= height_) return",
+    ),
+    Mutant(
+        "a border column", "pack.cpp", "outside_.assign(bytes, zero_);", "outside_.assign(bytes, static_cast<int8_t>(zero_ + 1));"
+    ),
+    Mutant("a gap behind a row", "pack.cpp", "if (port_.row_bytes > row_used)", "if (port_.row_bytes > row_used + 5)"),
+    Mutant("the row of the picture before", "pack.cpp", "std::fill(holds_.begin(), holds_.end(), -1);", ""),
+    Mutant("a half is rounded up", "runs.cpp", "(steps + ROUNDER) - ROUNDER)", "std::floor(steps + 0.5f))"),
+    Mutant(
+        "the zero point is left out",
+        "runs.cpp",
+        "(static_cast<float>(from[i]) - shift)",
+        "(static_cast<float>(from[i]) - shift * 0)",
+    ),
+    Mutant(
+        "the last channels of a block",
+        "unpack.cpp",
+        "for (int64_t channel = 0; channel < channels; ++channel) store16(",
+        "for (int64_t channel = 0; channel < channels - 1; ++channel) store16(",
+    ),
+    Mutant("the last column", "unpack.cpp", "at < columns_; ++at)", "at < columns_ - 1; ++at)"),
+)
+ARM_MUTANTS = (
+    Mutant("a quarter of a table", "runs.cpp", "vqtbx4q_u8(found, third, lesser)", "vqtbx4q_u8(found, third, less)"),
+    Mutant(
+        "two pixels in each other's place",
+        "pack.cpp",
+        "i + pixel * static_cast<size_t>(step)",
+        "i + (1 - pixel) * static_cast<size_t>(step)",
+    ),
+    Mutant(
+        "two colours in each other's place",
+        "runs.cpp",
+        "{vld1q_s8(planes + first), vld1q_s8(planes + pitch + first),",
+        "{vld1q_s8(planes + pitch + first), vld1q_s8(planes + first),",
+    ),
+)
+
+
+class Workshop:
+    """The programs, built from objects of which a mutant replaces one."""
+
+    def __init__(self, folder: Path, compiler: str) -> None:
+        self.folder, self.compiler = folder, compiler
+        self.flags = ["-O1", *FLAGS, f"-I{build.FOLDER}", '-DCNNA_SOURCES=""', *(["-static"] if compiler == ARM else [])]
+        self.runner = ["qemu-aarch64", "-cpu", "cortex-a53"] if compiler == ARM else []
+        self.objects = {
+            path.name: self.compiled(path, folder / f"{path.stem}.o") for path in build.sources() if path.suffix == ".cpp"
+        }
+        self.mains = {name: self.compiled(HERE / file, folder / f"{name}.o") for name, file in PROGRAMS.items()}
+        (folder / "records").write_bytes(b"".join(records(RECORDS)))
+
+    def compiled(self, source: Path, made: Path) -> Path:
+        """The object of a source."""
+        subprocess.run([self.compiler, *self.flags, "-c", str(source), "-o", str(made)], check=True, timeout=SECONDS)
+        return made
+
+    def mutated(self, mutant: Mutant) -> dict[str, Path]:
+        """The objects, with a fault in one. AssertionError: its text is not in the source, or not once."""
+        text = (build.FOLDER / mutant.file).read_text()
+        assert text.count(mutant.text) == 1, (
+            f"{mutant.file} has {text.count(mutant.text)} times {mutant.text!r}: name the line anew"
+        )
+        source = self.folder / f"mutant_{mutant.file}"
+        source.write_text("#include <cmath>\n" + text.replace(mutant.text, mutant.instead))
+        return {**self.objects, mutant.file: self.compiled(source, source.with_suffix(".o"))}
+
+    def played(self, name: str, objects: dict[str, Path]) -> tuple[int, str]:
+        """The exit code of a program from these objects, and what it printed last."""
+        program = self.folder / name
+        line = [self.compiler, *self.flags, *map(str, objects.values()), str(self.mains[name]), "-o", str(program)]
+        subprocess.run(line, check=True, timeout=SECONDS)
+        words = [str(RUNS), "7"] if name == "rig" else [str(self.folder / "records")]
+        done = subprocess.run([*self.runner, str(program), *words], capture_output=True, text=True, timeout=SECONDS, check=False)
+        return done.returncode, (done.stdout + done.stderr)[-500:]
+
+
+Make = Callable[[str], Workshop]
+
+
+@pytest.fixture(scope="module")
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> Make:
+    """The workshop of a compiler, made at its first use. Without a fault, both programs must find none."""
+    made: dict[str, Workshop] = {}
+
+    def of(compiler: str) -> Workshop:
+        if compiler not in made:
+            for tool in (compiler, *(["qemu-aarch64"] if compiler == ARM else [])):
+                assert shutil.which(tool), f"{tool} is missing: apt install g++-aarch64-linux-gnu qemu-user"
+            made[compiler] = Workshop(tmp_path_factory.mktemp("workshop"), compiler)
+            for name in PROGRAMS:
+                code, said = made[compiler].played(name, made[compiler].objects)
+                assert code == 0, said
+        return made[compiler]
+
+    return of
+
+
+@pytest.mark.slow  # 2 s for each
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_fault_is_found(workshop: Make, mutant: Mutant) -> None:
+    """Tests that pass with a fault in the code would let it in again."""
+    shop = workshop(NATIVE)
+    code, said = shop.played(mutant.found_by, shop.mutated(mutant))
+    assert code == 1, f"{mutant.name}: nobody has found it: {said}"
+    assert "run " in said or "record " in said, said
+
+
+@pytest.mark.aarch64
+@pytest.mark.parametrize("mutant", ARM_MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_fault_of_a_boards_code_is_found(workshop: Make, mutant: Mutant) -> None:
+    """NEON's forms of the kernels run on boards alone."""
+    test_a_fault_is_found(lambda _: workshop(ARM), mutant)
+
+
+def test_every_fault_has_its_line() -> None:
+    """A line that was written anew would take its mutant away, and nobody notice before the slow tests."""
+    for mutant in (*MUTANTS, *ARM_MUTANTS):
+        text = (build.FOLDER / mutant.file).read_text()
+        assert text.count(mutant.text) == 1, f"{mutant.file}: {mutant.text!r}"
