@@ -259,9 +259,16 @@ class CpuPart:
         feeds = {entry.name: np.ascontiguousarray(inputs[entry.name]) for entry in self._session.get_inputs()}
         return dict(zip(self.outputs, self._session.run(self.outputs, feeds), strict=True))
 
+    def steps(self) -> list[tuple[CpuOperator, Arrays]]:
+        """The operators with their constants, in order; none where onnxruntime runs the part."""
+        return list(zip(self.operators, self._constants, strict=True)) if self._session is None else []
+
+    def call(self, entry: CpuOperator, operands: Sequence[NDArray[Any]]) -> Any:
+        """What an operator makes of its inputs: an array, or a tuple of them."""
+        return self._functions[entry["op"]](*operands, **entry["attributes"])
+
     def _run_numpy(self, values: Arrays) -> Arrays:
-        for entry, constants in zip(self.operators, self._constants, strict=True):
-            operands = [constants[name] if name in constants else values[name] for name in entry["inputs"]]
-            made = self._functions[entry["op"]](*operands, **entry["attributes"])
+        for entry, constants in self.steps():
+            made = self.call(entry, [constants[name] if name in constants else values[name] for name in entry["inputs"]])
             values |= dict(zip(entry["outputs"], made if isinstance(made, tuple) else (made,), strict=True))
         return {name: values[name] for name in self.outputs}

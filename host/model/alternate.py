@@ -14,6 +14,7 @@ from cnna.host.model.board_model import BoardModel, runs_of, turn_of
 from cnna.host.model.flight import NOT_YET, Asked, Flight, NotYet
 from cnna.host.model.inputs import Arrays, Given
 from cnna.host.model.native_runs import NativeRuns
+from cnna.host.model.planned import PlannedFlight
 from cnna.spec.errors import DataError
 
 TOGETHER = 2  # batches that are open at once: one runs, or a piece of it on the CPU, while the other is packed
@@ -24,7 +25,7 @@ class BoardBatch:
     """A batch for the model of that number. inputs: of at most the model's batch of samples. tag: the caller's own."""
 
     model: int
-    flight: Flight
+    flight: Flight | PlannedFlight
     tag: Any = None
     asked: bool = False  # a job of it was handed out, and its answers have not come
 
@@ -95,7 +96,7 @@ def _jobs(
         if ready is None:
             yield None  # every batch that is open waits for answers
             continue
-        job = ready.flight.advance()
+        job: Any = ready.flight.advance()  # a `Job` or a `PlannedJob`
         assert job is not None
         ready.asked = True
         running.append(ready)

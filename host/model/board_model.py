@@ -18,6 +18,7 @@ from cnna.host.model import model
 from cnna.host.model.flight import Job
 from cnna.host.model.native_runs import NativeRuns, suits
 from cnna.host.model.pingpong import SLOTS, PingPong
+from cnna.host.model.planned import Plan
 from cnna.spec.artifact import Artifact, Source
 from cnna.spec.errors import RunError
 
@@ -92,14 +93,18 @@ class BoardModel(model.Model):
         self.limit_clocks = max(limits, default=0) + LATE_CLOCKS
         with turn_of([self]), self.board.kept(self._made):
             self.accelerators = [Accelerator(self.board, program, slots=SLOTS) for program in self.artifact.programs]
+        if suits(self.board, self.accelerators):
+            self._plan = Plan.of(self._route, self._outputs)
         return list(self.accelerators)
 
-    def _run_jobs(self, jobs: Iterable[Job | None]) -> Iterator[tuple[Mapping[str, NDArray[np.int8]], dict[str, int]]]:
+    def _run_jobs(
+        self, jobs: Iterable[Job | None], counted: bool
+    ) -> Iterator[tuple[Mapping[str, NDArray[np.int8]], dict[str, int]]]:
         """Runs jobs in ping-pong, once the turn has come."""
         with self.going(), turn_of([self]):
             runs = self._held.native or runs_of(self.board, self.accelerators, self.retries)
             self._held.native = runs if isinstance(runs, NativeRuns) else None
-            yield from runs.run(jobs)
+            yield from runs.run(jobs, counted)
 
     @contextmanager
     def going(self) -> Iterator[None]:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,23 @@ class NotYet(Enum):
 
 NOT_YET: Final = NotYet.NOT_YET
 Asked: TypeAlias = Job | NotYet | None  # what a source of jobs says; None: the answers of the last job must be handed out first
+
+
+class UnderWay(Protocol):
+    """A batch that is on its way: a `Flight`, or one whose way is planned."""
+
+    @property
+    def program(self) -> int | None:
+        """As of `Flight`."""
+
+    def advance(self) -> Any:
+        """As of `Flight`: a job, or None."""
+
+    def take(self, answers: Any) -> None:
+        """As of `Flight`."""
+
+
+Way = TypeVar("Way", bound=UnderWay)
 
 
 class Route:
@@ -153,7 +170,7 @@ class Flight:
         return feeds
 
 
-def jobs_of(flights: Iterable[Flight], waiting: list[Flight], programs: int) -> Iterator[Job | None]:
+def jobs_of(flights: Iterable[Way], waiting: list[Way], programs: int) -> Iterator[Job | None]:
     """The jobs of batches, in an order that keeps the accelerator busy. A job's answers must be `take`n before the next job but
     one.
 
@@ -161,9 +178,14 @@ def jobs_of(flights: Iterable[Flight], waiting: list[Flight], programs: int) -> 
     CPU pieces between A0 and A1. None stands for a job that cannot begin before the answers of the last one. `waiting` receives
     each job's flight, in order; whoever runs the jobs removes them.
     """
-    together = 2 if programs > 1 else 1
+    if programs == 1:
+        for flight in flights:
+            only = flight.advance()
+            waiting.append(flight)
+            yield only
+        return
     source = iter(flights)
-    while group := [flight for _, flight in zip(range(together), source, strict=False)]:
+    while group := [flight for _, flight in zip(range(2), source, strict=False)]:
         for number in range(programs):
             for flight in group:
                 job = flight.advance()

@@ -91,10 +91,14 @@ class Inputs:
 
     def feed(self, port: Port, x: NDArray[Any], images: int) -> Feed:
         """What an input port of a program gets, from its tensor of samples, which are at most `images`."""
+        return Feed(self.packing(port), x, images)
+
+    def packing(self, port: Port) -> Packing:
+        """An input port of a program, ready to pack."""
         name = port["name"]
         if name not in self._packings:
             self._packings[name] = Packing(port, self.manifest["config"]["ci"], self._tables.get(name))
-        return Feed(self._packings[name], x, images)
+        return self._packings[name]
 
     def _single_input(self) -> str:
         names = [entry["name"] for entry in self.manifest["model_inputs"]]

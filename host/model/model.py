@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from cnna.host.device.accelerator import Accelerator, take_turn
 from cnna.host.device.limits import whole
 from cnna.host.model.answers import outputs_of
-from cnna.host.model.flight import Flight, Job, Route, jobs_of
+from cnna.host.model.flight import Flight, Job, Route, Way, jobs_of
 from cnna.host.model.inputs import Arrays, Given
+from cnna.host.model.planned import Plan, PlannedFlight
 from cnna.spec.artifact import Artifact, Source, load
 from cnna.spec.config import Config
 from cnna.spec.device import Device, Profiler, Recorder
@@ -91,7 +92,8 @@ class Model:
         self.manifest = self.artifact.manifest
         self.check = check
         self._graphs: list[Any] = []
-        self.last: Figures = {}
+        self._last: Figures = {}
+        self._ran: tuple[list[_Seen], float, int, float | None] | None = None  # a run that has no figures yet
         self.device: Device | None = None if isinstance(device, str) else device
         self._owned = isinstance(device, str)
         self.device_name = device if isinstance(device, str) else device.name
@@ -102,6 +104,7 @@ class Model:
             checked = _tools("cnna.sim.reference.cpu_pieces").CpuCheck(self.artifact)
             self._route.watch, self.cpu_agreement = checked.check, checked.found
         self._outputs = outputs_of(self.manifest)
+        self._plan: Plan | None = None  # of batches that need no way of their own
         self._seen: list[_Seen] = []
         self._executors: list[Executor] = []
         self._one_run, self._one_job = threading.RLock(), threading.Lock()
@@ -130,6 +133,13 @@ class Model:
 
     def _run(self, x: "Given | Mapping[str, Given]") -> Any:
         started = time.perf_counter()
+        planned = self._plan.flight(x) if self._plan is not None else None
+        if planned is not None:
+            self._forget_seen()
+            for _ in self._through([planned]):
+                pass
+            self._ran = self._seen, time.perf_counter() - started, planned.samples, None
+            return self._answer(x, planned.outputs)
         inputs = self._route.inputs.rows(x)
         samples, batch = len(next(iter(inputs.values()))), self.manifest["batch"]
         self._forget_seen()
@@ -141,9 +151,8 @@ class Model:
         for flight in self._through(flights):
             landed.append(self._landed(flight))
             cpu_seconds += flight.cpu_seconds
-        answer = self._joined(x, landed)
-        self.last = self._figures(time.perf_counter() - started, samples, cpu_seconds)
-        return answer
+        self._ran = self._seen, time.perf_counter() - started, samples, cpu_seconds
+        return self._answer(x, self._joined(landed))
 
     def stream(self, batches: "Iterable[Given | Mapping[str, Given]]") -> Generator[Any, None, None]:
         """Yields the answers to arrays of at most `batch` samples each, in order. A board prepares the next array meanwhile.
@@ -157,29 +166,30 @@ class Model:
     def _streamed(self, batches: "Iterable[Given | Mapping[str, Given]]") -> Generator[Any, None, None]:
         waiting: list[Any] = []  # the user's arrays
 
-        def prepared() -> Iterator[Flight]:
+        def prepared() -> Iterator[Flight | PlannedFlight]:
             for x in batches:
                 flight = self.flight(x)
                 waiting.append(x)
                 yield flight
 
         self._forget_seen()
-        for flight in self._through(prepared()):
-            yield self._joined(waiting.pop(0), [self._landed(flight)])
+        for flight in self._through(prepared(), counted=False):
+            yield self._answer(waiting.pop(0), self.landed(flight))
 
-    def flight(self, x: "Given | Mapping[str, Given]") -> Flight:
+    def flight(self, x: "Given | Mapping[str, Given]") -> Flight | PlannedFlight:
         """A batch before its first piece. DataError: it does not fit, or has too many samples."""
         self._check_open()
+        if self._plan is not None and (planned := self._plan.flight(x)) is not None:
+            return planned
         inputs = self._route.inputs.checked(x)
         samples = len(next(iter(inputs.values())))
         if samples > self.manifest["batch"]:
             raise DataError(f"{self.manifest['name']}: {samples} samples at once, its batch is {self.manifest['batch']}")
         return Flight.of(self._route, inputs)
 
-    def landed(self, flight: Flight) -> Arrays:
+    def landed(self, flight: Flight | PlannedFlight) -> Arrays:
         """The outputs of a batch after its last piece, by name."""
-        outputs: Arrays = self._joined({}, [self._landed(flight)])
-        return outputs
+        return flight.outputs if isinstance(flight, PlannedFlight) else self._joined([self._landed(flight)])
 
     def close(self) -> None:
         """Ends open iterators, and closes the device if this model opened it."""
@@ -230,26 +240,30 @@ class Model:
 
     # --- batches ---
 
-    def _through(self, flights: Iterable[Flight]) -> Iterator[Flight]:
-        """The batches in order, each after it has been through all pieces."""
+    def _through(self, flights: Iterable[Way], counted: bool = True) -> Iterator[Way]:
+        """The batches in order, each after it has been through all pieces. counted: whether the counters of runs are kept."""
         if not self._executors:
             for flight in flights:
                 flight.advance()
                 yield flight
             return
-        waiting: list[Flight] = []
-        for answers, counters in self._run_jobs(jobs_of(flights, waiting, len(self._executors))):
+        waiting: list[Way] = []
+        programs = len(self._executors)
+        for answers, counters in self._run_jobs(jobs_of(flights, waiting, programs), counted):
             flight = waiting.pop(0)
             assert flight.program is not None
-            self._seen[flight.program].counters.append(counters)
-            last = flight.program == len(self._executors) - 1
+            if counted:
+                self._seen[flight.program].counters.append(counters)
+            last = flight.program == programs - 1
             flight.take(answers)
             if last:
                 flight.advance()
                 yield flight
 
-    def _run_jobs(self, jobs: Iterable[Job | None]) -> Iterator[tuple[Mapping[str, NDArray[np.int8]], dict[str, int]]]:
-        """The answers to each job, by port, and the counters of its run."""
+    def _run_jobs(
+        self, jobs: Iterable[Job | None], counted: bool
+    ) -> Iterator[tuple[Mapping[str, NDArray[np.int8]], dict[str, int]]]:
+        """The answers to each job, by port, and the counters of its run, if they are `counted`."""
         for job in jobs:
             if job is not None:
                 answers = self._run_job(job)
@@ -290,15 +304,20 @@ class Model:
         singles = [flight.sample(number) for number in range(flight.samples)] if others else []
         return whole, [{name: values[name] for name in others} for values in singles]
 
-    def _joined(self, x: "Given | Mapping[str, Given]", landed: Sequence[tuple[Arrays, list[Arrays]]]) -> Any:
-        """What `run` returns for x, from the outputs of its batches."""
+    def _joined(self, landed: Sequence[tuple[Arrays, list[Arrays]]]) -> Arrays:
+        """The outputs of several batches by name."""
         outputs: Arrays = {}
         for output in self._outputs:
             if output.name in landed[0][0]:
                 outputs |= output.whole(np.concatenate([whole[output.name] for whole, _ in landed]))
             else:
                 outputs |= output.joined([values[output.name] for _, singles in landed for values in singles])
-        return next(iter(outputs.values())) if not isinstance(x, Mapping) and len(outputs) == 1 else outputs
+        return outputs
+
+    @staticmethod
+    def _answer(x: "Given | Mapping[str, Given]", outputs: Arrays) -> Any:
+        """What `run` returns for x."""
+        return outputs if type(x) is dict or len(outputs) > 1 or isinstance(x, Mapping) else next(iter(outputs.values()))
 
     def _forget_seen(self) -> None:
         self._seen = [_Seen() for _ in self._executors]
@@ -306,19 +325,32 @@ class Model:
     @property
     def agreement(self) -> Any:
         """What `check` found equal in the last `run`, over all programs; None: nothing was compared."""
-        found = [seen.agreement for seen in self._seen if seen.agreement is not None]
-        return _tools("cnna.sim.check").together(found) if found else None
+        return _agreement(self._seen)
+
+    @property
+    def last(self) -> Figures:
+        """The figures of the last `run`, made when they are asked for: they cost more than a run."""
+        if self._ran is not None:
+            self._last, self._ran = self._figures(*self._ran), None
+        return self._last
 
     def tensors(self) -> Arrays:
         """Every layer's output for the last batch, as real numbers [batch, C, H, W] by name. Only device "reference" has them."""
         keepers = [executor for executor in self._executors if isinstance(executor, Keeper)]
         return {name: x for keeper in keepers for name, x in keeper.real().items()}
 
-    def _figures(self, wall_seconds: float, samples: int, cpu_seconds: float) -> Figures:
-        runs = [RunRecords([run for run in seen.counters if run], seen.profile, seen.timeline, seen.weights) for seen in self._seen]
-        cpu = cpu_seconds / samples if len(self.artifact.programs) < len(self.artifact.pieces) else None
+    def _figures(self, ran: Sequence[_Seen], wall_seconds: float, samples: int, cpu_seconds: float | None) -> Figures:
+        runs = [RunRecords([run for run in seen.counters if run], seen.profile, seen.timeline, seen.weights) for seen in ran]
+        pieces = len(self.artifact.programs) < len(self.artifact.pieces)
+        cpu = cpu_seconds / samples if pieces and cpu_seconds is not None else None
         rate = samples / wall_seconds if self.on_board else None
-        return summary(self.artifact, self.device_name, runs, wall_seconds, True if self.agreement else None, cpu, rate)
+        return summary(self.artifact, self.device_name, runs, wall_seconds, True if _agreement(ran) else None, cpu, rate)
+
+
+def _agreement(ran: Sequence[_Seen]) -> Any:
+    """What was found equal in some runs; None: nothing was compared."""
+    found = [seen.agreement for seen in ran if seen.agreement is not None]
+    return _tools("cnna.sim.check").together(found) if found else None
 
 
 def open_device(device: str, config: Config, **options: Any) -> Device:

@@ -7,7 +7,7 @@ words of every error.
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from cnna.host.board.run_wait import PROGRESS, late, standstill
 from cnna.host.device.accelerator import Accelerator
 from cnna.host.model.flight import NOT_YET, Asked, Job
 from cnna.host.model.pingpong import SLOTS
+from cnna.host.model.planned import Begun, PlannedJob
 from cnna.host.native import library
 from cnna.host.native.loop import FOREVER_SECONDS, Input, Loop, Program, Registers
 from cnna.host.native.tensors import described
@@ -26,14 +27,6 @@ from cnna.spec.regmap import REGISTERS, offset
 
 LOOK_SECONDS = 1e-3  # a wait for a run while the source of jobs has nothing yet
 DEEP = SLOTS + 1  # open jobs of one program: one runs, one is packed, and one waits
-
-
-class _Begun(NamedTuple):
-    """A job that was handed over, the real outputs that it fills, and the words of its counters."""
-
-    job: Job
-    outputs: dict[str, NDArray[Any]]
-    counters: NDArray[np.uint32]
 
 
 def suits(board: BoardDevice, accelerators: Sequence[Accelerator]) -> bool:
@@ -59,14 +52,18 @@ class NativeRuns:
     def __init__(self, board: BoardDevice, accelerators: Sequence[Accelerator], retries: int) -> None:
         self.board, self.accelerators, self.retries = board, accelerators, retries
         self._kept: Loop | None = None
+        self._counters = [name.lower() for name in counter_names(board.config.ports)]
         self._most = DEEP if len(accelerators) == 1 else SLOTS  # jobs that may be open, as `jobs_of` allows it
 
-    def run(self, jobs: Iterable[Asked]) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
-        """As `PingPong.run`: answers and counters of each job, in order. Answers are real numbers, or int8 where a job wants it."""
+    def run(self, jobs: "Iterable[Asked | PlannedJob]", counted: bool = True) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
+        """As `PingPong.run`: answers and counters of each job, in order. Answers are real numbers, or int8 where a job wants it.
+
+        counted: whether anybody wants the counters, which are empty otherwise.
+        """
         for accelerator in self.accelerators:
             accelerator.forget_registers()
-        begun: deque[_Begun] = deque()
-        loop = self._loop()
+        begun: deque[Begun] = deque()
+        loop, most = self._loop(), self._most
         sound = False
         try:
             for job in jobs:
@@ -74,16 +71,17 @@ class NativeRuns:
                     if not begun:
                         time.sleep(LOOK_SECONDS)
                     elif self._ended(loop, begun[0], LOOK_SECONDS):
-                        yield self._answers(begun.popleft())
+                        yield self._answers(begun.popleft(), counted)
                     continue
                 if job is not None:
-                    begun.append(self._begin(loop, job))
-                while begun and (job is None or len(begun) >= self._most):
-                    self._wait(loop, begun[0])
-                    yield self._answers(begun.popleft())
+                    begun.append(job.flight.plan.begin(loop, job) if isinstance(job, PlannedJob) else self._begin(loop, job))
+                while begun and (job is None or len(begun) >= most):
+                    if loop.wait(FOREVER_SECONDS) != library.OK:
+                        self._wait(loop, begun[0])
+                    yield self._answers(begun.popleft(), counted)
             while begun:
                 self._wait(loop, begun[0])
-                yield self._answers(begun.popleft())
+                yield self._answers(begun.popleft(), counted)
             sound = True
         finally:
             if begun or not sound:
@@ -134,8 +132,8 @@ class NativeRuns:
             [memories[slot * ports : (slot + 1) * ports] for slot in range(SLOTS)],
         )
 
-    def _begin(self, loop: Loop, job: Job) -> _Begun:
-        """Hands a job over."""
+    def _begin(self, loop: Loop, job: Job) -> Begun:
+        """Hands a job over, whose outputs are real numbers, but for those that it wants as int8."""
         manifest = self.accelerators[job.program].piece.manifest
         inputs = []
         for port in manifest["inputs"]:
@@ -148,19 +146,19 @@ class NativeRuns:
             inputs.append(Input(tensor, x, feed.packing.table))
         kinds = {port["name"]: np.int8 if port["name"] in job.whole else np.float32 for port in manifest["outputs"]}
         outputs = {port["name"]: np.empty((manifest["batch"], *port["shape"]), kinds[port["name"]]) for port in manifest["outputs"]}
-        return _Begun(job, outputs, loop.submit(job.program, inputs, list(outputs.values())))
+        return job, outputs, loop.submit(job.program, inputs, list(outputs.values()))
 
-    def _wait(self, loop: Loop, oldest: _Begun) -> None:
+    def _wait(self, loop: Loop, oldest: Begun) -> None:
         """Returns when the oldest job has ended; runs it again where that may help."""
         while not self._ended(loop, oldest, FOREVER_SECONDS):
             pass
 
-    def _ended(self, loop: Loop, oldest: _Begun, seconds: float) -> bool:
+    def _ended(self, loop: Loop, oldest: Begun, seconds: float) -> bool:
         """Whether the oldest job ends within some time. RunError: it failed for good, and the accelerator is reset."""
         code = loop.wait(seconds)
         attempts = 0
         while code not in (library.OK, library.EXPIRED):
-            error = self._error(code, oldest.job)
+            error = self._error(code, oldest[0])
             try:
                 self.board.reset()
             except RunError as stuck:  # it must not hide the error before it
@@ -173,7 +171,7 @@ class NativeRuns:
                 pass
         return code == library.OK
 
-    def _error(self, code: int, job: Job) -> RunError:
+    def _error(self, code: int, job: Job | PlannedJob) -> RunError:
         """What happened to a job. DataError: its data cannot be converted."""
         if code == library.NAN:
             job.int8()  # raises it, with the tensor's name
@@ -187,6 +185,5 @@ class NativeRuns:
         assert code == library.LATE, f"a run ended with code {code}"
         return late(self.board, clocks, self.board.limit_clocks or 0)
 
-    def _answers(self, begun: _Begun) -> tuple[dict[str, Any], dict[str, int]]:
-        names = (name.lower() for name in counter_names(self.board.config.ports))
-        return begun.outputs, dict(zip(names, begun.counters.tolist(), strict=True))
+    def _answers(self, begun: Begun, counted: bool) -> tuple[dict[str, Any], dict[str, int]]:
+        return begun[1], dict(zip(self._counters, begun[2].tolist(), strict=True)) if counted else {}

@@ -56,9 +56,10 @@ class PingPong:
         self.board, self.accelerators, self.retries = board, accelerators, retries
         self._forget_registers()
 
-    def run(self, jobs: Iterable[Asked]) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
+    def run(self, jobs: Iterable[Asked], counted: bool = True) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
         """The answers and counters of each job, in order. An exception, or the generator's end, leaves the accelerator idle.
 
+        counted: as of `NativeRuns`; counters come in any case.
         It asks for a job's inputs once the job before it runs and the answers of the one before that are handed out. If it gets
         None instead of a job, it hands out the answers of the last job first. If it gets NOT_YET, it asks again and again, and
         hands out the answers of the last job as soon as that has ended.

@@ -305,7 +305,7 @@ def _opened(artifact: Source | Artifact, device: Any, check: bool, options: dict
 
 
 def _feed(feed: Any) -> Feed:
-    if not isinstance(feed, Mapping):
+    if type(feed) is not dict and not isinstance(feed, Mapping):  # a look at the type is soonest done
         raise DataError(f"input_feed is a dict of arrays by input name, not {type(feed).__name__}")
     for x in feed.values():
         if type(x) is InputBuffer:

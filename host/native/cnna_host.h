@@ -127,7 +127,8 @@ typedef struct {
 } cnna_device;
 
 /* One run. inputs and tables: of each input port, as cnna_pack takes them. outputs: where the elements of each output port go, which are of
- * `types`; elements: room there. counters: room for the device's counters. The arrays must live until the job has ended; the structs need not. */
+ * `types`; elements: room there. counters: room for the device's counters. softmax: for each output port, of how many values each row is
+ * that goes through cnna_softmax in its place; 0: none; null: no port. The arrays must live until the job has ended; the structs need not. */
 typedef struct {
     int64_t program;
     const cnna_tensor *inputs;
@@ -136,6 +137,7 @@ typedef struct {
     const int64_t *types;
     const size_t *elements;
     uint32_t *counters;
+    const int64_t *softmax;
 } cnna_job;
 
 typedef struct cnna_loop cnna_loop;

@@ -77,6 +77,9 @@ struct cnna_loop {
     int submit(const cnna_job &job) {
         if (job.program < 0 || job.program >= device_.programs) return CNNA_ARGUMENT;
         const cnna_program &program = programs_[static_cast<size_t>(job.program)];
+        if (job.softmax)
+            for (int64_t output = 0; output < program.outputs; ++output)
+                if (job.softmax[output] < 0 || (job.softmax[output] && job.types[output] != CNNA_FLOAT32)) return CNNA_ARGUMENT;
         Job made;
         made.program = static_cast<size_t>(job.program);
         made.inputs.assign(job.inputs, job.inputs + program.inputs);
@@ -84,6 +87,7 @@ struct cnna_loop {
         made.outputs.assign(job.outputs, job.outputs + program.outputs);
         made.types.assign(job.types, job.types + program.outputs);
         made.elements.assign(job.elements, job.elements + program.outputs);
+        if (job.softmax) made.softmax.assign(job.softmax, job.softmax + program.outputs);
         made.counters = job.counters;
         {
             std::lock_guard<std::mutex> lock(mutex_);
@@ -119,6 +123,7 @@ struct cnna_loop {
         std::vector<void *> outputs;
         std::vector<int64_t> types;
         std::vector<size_t> elements;
+        std::vector<int64_t> softmax;
         uint32_t *counters = nullptr;
         int code = CNNA_OK;  // of packing
         Clock::time_point began{};
@@ -261,10 +266,17 @@ struct cnna_loop {
             const auto bytes = static_cast<size_t>(program.images * port.image_bytes);
             if (device_.cache.invalidate) device_.cache.invalidate(device_.cache.context, memory, bytes);
             cnna_unpack(&port, memory, bytes, program.images, job.types[output], job.outputs[output], job.elements[output]);
+            if (!job.softmax.empty() && job.softmax[output]) softmax(job, output);
         }
         std::lock_guard<std::mutex> lock(mutex_);
         ++ended_;
         ended_now_.notify_all();
+    }
+
+    void softmax(const Job &job, size_t output) const {
+        auto *scores = static_cast<float *>(job.outputs[output]);
+        const auto count = static_cast<size_t>(job.softmax[output]);
+        cnna_softmax(scores, job.elements[output] / count, count, scores);
     }
 
     // Sleeps until a job comes, the run may have ended, or the loop is closed.

@@ -7,10 +7,12 @@ The thread gives codes; whoever uses a `Loop` forms the words, resets the accele
 import ctypes
 import os
 import weakref
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from ctypes import POINTER, byref, c_double, c_int32, c_int64, c_size_t, c_uint32, c_void_p
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +24,7 @@ from cnna.host.native.library import CPort, CTensor
 from cnna.host.native.tensors import TYPES
 from cnna.spec.errors import RunError
 
+ROWS = 8  # of counters: more than jobs that may be open, so that those of a job that has ended stay until the next is handed over
 FOREVER_SECONDS = 0.1  # a wait of the library, after which Python looks whether somebody has pressed Ctrl-C
 
 
@@ -62,8 +65,39 @@ class CJob(ctypes.Structure):
 
     _fields_ = (
         ("program", c_int64),
-        *((name, c_void_p) for name in ("inputs", "tables", "outputs", "types", "elements", "counters")),
+        *((name, c_void_p) for name in ("inputs", "tables", "outputs", "types", "elements", "counters", "softmax")),
     )
+
+
+class Arrays:
+    """The C arrays of a job. The library copies them when the job is handed over, so one may serve for many jobs.
+
+    tensors, places: what changes from job to job, the inputs and the addresses of the outputs.
+    """
+
+    def __init__(
+        self,
+        tensors: Sequence[CTensor],
+        tables: Sequence[NDArray[np.int8] | None],
+        places: Sequence[int],
+        types: Sequence[str],
+        elements: Sequence[int],
+        softmax: Sequence[int] = (),
+    ) -> None:
+        self.tensors, self.places = (CTensor * len(tensors))(*tensors), (c_void_p * len(places))(*places)
+        self._kept = (
+            tables,
+            (c_void_p * len(tables))(*(None if table is None else table.ctypes.data for table in tables)),
+            (c_int64 * len(types))(*(TYPES[name] for name in types)),
+            (c_size_t * len(elements))(*elements),
+            (c_int64 * len(elements))(*(softmax or [0] * len(elements))),
+        )
+        _, tables_at, types_at, elements_at, softmax_at = (ctypes.addressof(one) for one in (self.tensors, *self._kept[1:]))
+        self.job = CJob(
+            *(0, ctypes.addressof(self.tensors), tables_at, ctypes.addressof(self.places)),
+            *(types_at, elements_at, None, softmax_at),
+        )
+        self.reference = byref(self.job)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,33 +169,51 @@ class Loop:
         except BaseException:
             _close_file(registers.uio)
             raise
-        self._jobs: list[Any] = []  # arrays of jobs that have not ended
-        self._ended = c_int64()
+        self._jobs: deque[Any] = deque()  # arrays of jobs that have not ended
+        counters = np.zeros((ROWS, len(registers.counters)), np.uint32)
+        self._counters = [(row, row.ctypes.data) for row in counters]
+        self._given = 0  # jobs that were handed over
+        self._seen, self._ended, self._seconds = c_int64(), c_int64(), c_double()
+        self._wait_for = partial(_bare(self._calls, "cnna_loop_wait"), self._handle, self._seen, self._seconds, byref(self._ended))
+        self._submit = partial(_bare(self._calls, "cnna_loop_submit"), self._handle)
         self._ended_with = weakref.finalize(self, _close, self._calls, self._handle, self._process, registers.uio)
         self.taken = 0  # jobs whose end `wait` has returned
 
     def submit(self, program: int, inputs: Sequence[Input], outputs: Sequence[NDArray[Any]]) -> NDArray[np.uint32]:
-        """Appends a job, which fills the outputs, dense float32 or int8 [images, C, H, W], and the counters that this returns."""
-        self._check_process()
-        counters = np.zeros(len(self._registers.counters), np.uint32)
-        tensors = (CTensor * len(inputs))(*(given.tensor for given in inputs))
-        tables = _addresses([given.table for given in inputs])
-        places, elements = _addresses(outputs), (c_size_t * len(outputs))(*(y.size for y in outputs))
-        types = (c_int64 * len(outputs))(*(TYPES[y.dtype.name] for y in outputs))
-        arrays = (ctypes.addressof(array) for array in (tensors, tables, places, types, elements))
-        job = CJob(program, *arrays, counters.ctypes.data)
-        self._jobs.append((inputs, outputs, counters))
-        library.check(self._calls.cnna_loop_submit(self._handle, byref(job)), "handing over a run")
-        return counters
+        """Appends a job, which fills the outputs, dense float32 or int8 [images, C, H, W], and the counters that this returns.
 
-    def wait(self, seconds: float = FOREVER_SECONDS) -> int:
+        The counters are those of this job until the next one is handed over after its end.
+        """
+        arrays = Arrays(
+            [given.tensor for given in inputs],
+            [given.table for given in inputs],
+            *([y.ctypes.data for y in outputs], [y.dtype.name for y in outputs], [y.size for y in outputs]),
+        )
+        return self.submit_arrays(program, arrays, (inputs, outputs))
+
+    def submit_arrays(self, program: int, arrays: Arrays, kept: Any) -> NDArray[np.uint32]:
+        """As `submit`. kept: what holds the memory of the inputs and outputs."""
+        self._check_process()
+        row, address = self._counters[self._given % ROWS]
+        self._given += 1
+        job = arrays.job
+        job.program, job.counters = program, address
+        self._jobs.append(kept)
+        if code := self._submit(arrays.reference):
+            library.check(code, "handing over a run")
+        return row
+
+    def wait(self, seconds: float) -> int:
         """The code of the oldest job that has not been waited for: OK, EXPIRED (it has not ended), or that of its failure."""
         self._check_process()
-        code = int(self._calls.cnna_loop_wait(self._handle, self.taken, seconds, byref(self._ended)))
-        if code == library.OK:
-            self.taken += 1
-            self._jobs.pop(0)
-        return code
+        if self._ended.value <= self.taken:  # the last wait has not seen its end
+            self._seen.value, self._seconds.value = self.taken, seconds
+            code: int = self._wait_for()
+            if code != library.OK:
+                return code
+        self.taken += 1
+        self._jobs.popleft()
+        return library.OK
 
     def retry(self) -> None:
         """Runs the job that has failed again; the accelerator must be idle."""
@@ -215,5 +267,8 @@ def _close_file(uio: int) -> None:
             os.close(uio)
 
 
-def _addresses(arrays: Sequence[NDArray[Any] | None]) -> Any:
-    return (c_void_p * len(arrays))(*(None if array is None else array.ctypes.data for array in arrays))
+def _bare(calls: Any, name: str) -> Any:
+    """A function of the library that takes ctypes objects as they are: it converts nothing, so it is quicker."""
+    function = calls[name]
+    function.restype = c_int32
+    return function

@@ -17,8 +17,31 @@ constexpr float ROUNDER = 12582912.0f;  // 1.5 * 2^23: after its addition a floa
 int8_t saturated(int value) { return static_cast<int8_t>(value < -128 ? -128 : value > 127 ? 127 : value); }
 
 #if defined(__aarch64__)
-// Channels that vld3 and vst3 take apart and put together.
-constexpr size_t COLOURS = 3;
+// What a table of 256 bytes has for 16 indices. It comes as four of 64, since an index beyond such a one leaves the lane as it is, and
+// indices wrap below zero. A structure around the four would be kept in memory.
+inline uint8x16_t looked_up(uint8x16_t index, uint8x16x4_t first, uint8x16x4_t second, uint8x16x4_t third, uint8x16x4_t fourth) {
+    const uint8x16_t quarter = vdupq_n_u8(64), less = vsubq_u8(index, quarter), lesser = vsubq_u8(less, quarter);
+    uint8x16_t found = vqtbl4q_u8(first, index);
+    found = vqtbx4q_u8(found, second, less);
+    found = vqtbx4q_u8(found, third, lesser);
+    return vqtbx4q_u8(found, fourth, vsubq_u8(lesser, quarter));
+}
+
+// Looks up one colour of pixels [count][COLOURS], in whole vectors; the others are copied. Returns how many pixels it did.
+template <size_t COLOUR>
+size_t look_up_colour(const uint8_t *from, const int8_t *table, uint8_t *to, size_t count) {
+    const auto *bytes = reinterpret_cast<const uint8_t *>(table);
+    const uint8x16x4_t first = vld1q_u8_x4(bytes), second = vld1q_u8_x4(bytes + 64);
+    const uint8x16x4_t third = vld1q_u8_x4(bytes + 128), fourth = vld1q_u8_x4(bytes + 192);
+    size_t i = 0;
+#pragma GCC unroll 2
+    for (; i + LANES <= count; i += LANES) {
+        uint8x16x3_t pixel = vld3q_u8(from + i * COLOURS);
+        pixel.val[COLOUR] = looked_up(pixel.val[COLOUR], first, second, third, fourth);
+        vst3q_u8(to + i * COLOURS, pixel);
+    }
+    return i;
+}
 #endif
 
 }  // namespace
@@ -26,22 +49,25 @@ constexpr size_t COLOURS = 3;
 void look_up(const uint8_t *from, const int8_t *table, int8_t *to, size_t count) {
     size_t i = 0;
 #if defined(__aarch64__)
-    // A table of 256 bytes are four of 64. An index beyond a table of 64 leaves the lane as it is, and indices wrap below zero.
     const auto *bytes = reinterpret_cast<const uint8_t *>(table);
-    auto *answer = reinterpret_cast<uint8_t *>(to);
     const uint8x16x4_t first = vld1q_u8_x4(bytes), second = vld1q_u8_x4(bytes + 64);
     const uint8x16x4_t third = vld1q_u8_x4(bytes + 128), fourth = vld1q_u8_x4(bytes + 192);
-    const uint8x16_t quarter = vdupq_n_u8(64);
 #pragma GCC unroll 2
-    for (; i + LANES <= count; i += LANES) {
-        const uint8x16_t index = vld1q_u8(from + i), less = vsubq_u8(index, quarter), lesser = vsubq_u8(less, quarter);
-        uint8x16_t found = vqtbl4q_u8(first, index);
-        found = vqtbx4q_u8(found, second, less);
-        found = vqtbx4q_u8(found, third, lesser);
-        vst1q_u8(answer + i, vqtbx4q_u8(found, fourth, vsubq_u8(lesser, quarter)));
-    }
+    for (; i + LANES <= count; i += LANES)
+        vst1q_u8(reinterpret_cast<uint8_t *>(to) + i, looked_up(vld1q_u8(from + i), first, second, third, fourth));
 #endif
     for (; i < count; ++i) to[i] = table[from[i]];
+}
+
+void look_up_colours(const uint8_t *from, const int8_t *tables, int8_t *to, size_t count) {
+    size_t i = 0;
+#if defined(__aarch64__)
+    auto *answer = reinterpret_cast<uint8_t *>(to);  // three tables do not fit into the registers together
+    look_up_colour<0>(from, tables, answer, count);
+    look_up_colour<1>(answer, tables + TABLE, answer, count);
+    i = look_up_colour<2>(answer, tables + 2 * TABLE, answer, count);
+#endif
+    for (i *= COLOURS; i < count * COLOURS; ++i) to[i] = tables[i % COLOURS * TABLE + from[i]];
 }
 
 bool quantise(const float *from, float scale, int zero, int8_t *to, size_t count) {

@@ -9,8 +9,14 @@
 
 namespace cnna {
 
+constexpr size_t TABLE = 256;   // entries of a table, one for each uint8
+constexpr size_t COLOURS = 3;  // channels of a pixel that NEON takes apart and puts together
+
 // to[i] = table[from[i]]; the two may be one place.
 void look_up(const uint8_t *from, const int8_t *table, int8_t *to, size_t count);
+
+// Pixels [count][COLOURS], each colour by its own of the tables [COLOURS][TABLE].
+void look_up_colours(const uint8_t *from, const int8_t *tables, int8_t *to, size_t count);
 
 // to[i] = clamp(round_half_even(from[i] / scale) + zero). Returns whether one of them is NaN.
 bool quantise(const float *from, float scale, int zero, int8_t *to, size_t count);

@@ -10,8 +10,6 @@ namespace cnna {
 
 namespace {
 
-constexpr size_t TABLE = 256;
-
 size_t item_bytes(int64_t type) { return type == CNNA_FLOAT32 ? sizeof(float) : 1; }
 
 // Whether every element lies where its type may be read.
@@ -35,7 +33,7 @@ TensorRows::TensorRows(const cnna_tensor &tensor, const int8_t *table, float sca
     for (size_t channel = 1; table && channel < channels_; ++channel)
         one_table_ = one_table_ && !std::memcmp(table, table + channel * TABLE, TABLE);
     planes_.resize(channels_ * columns_);
-    if (layout_ == Layout::PIXELS && tensor.type == CNNA_UINT8 && !one_table_) apart_.resize(channels_ * columns_);
+    if (layout_ == Layout::PIXELS && tensor.type == CNNA_UINT8 && !one_table_ && channels_ != COLOURS) apart_.resize(channels_ * columns_);
     if (layout_ == Layout::SCATTERED) gathered_.resize(columns_ * item_);
 }
 
@@ -53,6 +51,10 @@ bool TensorRows::read(int64_t image, int64_t row, int8_t *pixels) {
 
 // A row whose channels lie together. Tables that differ need the channels one by one.
 bool TensorRows::read_pixels(const uint8_t *from, int8_t *pixels) {
+    if (tensor_.type == CNNA_UINT8 && !one_table_ && channels_ == COLOURS) {
+        look_up_colours(from, table_, pixels, columns_);
+        return true;
+    }
     if (apart_.empty()) return convert(from, table_, pixels, channels_ * columns_);
     deinterleave(from, channels_, apart_.data(), columns_, columns_);
     for (size_t channel = 0; channel < channels_; ++channel)

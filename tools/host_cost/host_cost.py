@@ -30,7 +30,7 @@ from cnna.spec.errors import ToolError, UserError
 from cnna.spec.files import write_text
 
 KEPT = "host_cost.json"
-BATCHES = 4  # that are counted in each mode
+BATCHES = 32
 SHARE = 0.01  # by which a count may differ from the one kept
 COMPARED = ("interpreter", "libraries", "loops", "read", "written", "buffer_read", "buffer_written")
 Found = dict[str, Any]  # {mode: {stage: counts}}

@@ -204,7 +204,7 @@ int main(int count, char **arguments) {
             const int8_t *table = nullptr;
             void *place = given.y.data();
             const int64_t type = CNNA_FLOAT32;
-            const cnna_job job{0, &given.tensor, &table, &place, &type, &elements, given.counters};
+            const cnna_job job{0, &given.tensor, &table, &place, &type, &elements, given.counters, nullptr};
             if (cnna_loop_submit(loop, &job) != CNNA_OK) fail("a job is refused", submitted);
             ++submitted;
         }

@@ -1,0 +1,199 @@
+"""A plan of a model's batches, made once: for models whose batch is one run on the accelerator, which the run loop completes.
+
+The first feed of a type and shape goes through every check (`inputs`). The plan remembers what came of it, so that a feed like it
+costs a look-up, its address and one call. Whatever the plan does not know takes the way of every other model (`flight`).
+"""
+
+import ctypes
+from collections.abc import Sequence
+from ctypes import addressof
+from math import prod
+from typing import Any, NamedTuple, Optional, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.host.model.answers import Output
+from cnna.host.model.flight import Flight, Job, Route
+from cnna.host.model.tails import Tail, tails
+from cnna.host.native import loop
+from cnna.host.native.library import CTensor
+from cnna.host.native.tensors import Packing
+
+MOST_FORMS = 256  # that a plan remembers
+BLOCK_BYTES = 1 << 16  # of answers that are allocated together: a caller that keeps one keeps those beside it
+KINDS = {np.dtype(np.uint8), np.dtype(np.float32)}
+
+Given = Sequence[NDArray[Any]]
+first_byte: Any = ctypes.c_char.from_buffer
+
+
+class Form(NamedTuple):
+    """What is known of feeds of one type and shape.
+
+    samples: in each. arrays: of their jobs, in which `tensors` lack but the addresses. copied: whether the caller may change its
+    arrays while its batch waits.
+    """
+
+    samples: int
+    arrays: loop.Arrays
+    tensors: list[CTensor]
+    copied: bool
+
+
+class PlannedFlight:
+    """A batch with a plan, to be used as a `Flight`: it has one job, and its outputs when that has ended."""
+
+    __slots__ = ("form", "given", "outputs", "plan", "program", "samples")
+    cpu_seconds = None  # the run loop's thread does not say
+
+    def __init__(self, plan: "Plan", form: Form, given: Given) -> None:
+        self.plan, self.form, self.given, self.samples = plan, form, given, form.samples
+        self.program: int | None = 0
+        self.outputs: dict[str, Any]
+
+    def advance(self) -> "PlannedJob | None":
+        """Its job; None: it has ended."""
+        return None if self.program is None else PlannedJob(0, self)
+
+    def take(self, answers: dict[str, Any]) -> None:
+        """Stores what the job returned."""
+        self.outputs, self.program = answers, None
+
+
+class PlannedJob(NamedTuple):
+    """The run of a planned batch: a `Job` for the run loop alone."""
+
+    program: int
+    flight: PlannedFlight
+
+    def int8(self) -> Any:
+        """As of `Job`. DataError: a tensor has NaN."""
+        plan = self.flight.plan
+        named = dict(zip(plan.names, self.flight.given, strict=True))
+        job = Flight.of(plan.route, plan.route.inputs.checked(named)).advance()
+        assert job is not None
+        return job.int8()
+
+
+Begun: TypeAlias = tuple[Job | PlannedJob, dict[str, NDArray[Any]], NDArray[np.uint32]]  # a job, its outputs, and its counters
+
+
+class Answers:
+    """Room for the answers of an output, batch after batch: fresh arrays with their addresses, small ones several at a time."""
+
+    def __init__(self, output: Output, batch: int) -> None:
+        shape = output.shape or ()
+        assert None not in shape
+        sizes = [size for size in shape if size is not None]
+        self.name = output.name
+        self.rows = sizes[0] if sizes and output.batch_axis == 0 else 1  # of a sample
+        self.shape = (batch * self.rows, *sizes[1:]) if sizes and output.batch_axis == 0 else tuple(sizes)
+        self.elements = prod(self.shape)
+        self._count = max(1, BLOCK_BYTES // (self.elements * np.dtype(np.float32).itemsize))
+        self._left: list[tuple[NDArray[np.float32], int]] = []
+
+    def fresh(self) -> tuple[NDArray[np.float32], int]:
+        """An array that nobody has had, and where it is."""
+        if not self._left:
+            block = np.empty((self._count, *self.shape), np.float32)
+            first, step = block.ctypes.data, block.strides[0]
+            self._left = [(block[number, ...], first + number * step) for number in range(self._count)]
+        return self._left.pop()
+
+
+class Plan:
+    """What is known of a model before its batches come. One thread at a time may begin batches."""
+
+    def __init__(self, route: Route, outputs: Sequence[Output], found: Sequence[Tail], packings: Sequence[Packing]) -> None:
+        self.route, self.names = route, [packing.port["name"] for packing in packings]
+        self._single = self.names[0] if len(self.names) == 1 else None
+        self._batch = route.manifest["batch"]
+        self._packings = packings
+        self._forms: dict[Any, Form | None] = {}
+        of_port = sorted(zip(found, outputs, strict=True), key=lambda pair: pair[0].port)
+        self._answers = [Answers(output, self._batch) for _, output in of_port]
+        self._softmax = [tail.softmax for tail, _ in of_port]
+
+    @classmethod
+    def of(cls, route: Route, outputs: Sequence[Output]) -> Optional["Plan"]:
+        """The plan of a model; None: it needs more than one run, or work that the run loop does not do."""
+        found = tails(route, outputs)
+        if found is None or route.watch is not None:
+            return None
+        manifest = route.manifest
+        ports = route.programs[0].manifest["inputs"]
+        if [port["name"] for port in ports] != [entry["name"] for entry in manifest["model_inputs"]]:
+            return None
+        return cls(route, outputs, found, [route.inputs.packing(port) for port in ports])
+
+    def flight(self, x: Any) -> PlannedFlight | None:
+        """A batch like one that the plan knows; None: another. DataError: as of `Inputs.checked`."""
+        given = self._named(x)
+        if given is None:
+            return None
+        key: Any = None
+        for one in given:
+            if type(one) is not np.ndarray or not one.flags.c_contiguous:
+                return None
+            key = (one.dtype, one.shape, key)
+        form = self._forms.get(key) or self._learnt(key, given)
+        if form is None:
+            return None
+        return PlannedFlight(self, form, [one.copy() for one in given] if form.copied else given)
+
+    def _named(self, x: Any) -> Sequence[Any] | None:
+        """The inputs in order; None: `Inputs` has to look at them."""
+        if type(x) is not dict:
+            return (x,) if self._single is not None else None
+        if len(x) != len(self.names):
+            return None
+        try:
+            return (x[self._single],) if self._single is not None else [x[name] for name in self.names]
+        except KeyError:
+            return None
+
+    def _learnt(self, key: Any, given: Given) -> Form | None:
+        """What the general checks make of a feed, if the plan can do the same."""
+        if key in self._forms:
+            return self._forms[key]
+        found = list(self.route.inputs.checked(dict(zip(self.names, given, strict=True))).values())
+        if any(len(x) > self._batch for x in found) or len(self._forms) >= MOST_FORMS:
+            return None
+        same = all(x.dtype in KINDS and x.dtype == y.dtype and x.size == y.size for x, y in zip(given, found, strict=True))
+        tensors = [packing.tensor(x) for packing, x in zip(self._packings, found, strict=True)]
+        known = [tensor for tensor in tensors if tensor is not None]
+        copied = any(x.ctypes.data != y.ctypes.data for x, y in zip(given, found, strict=True))
+        self._forms[key] = self._form(len(found[0]), known, copied) if same and len(known) == len(found) else None
+        return self._forms[key]
+
+    def _form(self, samples: int, tensors: list[CTensor], copied: bool) -> Form:
+        arrays = loop.Arrays(
+            tensors,
+            [packing.table for packing in self._packings],
+            [0] * len(self._answers),
+            ["float32"] * len(self._answers),
+            [answers.elements for answers in self._answers],
+            self._softmax,
+        )
+        return Form(samples, arrays, list(arrays.tensors), copied)
+
+    def begin(self, running: loop.Loop, job: PlannedJob) -> Begun:
+        """Hands a batch over. Its outputs are the model's answers, which are there when it has ended."""
+        flight = job.flight
+        form, given = flight.form, flight.given
+        for tensor, x in zip(form.tensors, given):  # noqa: B905 - a keyword argument costs as much as the rest of it
+            tensor.data = address(x)
+        arrays, outputs = form.arrays, {}
+        for number, answers in enumerate(self._answers):
+            y, arrays.places[number] = answers.fresh()
+            outputs[answers.name] = y if form.samples == self._batch else y[: form.samples * answers.rows]
+        return job, outputs, running.submit_arrays(job.program, arrays, (given, outputs))
+
+
+def address(x: NDArray[Any]) -> int:
+    """Where the elements of a dense array begin: sooner known than from `x.ctypes`."""
+    try:
+        return addressof(first_byte(x))
+    except (TypeError, ValueError):  # it is read-only
+        return x.ctypes.data
