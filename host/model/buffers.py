@@ -99,6 +99,7 @@ def buffer_on(board: BoardDevice, name: str, shape: tuple[int, ...], dtype: "np.
     made = memory.array.view(dtype).reshape(shape).view(_Held).view(InputBuffer)
     made.memory = memory
     made[...] = 0
+    memory.hand_over()  # else the zeros would leave the cache after a camera's DMA has written, and replace its picture
     return made
 
 

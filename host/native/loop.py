@@ -203,7 +203,7 @@ class Loop:
             library.check(code, "handing over a run")
         return row
 
-    def wait(self, seconds: float) -> int:
+    def wait(self, seconds: float = FOREVER_SECONDS) -> int:
         """The code of the oldest job that has not been waited for: OK, EXPIRED (it has not ended), or that of its failure."""
         self._check_process()
         if self._ended.value <= self.taken:  # the last wait has not seen its end

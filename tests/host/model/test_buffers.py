@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cnna.host.model.buffers import InputBuffer
 from cnna.host.model.session import InferenceSession
-from cnna.host.native.tensors import Packing
+from cnna.host.native.loop import Arrays, Loop
 from cnna.spec.errors import DataError, RunError
 
 from ..cached_board import CachedBoard
@@ -68,15 +68,13 @@ def test_elsewhere_it_is_a_plain_array(preprocess: Any) -> None:
 def test_a_board_packs_where_the_camera_wrote(board: MappedBoard, preprocess: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy of each picture would cost as much as packing it."""
     packed: list[int] = []
-    tensor = Packing.tensor
+    submit = Loop.submit_arrays
 
-    def seen(self: Packing, x: NDArray[Any]) -> Any:
-        made = tensor(self, x)
-        assert made is not None
-        packed.append(int(made.data))
-        return made
+    def seen(self: Loop, program: int, arrays: Arrays, kept: Any) -> Any:
+        packed.extend(int(tensor.data) for tensor in arrays.tensors)
+        return submit(self, program, arrays, kept)
 
-    monkeypatch.setattr(Packing, "tensor", seen)
+    monkeypatch.setattr(Loop, "submit_arrays", seen)
     with InferenceSession(requantised_copy(batch=BATCH, preprocess=preprocess), board) as session:
         x = session.buffer("x")
         assert isinstance(x, InputBuffer)
@@ -154,11 +152,11 @@ def test_what_a_dma_writes_past_the_cache_is_seen(tmp_path: Path, preprocess: An
     with InferenceSession(requantised_copy(batch=BATCH, preprocess=preprocess), board) as session:
         x = session.buffer("x")
         region = board.model.regions[-1]
-        for seed in range(4):
-            fill(x, seed)  # by the processor
-            assert np.array_equal(session.run(None, {"x": x})[0], answers(preprocess, x))
+        for seed in range(4):  # the first picture comes into the zeros of a new buffer
             picture = np.empty_like(np.asarray(x))
             fill(picture, 100 + seed)
             region.device[: picture.nbytes] = picture.view(np.uint8).reshape(-1)  # by a camera's DMA
             assert np.array_equal(session.run(None, {"x": x})[0], answers(preprocess, picture))
+            fill(x, seed)  # by the processor
+            assert np.array_equal(session.run(None, {"x": x})[0], answers(preprocess, x))
     board.shut()
