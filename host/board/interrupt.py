@@ -58,8 +58,9 @@ def interrupt_of(base: int, controller: str = "", places: Places = Places(), lin
     at_base = [entry for entry in names.values() if _first_address(entry) == base]
     paths = [places.devices / entry.name for entry in (*of_line, *at_base)]
     for path in paths:
-        if os.access(path, os.R_OK | os.W_OK):
-            return Interrupt(path)
+        if (file := (found := Interrupt(path)).open()) >= 0:
+            os.close(file)
+            return found
     if paths:
         return Interrupt(None, f"{paths[0]} is not there, or this user may not read and write it")
     return Interrupt(None, f"Linux has no UIO device for interrupt {PL_PS_IRQ0} (docs/board.md)")

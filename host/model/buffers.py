@@ -30,6 +30,7 @@ class Memory:
         self.address, self.size = int(buffer.physical_address), size_bytes
         self.array = np.asarray(buffer)[:size_bytes]
         self._freed = weakref.finalize(self, buffer.freebuffer)
+        self._freed.atexit = False  # the run loop's thread may still read it, and the kernel takes it back
 
     def check(self) -> None:
         """RunError: its session is closed."""

@@ -1,6 +1,7 @@
 """`cnna board selftest` as a command: what it refuses before it touches a board, what it runs, and its exit code."""
 
 import json
+import sys
 from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +11,11 @@ import numpy as np
 import pytest
 
 from cnna.cli import board_report
-from cnna.cli.board_report import selftest
+from cnna.cli.board_report import UNCACHED, selftest
 from cnna.cli.main import main
+from cnna.host.board.cached_memory import UNPROVED, CachedMemory, Proof
+from cnna.host.board.interrupt import Interrupt
+from cnna.host.native.cache import Cache
 from cnna.host.selftest import sustained
 from cnna.spec.errors import CnnaError
 
@@ -76,6 +80,32 @@ def test_other_sizes_are_told_that_no_network_fits(
     monkeypatch.setattr(board, "config", replace(board.config, bank_words=512))
     assert main(["board", "selftest"]) == 0
     assert "not tried: none comes with cnna for Config(name='tiny'" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("proved", "memory"), [(True, "cached, as the self-test has tried"), (False, UNPROVED), (None, UNCACHED)])
+def test_info_says_which_memory_and_which_waiting(
+    board: EmulatedBoard,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    proved: bool | None,
+    memory: str,
+) -> None:
+    """A user would not learn why a board is slower than it could be, nor what to do."""
+    pynq = SimpleNamespace(__version__="4.0.0", Clocks=SimpleNamespace(fclk0_mhz=300.0))
+    monkeypatch.setitem(sys.modules, "pynq", pynq)
+    if proved is not None:
+        proof = Proof(tmp_path, {"board": "b"})
+        if proved:
+            proof.keep()
+        board.caching = CachedMemory(bytes, Cache(64, lambda address, size: None, lambda address, size: None), proof)
+    board.interrupt = Interrupt(Path("/dev/uio4"))
+    assert main(["board", "info", "--json", str(tmp_path / "i.json")]) == 0
+    figures = json.loads((tmp_path / "i.json").read_text())
+    assert (figures["memory"], figures["waiting"]) == (memory, "by interrupt, through /dev/uio4")
+    said = capsys.readouterr().out
+    assert f"memory       {memory}\n" in said
+    assert "waiting      by interrupt, through /dev/uio4\n" in said
 
 
 def test_the_overlay_is_the_one_in_this_folder(
