@@ -26,7 +26,7 @@ namespace {
 
 constexpr uint32_t CTRL = 0, STATUS = 4, CYCLES = 8, SLOT = 12, WORDS = 4;
 constexpr uint32_t START = 1, DONE = 2, ERROR = 4, MARK = 8;  // MARK: the accelerator wrote STATUS, not the host
-constexpr size_t LINE = 64, SLOTS = 2, BEGIN = 16;  // BEGIN: bytes of a port's first line before it
+constexpr size_t LINE = 64, SLOTS = 2, BEGIN = 48;  // BEGIN: bytes of a port's first line before it
 constexpr int64_t LONG = 100000;  // runs after which memory has found its size
 
 [[noreturn]] void fail(const char *what, int64_t number) {
