@@ -32,7 +32,7 @@ test-all: $(READY) $(SITE_READY)  ## every test, slow ones too, and the whole of
 	$(BIN)/python tools/conformance/conformance.py
 
 aarch64: $(READY)  ## the native host library as a board's code, under qemu (apt install g++-aarch64-linux-gnu qemu-user)
-	$(BIN)/python -m pytest -q -m aarch64 tests/host tests/tools tests/test_cpp_host.py
+	$(BIN)/python -m pytest -q -m aarch64 tests/host tests/tools tests/test_cpp_host.py tests/test_packaging.py
 
 conformance: $(READY)  ## runs onnx's own suites into docs/operators.md (a few minutes)
 	$(BIN)/python tools/conformance/conformance.py

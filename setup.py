@@ -1,9 +1,15 @@
-"""What pyproject.toml cannot say: the long description, and the native host library, which pip builds where there is a compiler."""
+"""What pyproject.toml cannot say: the long description, and the native host library, which pip builds where there is a compiler.
+
+A wheel is for the platform of its library. One without a library is for all; `--plat-name` asks for one of another processor.
+"""
 
 import importlib.util
+import os
 import re
 import subprocess
 from pathlib import Path
+from sysconfig import get_platform
+from typing import Any
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -34,13 +40,22 @@ class BuildNative(build_ext):
         return str(Path(*fullname.split(".")[:-1], native.NAME))
 
     def build_extension(self, ext: Extension) -> None:
-        """CompileError: there is no compiler, or it fails; setuptools then goes on, because the extension is optional."""
+        """CompileError: there is no compiler, or it fails; setuptools then goes on, unless a wheel for a platform was asked for."""
         output = Path(self.get_ext_fullpath(ext.name))
         output.parent.mkdir(parents=True, exist_ok=True)
+        output.unlink(missing_ok=True)  # of an earlier build, for another processor
+        wheel: Any = self.distribution.get_command_obj("bdist_wheel", create=False)
+        asked = wheel.plat_name.replace("-", "_") if getattr(wheel, "plat_name_supplied", False) else None
+        ext.optional = asked is None
+        other = asked if asked and asked != get_platform().replace("-", "_") else None
+        compiler = f"{other.removeprefix('linux_')}-linux-gnu-g++" if other and "CXX" not in os.environ else None
         try:
-            subprocess.run(native.command(output), check=True)
+            subprocess.run(native.command(output, compiler), check=True)
         except (OSError, subprocess.CalledProcessError) as error:
-            raise CompileError(f"the native host library is not built, so numpy does its work: {error}") from None
+            if wheel is not None:
+                wheel.root_is_pure = True
+            said = "the native host library is not built"
+            raise CompileError(f"{said}: {error}" if asked else f"{said}, so numpy does its work: {error}") from None
 
 
 library = Extension(

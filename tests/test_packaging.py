@@ -24,6 +24,7 @@ SHIPPED = (
 )
 SDIST = "from setuptools import build_meta; print(build_meta.build_sdist('out'))"
 SECONDS = 120
+BOARDS = "--config-settings=--build-option=--plat-name=linux_aarch64"  # for a board, built on a PC
 EVERYTHING = """
 import importlib, pkgutil
 import cnna.host
@@ -91,9 +92,9 @@ def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin"
 
 
-def _call(*line: object, fails: bool = False) -> subprocess.CompletedProcess[str]:
-    """Runs a command line outside the project's folder, without anything that points to it."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
+def _call(*line: object, fails: bool = False, **more: str) -> subprocess.CompletedProcess[str]:
+    """Runs a command line outside the project's folder, without anything that points to it. more: of the environment."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))} | more
     words = [str(word) for word in line]
     done = subprocess.run(words, cwd="/", env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert bool(done.returncode) == fails, done.stdout + done.stderr
@@ -193,6 +194,65 @@ def test_the_wheel_has_what_is_no_code(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         wanted = [line for line in archive.read(metadata).decode().splitlines() if line.startswith("Requires-")]
     assert [line.partition(">")[0] for line in wanted if "extra ==" not in line] == ["Requires-Python: ", "Requires-Dist: numpy"]
+
+
+LIBRARY = "cnna/host/native/libcnna_host.so.0"
+X86_64, AARCH64 = 62, 183  # processors, by their number in a library's header
+
+
+def _platform(wheel: Path) -> tuple[str, str, int | None]:
+    """The tags in a wheel's name, those inside, and the processor of its library; None: it has none."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith("/WHEEL"))
+        (tag,) = re.findall("^Tag: (.*)$", archive.read(name).decode(), re.M)
+        library = archive.read(LIBRARY) if LIBRARY in archive.namelist() else None
+    return wheel.stem.split("-", 2)[2], tag, None if library is None else int.from_bytes(library[18:20], "little")
+
+
+def _wheel(sdist: Path, out: Path, *more: str, fails: bool = False, **environment: str) -> Path | None:
+    """The wheel that pip makes with more options."""
+    line = (
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        "--no-build-isolation",
+        *more,
+        "-w",
+        out,
+        sdist,
+    )
+    _call(*line, fails=fails, **environment)
+    return next(out.glob("cnna-*.whl"), None)
+
+
+def test_a_wheel_is_for_the_platform_of_its_library(wheel: Path) -> None:
+    """pip would install the library of a PC on a board, where numpy does all the work from then on."""
+    assert _platform(wheel) == ("cp310-abi3-linux_x86_64", "cp310-abi3-linux_x86_64", X86_64)
+
+
+def test_a_wheel_without_a_compiler_is_for_all(sdist: Path, tmp_path: Path) -> None:
+    """It would be refused on a board for a library that it has not."""
+    made = _wheel(sdist, tmp_path, CXX="none")
+    assert made is not None
+    assert _platform(made) == ("py3-none-any", "py3-none-any", None)
+
+
+def test_a_wheel_for_a_board_needs_a_compiler_for_it(sdist: Path, tmp_path: Path) -> None:
+    """Whoever asks for a board's library would get a wheel without one, and a tenth of the pace."""
+    assert _wheel(sdist, tmp_path, BOARDS, fails=True, CXX="none") is None
+
+
+@pytest.mark.aarch64
+def test_a_wheel_for_a_board_has_a_boards_library(sdist: Path, tmp_path: Path, root: Path) -> None:
+    """The guide's command would make a wheel that pip refuses on the board."""
+    assert f"pip wheel --no-deps -w build {BOARDS} ." in (root / "docs" / "board.md").read_text()
+    made = _wheel(sdist, tmp_path, BOARDS)
+    assert made is not None
+    assert _platform(made) == ("cp310-abi3-linux_aarch64", "cp310-abi3-linux_aarch64", AARCH64)
 
 
 def test_every_folder_of_the_wheel_is_a_package_of_the_list(root: Path) -> None:
