@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cnna.host.native import pictures
+from cnna.host.native import library, pictures
 from cnna.spec import resampling
+from cnna.spec.errors import DataError
 from cnna.spec.resampling import FILTERS, Filter
 
 from .cases import pictures as drawn
@@ -38,3 +39,36 @@ def test_rows_may_lie_anywhere():
     frame = np.random.default_rng(2).integers(0, 256, (20, 40, 3), np.uint8)
     for view in (frame[:, 3:33], frame[::-1], frame[:, ::-1], frame[::2, ::2], frame[..., ::-1]):
         assert np.array_equal(pictures.resize(view, (9, 11)), pictures.resize(np.ascontiguousarray(view), (9, 11)))
+
+
+FRAME = np.random.default_rng(3).integers(0, 256, (20, 40, 3), np.uint8)
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["native", "numpy"])
+@pytest.mark.parametrize(
+    ("picture", "size", "said"),
+    [
+        (FRAME.astype(np.float32), (9, 11), r"uint8 \[rows, columns, channels\], not float32 \[20, 40, 3\]"),
+        (FRAME.astype(np.uint16), (9, 11), "not uint16"),
+        (FRAME.view(np.int8), (9, 11), "not int8"),
+        (FRAME[..., 0], (9, 11), r"not uint8 \[20, 40\]"),
+        (FRAME[:0], (9, 11), r"not uint8 \[0, 40, 3\]"),
+        (FRAME[..., :0], (9, 11), r"not uint8 \[20, 40, 0\]"),
+        (FRAME, (0, 5), "0 rows and 5 columns"),
+        (FRAME, (-1, 4), "-1 rows and 4 columns"),
+        (FRAME, (9.5, 3), "9.5 rows and 3 columns"),
+    ],
+)
+def test_what_is_no_picture_is_refused_in_a_line(picture, size, said: str, there: bool, monkeypatch: pytest.MonkeyPatch):
+    """A float's bytes would be scaled as if they were pixels; other mistakes would end in numpy's words, or in none."""
+    if not there:
+        monkeypatch.setattr(library, "native", lambda: library.Found(None, "a test"))
+    with pytest.raises(DataError, match=said):
+        pictures.resize(picture, size)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_a_view_that_repeats_pixels_is_a_picture(axis: int):
+    """A broadcast view has strides of 0, which no pitch of rows has."""
+    view = np.broadcast_to(FRAME.take([0], axis), FRAME.shape)
+    assert np.array_equal(pictures.resize(view, (9, 11)), resampling.resize(view, (9, 11)))
