@@ -15,6 +15,7 @@ import numpy as np
 
 from cnna.sim.board.cells import ACCELERATOR
 from cnna.sim.board.design import design
+from cnna.sim.board.fabric import processing_system
 from cnna.sim.board.image import read_image
 from cnna.sim.emulator.emulator import EmulatorDevice
 from cnna.spec.config import Config, preset
@@ -25,6 +26,7 @@ from .below_pynq import FIRMWARE, LOOK_SECONDS, inside
 from .pyxrt_stand_in import BASE, MEMORY, PAGE_BYTES, ROOM_BYTES, taken
 
 SECONDS = 300
+PS_BYTES = 0x100  # of each window of the PS that holds more than 0
 START = """
 import os, sys
 from pathlib import Path
@@ -47,6 +49,9 @@ class LocalBoard:
         self._furnish()
         with (folder / MEMORY).open("wb") as file:
             file.truncate(BASE + ROOM_BYTES)  # which takes no room on a disk before somebody writes
+        for window in processing_system():  # clocks and port widths, as a booted board has them
+            words = [window.slave.read(at) for at in range(0, PS_BYTES, 4)]
+            np.memmap(folder / MEMORY, np.uint32, "r+", window.base, (len(words),))[:] = words
         self._registers = np.memmap(folder / MEMORY, np.uint32, "r+", self.base, (SPACE_BYTES // 4,))
         self._ddr = np.memmap(folder / MEMORY, np.uint8, "r+", BASE, (ROOM_BYTES,))
         self._over = False
