@@ -24,7 +24,7 @@ from cnna.host.native.cache import Cache
 from cnna.spec.boards import ddr_of
 from cnna.spec.config import as_dict
 from cnna.spec.device import soft_reset
-from cnna.spec.errors import ArtifactError, RunError, TurnLostError, reason_of
+from cnna.spec.errors import ArtifactError, RunError, TimedOutError, TurnLostError, reason_of
 from cnna.spec.identity import CAPABILITIES, read_config
 from cnna.spec.progress import Played
 from cnna.spec.regmap import REGISTERS, offset
@@ -160,9 +160,13 @@ class BoardDevice:
     def wait(self, other: Callable[[], bool] = lambda: False) -> None:
         """Returns when STATUS has done or error set, or `other` holds, which is asked again and again.
 
-        TimedOutError: no progress, or more than `limit_clocks`; says where.
+        TimedOutError: no progress, or more than `limit_clocks`; says where. RunError: another image has been loaded meanwhile.
         """
-        await_end(self, lambda: self.ended() or other(), self.timeout_seconds, self.limit_clocks)
+        try:
+            await_end(self, lambda: self.ended() or other(), self.timeout_seconds, self.limit_clocks)
+        except TimedOutError:
+            self.check_same()
+            raise
 
     def close(self) -> None:
         """Frees all memory."""
@@ -226,8 +230,11 @@ class BoardDevice:
         return os.getpid() == self._process
 
     def reset(self) -> None:
-        """Does a soft reset, but in a fork. TimedOutError: it does not end, because a burst on the bus is never answered."""
-        if self.ours:
+        """Does a soft reset, but in a fork, or if the registers are another design's by now.
+
+        TimedOutError: it does not end, because a burst on the bus is never answered.
+        """
+        if self.ours and (self.register_words is None or self._is_same()):
             soft_reset(self, SETTLE_SECONDS)
 
     @contextmanager
@@ -256,7 +263,7 @@ class BoardDevice:
         RunError: another image has been loaded, for which nothing fits that this process has placed.
         """
         if passed or self.register_words is not None:  # over a network it would cost every turn some milliseconds
-            self._check_same()
+            self.check_same()
         if passed:
             self.playing = None
         if self.read(offset("STATUS")):
@@ -268,8 +275,12 @@ class BoardDevice:
     def _read_capabilities(self) -> list[int]:
         return [self.read(offset(name)) for name in CAPABILITIES]
 
-    def _check_same(self) -> None:
-        if self._read_capabilities() == self._capabilities:
+    def _is_same(self) -> bool:
+        return self._read_capabilities() == self._capabilities
+
+    def check_same(self) -> None:
+        """RunError: another image has been loaded since this device was opened."""
+        if self._is_same():
             return
         try:
             now = f"it is {read_config(self.read).name} now"

@@ -172,9 +172,10 @@ class NativeRuns:
         return code == library.OK
 
     def _error(self, code: int, job: Job | PlannedJob) -> RunError:
-        """What happened to a job. DataError: its data cannot be converted."""
+        """What happened to a job. DataError: its data cannot be converted. RunError: another image has been loaded meanwhile."""
         if code == library.NAN:
             job.int8()  # raises it, with the tensor's name
+        self.board.check_same()  # a run that has no end, or a strange one, may be another design's
         accelerator = self.accelerators[job.program]
         accelerator.note_start()
         if code == library.STOPPED:

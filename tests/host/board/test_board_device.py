@@ -6,8 +6,11 @@ import pytest
 
 from cnna.sim.board.board import open_board
 from cnna.spec.config import preset
+from cnna.spec.errors import RunError
+from cnna.spec.identity import capability_words
+from cnna.spec.regmap import offset
 
-from ..emulated_board import ServedBoard, StreamedBoard
+from ..emulated_board import EmulatedBoard, ServedBoard, StreamedBoard
 
 
 @pytest.fixture(params=["ps", "pl"])
@@ -81,3 +84,13 @@ def test_memory_may_change_while_it_is_put_back(board, monkeypatch):
         pass
     assert set(board.buffers) == {kept}
     assert board.load(kept, 256) == bytes(range(256))
+
+
+def test_a_hang_under_another_image_says_so(monkeypatch):
+    """Registers of another design show no progress: who only reads that the accelerator hangs looks for the cause in vain."""
+    board = EmulatedBoard()
+    board.timeout_seconds = 0.01
+    words = {offset(name): word for name, word in capability_words(preset("zcu104")).items()}
+    monkeypatch.setattr(board.mmio, "read", lambda at: words.get(at, 0))
+    with pytest.raises(RunError, match=r"another image has been loaded since tiny was opened \(it is zcu104 now\)"):
+        board.wait()

@@ -238,6 +238,25 @@ session.close()
         go_on(process)
 
 
+def test_another_image_under_a_run_is_said_and_left_alone(board: LocalBoard, files: tuple[Path, Path, Path]) -> None:
+    """The run has no end. It must not be tried again, nor anything be reset, since the registers are another design's."""
+    code = """
+short = cnna.InferenceSession(model, overlay, timeout_seconds=0.5)
+report("runs")
+sys.stdin.readline()
+report(tried(lambda: short.run(None, {"x": x})))
+short.close()
+session.close()
+"""
+    with board.start(WAITS + code, *files) as process:
+        begun(process, board)
+        board.program(preset("zcu104"))
+        (said,) = line(process)
+        assert said.startswith("another image has been loaded since tiny was opened (it is zcu104 now): close the session")
+        assert process.communicate(timeout=60)[1] == ""
+    assert (loaded(board).starts, loaded(board).resets) == (0, 0)
+
+
 def begun(process: "subprocess.Popen[str]", board: LocalBoard) -> None:
     """Lets a process go on to a run that does not end."""
     assert line(process) == ["runs"]
