@@ -1,6 +1,6 @@
 """Quantises a float model with assumed ranges, so that it can be placed and compiled.
 
-Placement and clocks do not depend on them.
+Placement and clocks do not depend on them, but for constants far from all data, around which nodes stay in float.
 """
 
 from collections.abc import Mapping
@@ -11,39 +11,44 @@ from onnx import ModelProto
 from cnna.compiler.frontend.pieces.partition import Reasons
 from cnna.compiler.graph.ir import Graph
 from cnna.compiler.quantise.calibrate import Statistics, calibrate
-from cnna.compiler.quantise.quantise import float_body, written
+from cnna.compiler.quantise.outliers import held_back, pads_as_padding, unseen_lows
+from cnna.compiler.quantise.quantise import KEPT, float_body, outliers_of, written
 from cnna.spec.errors import ModelError
 
 SEED = 1
 REACH = 4.0  # the range of every tensor, in both directions, if no sample can be computed
+FAR = "a number far from all others leaves int8 no range here; apply such a mask behind the network, or use a value near the data"
 
 
 def quantised(graph: Graph) -> tuple[ModelProto, Reasons]:
     """The rewritten float `graph` as `cnna quantize` would write it, except for the ranges, and why nodes of it stay float.
 
-    ModelError: the graph is quantised already.
+    ModelError: the graph is quantised already, or constants leave nothing of it for the accelerator.
     """
     reasons, body = float_body(graph)
-    model, _ = written(graph, body, _ranges(graph, body), correct_bias=False)
+    samples = _samples(graph) if body.nodes else {}
+    try:
+        graph = pads_as_padding(graph, samples, 1, None)
+        reasons, body = float_body(graph)
+        ranges = calibrate(graph, (*body.tensors,), samples, False, unseen=unseen_lows(graph, body)) if body.nodes else {}
+    except ModelError:  # onnxruntime cannot run it; `refusals` will find the node
+        ranges = {name: _anything(tensor.shape[1]) for name, tensor in body.tensors.items()}
+    else:
+        kept = held_back(body, outliers_of(graph, body, ranges, samples))
+        reasons, body = float_body(graph, kept)
+        reasons = {output: FAR if reason == KEPT else reason for output, reason in reasons.items()}
+    model, _ = written(graph, body, ranges, correct_bias=False)
     return model, reasons
 
 
-def _ranges(graph: Graph, body: Graph) -> Mapping[str, Statistics]:
-    """Ranges from one sample of seeded normal numbers.
-
-    If onnxruntime cannot run the model on it, all tensors have the same range.
-    """
-    if not body.nodes:
-        return {}
+def _samples(graph: Graph) -> Mapping[str, np.ndarray]:
+    """One sample of seeded normal numbers."""
     rng = np.random.default_rng(SEED)
     samples = {}
     for name in graph.inputs:
         sample = rng.standard_normal((1, *graph.tensors[name].shape[1:]))
         samples[name] = np.abs(sample).astype(graph.types[name]) if name in graph.types else sample.astype(np.float32)
-    try:
-        return calibrate(graph, tuple(body.tensors), samples, histograms=False)
-    except ModelError:  # `refusals` will find the node
-        return {name: _anything(tensor.shape[1]) for name, tensor in body.tensors.items()}
+    return samples
 
 
 def _anything(channels: int) -> Statistics:

@@ -21,13 +21,17 @@ Watch = Callable[[int, Mapping[str, np.ndarray], Mapping[str, np.ndarray]], None
 
 @dataclass
 class Statistics:
-    """Statistics of one tensor over all samples: extremes, the mean of each channel and, from a second round, a histogram."""
+    """Statistics of one tensor over all samples: extremes, the mean of each channel and, from a second round, a histogram.
+
+    strange: the first value that is NaN or infinite, which counts as 0.
+    """
 
     low: float = np.inf
     high: float = -np.inf
     channel_sums: np.ndarray | None = None
     pixels: int = 0
     histogram: np.ndarray = field(default_factory=lambda: np.zeros(BINS, np.int64))
+    strange: float | None = None
 
     def extend(self, value: np.ndarray) -> None:
         """Adds one sample, [1, C, H, W], to extremes and means."""
@@ -40,6 +44,11 @@ class Statistics:
         """Adds one sample to the histogram."""
         if self.high > self.low:
             self.histogram += np.histogram(value, BINS, (self.low, self.high))[0]
+
+    def tamed(self, value: np.ndarray, finite: np.ndarray) -> np.ndarray:
+        """A sample with 0 for what is not finite."""
+        self.strange = float(value[~finite][0]) if self.strange is None else self.strange
+        return np.where(finite, value, np.float32(0))
 
     @property
     def means(self) -> np.ndarray:
@@ -71,10 +80,12 @@ def check_samples(graph: Graph, samples: Mapping[str, np.ndarray], preprocess: P
             )
         counts.add(len(value))
     if len(counts) > 1:
-        raise DataError(f"calibration set: its arrays hold different numbers of samples: {sorted(counts)}")
+        raise DataError(
+            f"calibration set: its arrays hold different numbers of samples: {sorted(counts)}; give each the same number"
+        )
     (count,) = counts
     if count == 0:
-        raise DataError("calibration set: it holds no samples")
+        raise DataError("calibration set: it holds no samples; give some, 100 do")
     return count
 
 
@@ -92,7 +103,8 @@ class ChannelStatistics:
     def of(cls, value: np.ndarray) -> "ChannelStatistics":
         """Of one sample, [1, C, H, W]."""
         axes = (0, 2, 3)
-        means = value.mean(axis=axes, dtype=np.float64)
+        with np.errstate(invalid="ignore"):  # masks of both infinities
+            means = value.mean(axis=axes, dtype=np.float64)
         squares = np.square(value, dtype=np.float64).mean(axis=axes)  # of great numbers, beyond float32
         return cls(value.min(axis=axes), value.max(axis=axes), means, squares)
 
@@ -105,7 +117,8 @@ class ChannelStatistics:
     @property
     def variances(self) -> np.ndarray:
         """The variance of each channel."""
-        return np.maximum(self.squares / self.samples - np.square(self.means / self.samples), 0.0)
+        with np.errstate(invalid="ignore"):
+            return np.maximum(self.squares / self.samples - np.square(self.means / self.samples), 0.0)
 
 
 def channels(
@@ -143,8 +156,8 @@ def calibrate(
     """Statistics of `tensors`. However many samples there are, it holds the activations of only one in memory.
 
     unseen: tensors of which no reader shows the least values, so these may be minus infinity; the finite ones count.
-    DataError: as `check_samples`, or NaN in a sample, or infinity that reaches one of `tensors`. ModelError: a tensor is
-    not finite although the samples are, or onnxruntime cannot run the model.
+    DataError: as `check_samples`, or NaN in a sample, or infinity that reaches one of `tensors`. ModelError: onnxruntime cannot
+    run the model, or an output has not the shape that the model declares.
     """
     count = check_samples(graph, samples, preprocess)
     rounds = 2 if histograms else 1
@@ -161,12 +174,13 @@ def calibrate(
                 value = feeds[name] if name in feeds else values[name]
                 if name in unseen and np.isneginf(value).any() and (finite := value[np.isfinite(value)]).size:
                     value = np.maximum(value, finite.min())
+                if not (finite := np.isfinite(value)).all():
+                    _check_feeds(name, number, feeds)
+                    value = values[name] = statistics[name].tamed(value, finite)
                 if turn == 1:
                     statistics[name].count(value)
-                elif np.isfinite(value).all():
-                    statistics[name].extend(value)
                 else:
-                    raise _not_finite(name, number, feeds, graph)
+                    statistics[name].extend(value)
             if watch and turn == 0:
                 watch(number, feeds, values)
             del values  # they need not be in memory together with those of the next sample
@@ -183,12 +197,8 @@ def _check_outputs(graph: Graph, values: Mapping[str, np.ndarray]) -> None:
             raise ModelError(f"{place(maker, graph) if maker else graph.name}: {said}")
 
 
-def _not_finite(tensor: str, number: int, feeds: Mapping[str, np.ndarray], graph: Graph) -> DataError | ModelError:
-    """The error for a tensor that cannot be quantised: it comes from an infinite input, or the model makes it of finite ones."""
+def _check_feeds(tensor: str, number: int, feeds: Mapping[str, np.ndarray]) -> None:
+    """DataError: a tensor is not finite, and neither is an input."""
     if name := next((name for name, value in feeds.items() if not np.isfinite(value).all()), None):
-        reaches = f"holds infinity, which reaches the tensor '{tensor}' for int8"
-        return DataError(f"calibration set: sample {number} of '{name}' {reaches}")
-    maker = graph.producer(tensor)
-    where = f", which {place(maker, graph)} makes," if maker else ""
-    remedy = "use finite constants near the data, or apply masks behind the network"
-    return ModelError(f"{graph.name}: tensor '{tensor}'{where} is NaN or infinite for calibration sample {number}; {remedy}")
+        reaches = f"holds infinity, which reaches the tensor '{tensor}' for int8; leave it out, or mask behind the network"
+        raise DataError(f"calibration set: sample {number} of '{name}' {reaches}")

@@ -32,6 +32,7 @@ from cnna.compiler.passes.fusion.fuse_affine import fits
 from cnna.compiler.quantise.calibrate import ChannelStatistics
 from cnna.compiler.quantise.weights import WEIGHT_MAX
 
+GREAT = 1e30  # beyond it, a mask's numbers times a scale might not be finite
 POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 LEVELS = 255.0
 EQUALISED = ":equalised"  # ends the names of tensors whose channels are scaled
@@ -114,7 +115,7 @@ def _scales(seen: ChannelStatistics, weights: np.ndarray, groups: int) -> np.nda
     """s of each channel, whose geometric mean is 1; None: leave them as they are. weights: the second layer's."""
     reach = np.maximum(np.abs(seen.low), np.abs(seen.high)).astype(np.float64)
     alive = reach > LEAST * reach.max()
-    if not alive.any():
+    if not alive.any() or not (reach < GREAT).all():  # NaN too: such tensors stay in float
         return None
     logs = np.where(alive, np.log(np.where(alive, reach, 1.0)), 0.0)
     logs = np.where(alive, logs - logs[alive].mean(), 0.0)

@@ -19,7 +19,7 @@ from cnna.compiler.graph.float_ops import MaxPool, Pad
 from cnna.compiler.graph.ir import Graph, Quant
 from cnna.compiler.graph.node_names import place
 from cnna.compiler.passes.fusion.fuse_pad import fuse_pad
-from cnna.compiler.quantise.calibrate import channels
+from cnna.compiler.quantise.calibrate import Statistics, channels
 from cnna.compiler.quantise.noise import INPUT, Layer, Noise
 from cnna.compiler.quantise.sessions import Session, feeds_of
 
@@ -32,7 +32,10 @@ LEAST = 10.0  # decibels of a layer below which a warning names it, as `cnna con
 
 @dataclass(frozen=True)
 class Outlier:
-    """A constant in a tensor, and how many times the range that it asks for is longer than that of the data."""
+    """A constant in a tensor, and how many times the range that it asks for is longer than that of the data.
+
+    Infinity and NaN, wherever they come from, ask for a range without end.
+    """
 
     tensor: str
     value: float
@@ -84,6 +87,11 @@ def outliers(graph: Graph, tensors: Sequence[str], few: Mapping[str, np.ndarray]
     return [found for name in tensors if (found := _constant(name, parts[name]))]
 
 
+def strange(statistics: Mapping[str, Statistics]) -> list[Outlier]:
+    """The tensors that hold infinity or NaN for samples that hold neither."""
+    return [Outlier(name, one.strange, inf) for name, one in statistics.items() if one.strange is not None]
+
+
 def _parted(value: np.ndarray) -> tuple[float, float, float] | None:
     """A sample's extreme value far from all others and from 0, the length of the range with it, and that of the others' range."""
     value = value[np.isfinite(value)].astype(np.float64)
@@ -130,15 +138,17 @@ def within(found: Sequence[Outlier], quants: Mapping[str, Quant]) -> list[Outlie
 
 def outlier_warnings(graph: Graph, found: Sequence[Outlier]) -> list[str]:
     """A line for each value: the first node that makes it, what it costs, and what helps."""
-    said: dict[float, str] = {}
+    said: dict[str, str] = {}
     for one in found:
         maker = graph.producer(one.tensor)
         where = place(maker, graph) if maker else f"input '{one.tensor}'"
         about = f"{where}: the value {one.value:g} makes the range of '{one.tensor}' {one.times:.3g} times as long as its data need"
+        if one.times == inf:
+            about = f"{where}: '{one.tensor}' holds {one.value:g}, for which int8 has no range"
         lost = (
             "so what makes and reads it stays in float, on the CPU" if one.times >= KEPT else "which leaves int8 few steps for them"
         )
-        said.setdefault(one.value, f"{about}, {lost}; apply such a mask behind the network, or use a value near the data")
+        said.setdefault(f"{one.value:g}", f"{about}, {lost}; apply such a mask behind the network, or use a value near the data")
     return [*said.values()]
 
 

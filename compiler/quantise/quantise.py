@@ -32,6 +32,7 @@ from cnna.compiler.quantise.outliers import (
     outlier_warnings,
     outliers,
     pads_as_padding,
+    strange,
     unseen_lows,
     within,
 )
@@ -209,11 +210,29 @@ def _measured(
     statistics = calibrate(graph, tuple(body.tensors), samples, method != "minmax", preprocess, progress, watch, unseen)
     chosen = np.unique(np.linspace(0, count - 1, min(FEW, count)).astype(int))
     few = {name: samples[name][chosen] for name in graph.inputs}
-    quants = _activation_quants(graph, body, statistics, method)
-    found = tuple(within(outliers(graph, [*quants], few, preprocess), quants))
+    found = outliers_of(graph, body, statistics, few, method, preprocess)
     return Calibrated(
         graph, body, statistics, count, method, correct_bias, effort, preprocess, more, warnings=warnings, few=few, outliers=found
     )
+
+
+def outliers_of(
+    graph: Graph,
+    body: Graph,
+    statistics: Mapping[str, Statistics],
+    few: Mapping[str, np.ndarray],
+    method: str = "minmax",
+    preprocess: Preprocess | None = None,
+) -> tuple[Outlier, ...]:
+    """The constants that cost tensors of `body` their range, on a few samples. statistics: of all samples.
+
+    ModelError: they cost all of them their range, so nothing is left for the accelerator.
+    """
+    quants = _activation_quants(graph, body, statistics, method)
+    found = (*strange(statistics), *within(outliers(graph, [*quants], few, preprocess), quants))
+    if body.nodes and not float_body(graph, held_back(body, found))[1].nodes:
+        raise ModelError(f"{graph.name}: nothing in it is left for the accelerator; {outlier_warnings(graph, found)[0]}")
+    return found
 
 
 def float_body(graph: Graph, kept: Collection[str] = ()) -> tuple[Reasons, Graph]:

@@ -51,7 +51,7 @@ def feeds_of(
             with np.errstate(over="ignore"):  # refused below
                 feeds[name] = preprocess.apply(value) if value.dtype == np.uint8 and preprocess else value.astype(np.float32)
             if np.isnan(feeds[name]).any():  # infinity may be a mask's, for the CPU alone
-                raise DataError(f"calibration set: sample {number} of '{name}' holds NaN")
+                raise DataError(f"calibration set: sample {number} of '{name}' holds NaN; leave it out")
             if (np.isfinite(value) & np.isinf(feeds[name])).any():
-                raise DataError(f"calibration set: sample {number} of '{name}' holds numbers beyond float32")
+                raise DataError(f"calibration set: sample {number} of '{name}' holds numbers beyond float32; leave it out")
         yield feeds

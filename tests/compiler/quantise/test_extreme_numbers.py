@@ -51,14 +51,16 @@ def test_numbers_of_any_size_are_quantised_or_refused_in_words(case, size):
     """Scales below float32's least normal number made divisions by zero, and squares and inverses above its greatest infinity."""
     model = model_of(case, size)
     feeds = images(model, 4)
-    quantised(float_graph(model))  # as `cnna explain` does
     result = said = None
     try:
+        quantised(float_graph(model))  # as `cnna explain` does
         result, _ = quantise(model, feeds)
     except ModelError as error:
         said = str(error)
     if result is None:
-        assert any(part in said for part in ("is NaN or infinite for calibration sample", "bring its weights and limits nearer"))
+        assert any(
+            part in said for part in ("int8 has no range, so what makes and reads it", "bring its weights and limits nearer")
+        )
         return
     (expected,), (found,) = answers(model, feeds), answers(result, feeds)
     assert not np.isnan(found).any()
