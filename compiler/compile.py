@@ -124,7 +124,7 @@ class Program:
 def check_batch(batch: int, name: str) -> None:
     """ModelError: no run of a program takes so many images."""
     if not 1 <= batch <= MAX_BATCH:
-        raise ModelError(f"{name}: a batch of {batch} is not within 1..{MAX_BATCH}")
+        raise ModelError(f"{name}: a batch of {batch} is not within 1..{MAX_BATCH}; run several batches")
 
 
 def compile_graph(graph: ir.Graph, config: Config, batch: int = 1, dump: Dump | None = None, count: Count | None = None) -> Program:

@@ -156,7 +156,11 @@ class _Rows:
         shapes = {name: graph.tensors[name].shape for name in node.inputs if name in graph.tensors}
         unknown = next((name for name, shape in shapes.items() if not shape or 0 in shape), None)
         if isinstance(node.op, Onnx) and support.may_run(node) and unknown is not None and not support.quantised_at_run(graph):
-            return f"the shape of its input '{unknown}' is not known while the model is compiled", None
+            if unknown == node.inputs[0] or shapes[unknown]:
+                return f"the shape of its input '{unknown}' is not known while the model is compiled", None
+            if node.op.kind not in support.OPERANDS:  # a single number's shape looks like no shape
+                named = unknown.removesuffix(":whole")
+                return f"its operand '{named}' is computed while the model runs, as one number or in an unknown shape", None
         reason = reasons[node.output]
         if self.facts.floating and reason is not None and support.WHOLE in reason:
             return IN_FLOAT, None  # it is no fault of the user's file

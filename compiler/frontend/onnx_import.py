@@ -40,6 +40,7 @@ from cnna.compiler.frontend.onnx_model.node_order import sort_nodes
 from cnna.compiler.frontend.onnx_model.old_opsets import raise_opset
 from cnna.compiler.frontend.onnx_model.real_types import to_float32
 from cnna.compiler.frontend.onnx_model.settled_branches import settle_branches
+from cnna.compiler.frontend.onnx_model.sound_nodes import check_nodes
 from cnna.compiler.frontend.onnx_model.strangers import describe_strangers
 from cnna.compiler.frontend.onnx_model.subgraphs import captured
 from cnna.compiler.frontend.onnx_model.vendor import expand_vendor
@@ -80,6 +81,7 @@ def load_model(
     model = _inlined(model, name)
     check_values(model, name)
     with about_model(name):
+        check_nodes(model)
         check_attributes(model)
         sort_nodes(model.graph)
         twice = set_shapes(model, shapes or {})
@@ -92,7 +94,8 @@ def load_model(
     except ModelError as error:
         if not twice:
             raise
-        raise ModelError(f"{name}: --shape: {twice[0]}; {str(error).removeprefix(f'{name}: ')}") from None
+        said = str(error).removeprefix(f"{name}: ")
+        raise ModelError(f"{name}: --shape: {twice[0]}; give both the same size, or name them apart: {said}") from None
     with about_model(name):
         check_disputed_shapes(shaped)
     for line in twice:
@@ -115,7 +118,7 @@ def _check(model: ModelProto, name: str) -> None:
     try:
         onnx.checker.check_model(seen)
     except Exception as error:  # the checker raises its own class, and others on some broken files
-        raise ModelError(f"{name}: not a sound ONNX model: {first_line(error)}") from None
+        raise ModelError(f"{name}: not a sound ONNX model: {first_line(error)}; export it again") from None
 
 
 def _inlined(model: ModelProto, name: str) -> ModelProto:
@@ -198,24 +201,26 @@ def _parse(source: str | Path | bytes, name: str) -> ModelProto:
             damage = f"begins as an ONNX file, but its {len(source):,} bytes cannot be read to the end"
             raise ModelError(f"{name}: truncated or damaged: it {damage}; copy or export it again") from None
         raise ModelError(f"{name}: not an ONNX file (its protobuf cannot be read); export the model as one") from None
-    if not model.graph.node or not model.opset_import or not model.ir_version:
-        raise ModelError(f"{name}: not an ONNX model (no graph, opset or IR version in its {len(source):,} bytes)")
+    if not model.HasField("graph") or not model.opset_import or not model.ir_version:
+        missing = "no graph, opset or IR version"
+        raise ModelError(f"{name}: not an ONNX model ({missing} in its {len(source):,} bytes); export the model as one")
     for tensor in model.graph.initializer:
         if tensor.data_location == TensorProto.EXTERNAL:
             location = next((entry.value for entry in tensor.external_data if entry.key == "location"), "?")
             if not folder or not (Path(folder) / location).is_file():
-                raise ModelError(f"{name}: weights of '{tensor.name}' are in an external file '{location}', which is not there")
+                missing = f"weights of '{tensor.name}' are in an external file '{location}', which is not there"
+                raise ModelError(f"{name}: {missing}; put it beside the model")
     if folder:
         try:
             onnx.load_external_data_for_model(model, folder)
         except Exception as error:  # the checker's own class, for a place outside the folder, and those of reading a file
-            raise ModelError(f"{name}: external weights cannot be read: {first_line(error)}") from None
+            raise ModelError(f"{name}: external weights cannot be read: {first_line(error)}; export it again") from None
     return model
 
 
 def _check_opsets(model: ModelProto, name: str) -> None:
     if not any(entry.domain in ("", "ai.onnx") for entry in model.opset_import):
-        raise ModelError(f"{name}: it imports no ONNX opset")
+        raise ModelError(f"{name}: it imports no opset of ONNX itself; export it with one of 1..{OPSET_MAX}")
     for entry in model.opset_import:
         if entry.domain in ("", "ai.onnx") and not 1 <= entry.version <= OPSET_MAX:
             raise ModelError(f"{name}: opset {entry.version} is outside 1..{OPSET_MAX}; export it with one of those")

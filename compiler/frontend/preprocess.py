@@ -35,7 +35,7 @@ def entries(model: ModelProto) -> dict[str, Any]:
             except ValueError:
                 found = None
             if not isinstance(found, dict):
-                raise ModelError(f"{_place(entry.value)} cannot be read")
+                raise ModelError(f"{_place(entry.value)} cannot be read; quantise the model again")
             return found
     return {}
 

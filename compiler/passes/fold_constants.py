@@ -130,7 +130,7 @@ def _constant(op: Onnx) -> np.ndarray:
         if name in op.attributes:
             kind = np.float32 if "float" in name else np.int64
             return np.asarray(op.attributes[name], None if name == "value" else kind)
-    raise ModelError(f"a Constant with {', '.join(op.attributes)} is not supported")
+    raise ModelError(f"a Constant with {', '.join(op.attributes)} is not supported; give it a value")
 
 
 def _as_node(node: Node) -> onnx.NodeProto:
@@ -149,9 +149,11 @@ def computed(node: Node[Onnx], feeds: Mapping[str, np.ndarray], source: Graph) -
     try:
         found = evaluated(_as_node(node), feeds, source.opset)
     except Exception as error:  # the evaluator passes on any exception of numpy
-        raise ModelError(f"{place(node, source)} has constant inputs but cannot be computed: {error}") from None
+        raise ModelError(
+            f"{place(node, source)} has constant inputs but cannot be computed: {error}; export the model again"
+        ) from None
     if (size := max(value.size for value in found)) > ELEMENTS_MAX:
-        raise ModelError(f"{place(node, source)} makes a constant of {size} elements; the limit is {ELEMENTS_MAX}")
+        raise ModelError(f"{place(node, source)} makes a constant of {size} elements, above {ELEMENTS_MAX:,}; use smaller images")
     return found
 
 

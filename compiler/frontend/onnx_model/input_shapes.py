@@ -87,7 +87,9 @@ def _check_sizes(value: ValueInfoProto, sizes: Sequence[int]) -> None:
     place, shape = f"--shape {value.name}:{','.join(map(str, sizes))}", value.type.tensor_type.shape
     own = "[" + ", ".join(str(dim.dim_value) if dim.dim_value > 0 else dim.dim_param or "?" for dim in shape.dim) + "]"
     if len(sizes) != len(shape.dim):
-        raise ModelError(f"{place}: has {len(sizes)} sizes, but the input has {len(shape.dim)} axes, {own}")
+        raise ModelError(
+            f"{place}: has {len(sizes)} sizes, but the input has {len(shape.dim)} axes, {own}; give one size for each axis"
+        )
     for axis, (size, dim) in enumerate(zip(sizes, shape.dim, strict=True)):
         if not 1 <= size <= ELEMENTS_MAX:
             raise ModelError(f"{place}: sizes must be within 1..{ELEMENTS_MAX:,}")

@@ -155,7 +155,7 @@ def _check_attribute(entry: AttributeProto, place: str) -> None:
         entry.name == "auto_pad"
         and (mode := value.decode(errors="replace") if isinstance(value, bytes) else value) not in AUTO_PADS
     ):
-        raise ModelError(f"{place}: auto_pad is {mode!r}, not one of {', '.join(AUTO_PADS)}")
+        raise ModelError(f"{place}: auto_pad is {mode!r}, not one of {', '.join(AUTO_PADS)}; export it with explicit pads")
 
 
 def _check_finite(entry: AttributeProto, node: NodeProto, name: str) -> None:
@@ -165,7 +165,9 @@ def _check_finite(entry: AttributeProto, node: NodeProto, name: str) -> None:
     else:
         value = np.array([entry.f] if entry.type == AttributeProto.FLOAT else entry.floats)
     if np.isnan(value).any() or (node.op_type not in MAY_BE_INFINITE and np.isinf(value).any()):
-        raise ModelError(f"{name}: {place_of(node)}: attribute '{entry.name}' holds NaN or infinity")
+        raise ModelError(
+            f"{name}: {place_of(node)}: attribute '{entry.name}' holds NaN or infinity; export it with a finite number"
+        )
 
 
 def _check_outputs(model: ModelProto, name: str) -> None:
@@ -178,6 +180,8 @@ def _check_outputs(model: ModelProto, name: str) -> None:
         raise ModelError(
             f"{name}: nothing is computed: all its outputs ({outputs}) are inputs; export it with what its nodes make as outputs"
         )
+    if not model.graph.node:
+        raise ModelError(f"{name}: nothing is computed: it has no nodes; export the whole network")
     made = {output for node in model.graph.node for output in node.output} | {value.name for value in model.graph.input}
     for value in model.graph.output:
         if value.name in constants:
@@ -234,7 +238,7 @@ def inferred(model: ModelProto, **options: bool) -> ModelProto:
     try:
         return onnx.shape_inference.infer_shapes(model, data_prop=True, **options)
     except Exception as error:  # onnx's own class, and on broken models any that C++ raises
-        raise ModelError(f"its shapes do not fit together: {first_line(error)}") from None
+        raise ModelError(f"its shapes do not fit together: {first_line(error)}; export it again") from None
 
 
 # --- shapes ---

@@ -53,6 +53,7 @@ HINTS = {
     **dict.fromkeys(("ReduceMean", "ReduceSum", "ReduceMax"), REDUCED),
     "PRelu": SLOPE,
     **dict.fromkeys(STEEP_KINDS, STEEP),
+    "Clip": "its limits must be constants of one number",
     "Pow": "its exponent must be a constant of one number",
     "LRN": NORM,
     **dict.fromkeys(NORMALISATIONS, NORM),

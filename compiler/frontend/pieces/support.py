@@ -134,6 +134,7 @@ RUNS = (  # ONNX's operators that become one of these, in at least one form
     *(*CURVES, "PRelu", "Pow"),
 )
 
+OPERANDS = {"Clip": "limit", "Pow": "exponent", "Pad": "operand", "PRelu": "slope"}  # what must be constant, and its name
 VIEW_KINDS = ("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze")  # operators that only rearrange elements
 
 
@@ -163,6 +164,8 @@ def _no_form(node: Node, graph: Graph) -> str:
     kind = "" if getattr(node.op, "domain", "") else kind_of(node)
     if kind in LIMITS and node.output in graph.types:
         return "it limits integers; only numbers between a QuantizeLinear and a DequantizeLinear of one scale run"
+    if kind in OPERANDS and (computed := next((name for name in node.inputs[1:] if name and name not in graph.constants), None)):
+        return f"its {OPERANDS[kind]} '{computed.removesuffix(':whole')}' is computed while the model runs"
     if kind in (*CURVES, *STEEP_KINDS) and any(tensor.quant for tensor in graph.tensors.values()):
         return "what it reads and what it makes are not int8 on both sides; put Q and DQ there"
     if kind in STEEP_KINDS:

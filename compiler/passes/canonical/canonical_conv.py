@@ -29,10 +29,13 @@ def canonical_conv(graph: Graph) -> Graph:
         weights = edit.constants[w]
         groups = int(node.op.attributes.get("group", 1))
         if weights.ndim != len(shape) or weights.shape[1] * groups != shape[1] or len(weights) % groups:
-            raise ModelError(f"node '{node.name}' (Conv): weights {weights.shape} in {groups} groups do not fit a map of {shape}")
+            unfit = f"weights {weights.shape} in {groups} groups do not fit a map of {shape}"
+            raise ModelError(f"node '{node.name}' (Conv): {unfit}; export it again")
         if node.op.attributes.get("kernel_shape", weights.shape[2:]) != weights.shape[2:]:
             kernel = list(node.op.attributes["kernel_shape"])
-            raise ModelError(f"node '{node.name}' (Conv): weights {weights.shape} do not match kernel_shape {kernel}")
+            raise ModelError(
+                f"node '{node.name}' (Conv): weights {weights.shape} do not match kernel_shape {kernel}; export it again"
+            )
         if given and edit.constants[node.inputs[2]].shape != (len(weights),):
             wrong = list(edit.constants[node.inputs[2]].shape)
             raise ModelError(

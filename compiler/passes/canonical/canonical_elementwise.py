@@ -76,7 +76,8 @@ def _batch_norm(edit: Editor, node: Node) -> None:
     spread = variance + float(node.op.attributes.get("epsilon", 1e-5))
     if not (np.isfinite(spread) & (spread > 0)).all():
         raise ModelError(
-            f"node '{node.name}' (BatchNormalization): a variance plus epsilon is {spread.min():g}; it must be above 0"
+            f"node '{node.name}' (BatchNormalization): a variance plus epsilon is {spread.min():g}; it must be above 0; "
+            "export it with a greater epsilon"
         )
     scale = gain / np.sqrt(spread)
     _put_affine(edit, node, node.inputs[0], scale, offset - mean * scale, 1)

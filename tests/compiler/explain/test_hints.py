@@ -37,6 +37,7 @@ STATED = "[sub] d = Sub (b, mu) [pow] p = Pow (d, two) [var] v = ReduceMean <axe
 NORMALISED = f"[mean] mu = ReduceMean <axes=[%d]> (b) {STATED} [root] q = Sqrt (e) [div] n = Div (d, q)"
 BACK = "[t2] f = Transpose <perm=[0,3,1,2]> (n)"
 FORTH = "[t1] b = Transpose <perm=[0,2,3,1]> (a)"
+PEAK = "[p] k = ReduceMax <keepdims=0> (a)"
 TABLE = {  # case: (nodes behind the stem, the node to read, why it is on the CPU, what helps)
     "weights that are computed": ("[k] k = Sin (a) [c] y = Conv (a, k)", "c", None, hints.HINTS["Conv"]),
     "three spatial axes": ("[r] b = Reshape (a, cube) [c] y = Conv <pads=[1,1,1,1,1,1]> (b, w3)", "c", None, hints.HINTS["Conv"]),
@@ -54,6 +55,11 @@ TABLE = {  # case: (nodes behind the stem, the node to read, why it is on the CP
     "mean over rows": (f"[m] k = ReduceMean <axes=[2]> (a) [s] f = Mul (a, k) {LAST}", "m", None, hints.REDUCED),
     "several slopes": (f"[m] f = PRelu (a, slopes) {LAST}", "m", None, hints.SLOPE),
     "several exponents": (f"[m] f = Pow (a, powers) {LAST}", "m", None, hints.HINTS["Pow"]),
+    "computed limit": (f"{PEAK} [m] f = Clip (a, , k) {LAST}", "m", "its limit 'k' is computed while", hints.HINTS["Clip"]),
+    "one computed limit": (f"{PEAK} [m] f = Clip (a, k, two) {LAST}", "m", "its limit 'k' is computed", hints.HINTS["Clip"]),
+    "computed exponent": (f"{PEAK} [m] f = Pow (a, k) {LAST}", "m", "its exponent 'k' is computed while", hints.HINTS["Pow"]),
+    "computed slope": (f"{PEAK} [m] f = PRelu (a, k) {LAST}", "m", "its slope 'k' is computed while", hints.SLOPE),
+    "least of a map and a number": (f"{PEAK} [m] f = Min (a, k) {LAST}", "m", "its operand 'k' is computed while", None),
     "steep": ("[m] y = Exp (a)", "m", "its curve is too steep for int8", hints.STEEP),
     "jumps": ("[m] y = Round (a)", "m", "its curve has jumps that are too steep for int8", hints.STEEP),
     "steep, among nodes of the CPU": ("[s] b = Sin (a) [m] y = Exp (b)", "m", "its curve is too steep for int8", None),

@@ -107,5 +107,5 @@ def test_constants_that_are_too_large_are_named(monkeypatch):
     """A mistake in a ConstantOfShape would take all memory."""
     monkeypatch.setattr(module, "ELEMENTS_MAX", 8)
     text = "g (float[N,2,3,3] x) => (float[N,2,3,3] y) { e = Exp (c) y = Mul (x, e) }"
-    with pytest.raises(ModelError, match=r"makes a constant of 9 elements; the limit is 8"):
+    with pytest.raises(ModelError, match=r"makes a constant of 9 elements, above 8; use smaller images"):
         fold_constants(untyped(text, {"c": (3, 3)}))

@@ -93,9 +93,9 @@ def test_volumes_stay():
 
 
 WRONG = {  # message: (weights, bias), beside a kernel_shape of [1, 1]
-    "weights (2, 3, 1) in 1 groups do not fit a map of (1, 3, 4, 4)": ((2, 3, 1), (2,)),
-    "weights (2, 3, 2, 2) do not match kernel_shape [1, 1]": ((2, 3, 2, 2), (2,)),
-    "weights (2, 4, 1, 1) in 1 groups do not fit a map of (1, 3, 4, 4)": ((2, 4, 1, 1), (2,)),
+    "weights (2, 3, 1) in 1 groups do not fit a map of (1, 3, 4, 4); export it again": ((2, 3, 1), (2,)),
+    "weights (2, 3, 2, 2) do not match kernel_shape [1, 1]; export it again": ((2, 3, 2, 2), (2,)),
+    "weights (2, 4, 1, 1) in 1 groups do not fit a map of (1, 3, 4, 4); export it again": ((2, 4, 1, 1), (2,)),
     "its bias has shape [3]; it must be [2], one value per channel": ((2, 3, 1, 1), (3,)),
 }
 
