@@ -55,10 +55,7 @@ def read(body: bytes, length: str | None) -> Asked:
         found = json.loads(body[:size], parse_constant=literal)
     except (ValueError, RecursionError) as error:
         raise DataError(f"the body is not JSON: {error}; binary tensors need the header {LENGTH}") from None
-    if not isinstance(found, dict) or not isinstance(found.get("inputs"), list) or not found["inputs"]:
-        raise DataError('the body must be an object with a list "inputs"')
-    if len(found["inputs"]) > MOST_TENSORS:
-        raise DataError(f"more than {MOST_TENSORS} inputs")
+    _check_inputs(found)
     given = _parameters(found, "the request")
     allow_nan = _flag(given, ALLOW_NAN)
     if literals and not allow_nan:
@@ -127,8 +124,29 @@ def _header(length: str, most: int) -> int:
     return int(length)
 
 
+def _check_inputs(found: Any) -> None:
+    """DataError: a body has no list of inputs. An empty list is for the engine, which knows the inputs that are missing."""
+    if not isinstance(found, dict):
+        raise DataError(f'the body is {_kind(found)}; it must be an object with a list "inputs"')
+    if "inputs" not in found:
+        raise DataError('the body has no "inputs"; it must have a list of them, each with name, datatype, shape and data')
+    if not isinstance(found["inputs"], list):
+        raise DataError(f'"inputs" is {_kind(found["inputs"])}; it must be a list of objects with name, datatype, shape and data')
+    if len(found["inputs"]) > MOST_TENSORS:
+        raise DataError(f"{len(found['inputs'])} inputs are more than {MOST_TENSORS} inputs; send fewer")
+
+
+def _kind(value: Any) -> str:
+    """What a value of JSON is, in JSON's words."""
+    kinds = {dict: "an object", list: "a list", str: "a text", bool: "a truth value", type(None): "null"}
+    return kinds.get(type(value), "a number")
+
+
 def _input(name: str, entry: Mapping[str, Any], raw: memoryview) -> tuple[NDArray[Any], memoryview]:
     """A tensor, and the bytes that are left."""
+    for key in ("datatype", "shape"):
+        if entry.get(key) is None:
+            raise DataError(f'input {name}: has no "{key}"; give what the metadata of the model say')
     datatype, shape = tensors.checked(name, entry.get("datatype"), entry.get("shape"))
     given = _parameters(entry, f"input {name}")
     parameters.no_shared_memory(f"input {name}", given)
@@ -159,9 +177,11 @@ def _outputs(entries: Any, binary: bool) -> list[Wanted] | None:
 
 
 def _name(entry: Any, where: str) -> str:
-    name = entry.get("name") if isinstance(entry, dict) else None
+    if not isinstance(entry, dict):
+        raise DataError(f'"{where}" holds {_kind(entry)}; each must be an object with a "name"')
+    name = entry.get("name")
     if not isinstance(name, str) or not name:
-        raise DataError(f'each of "{where}" must be an object with a "name"')
+        raise DataError(f'one of "{where}" has no "name", or one that is no text; each must be an object with a "name"')
     return name
 
 

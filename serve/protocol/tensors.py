@@ -34,7 +34,8 @@ def checked(name: str, datatype: Any, shape: Any) -> tuple[str, tuple[int, ...]]
         raise DataError(f"input {name}: there is no datatype {datatype!r}; there are {', '.join(TYPES)} and {BYTES}")
     good = isinstance(shape, Sequence) and not isinstance(shape, str) and 0 < len(shape) <= 16
     if not good or not all(type(size) is int and 0 <= size < MOST_ELEMENTS for size in shape) or elements(shape) >= MOST_ELEMENTS:
-        raise DataError(f"input {name}: {shape!r} is no shape; one is like [1, 3, 224, 224]")
+        limits = f"1 to 16 whole numbers from 0 on, with fewer than {MOST_ELEMENTS:,} elements, like [1, 3, 224, 224]"
+        raise DataError(f"input {name}: {str(shape)[:100]} is no shape; one is {limits}")
     if datatype == BYTES and elements(shape) > MOST_TEXTS:
         raise DataError(f"input {name}: {list(shape)} are more than {MOST_TEXTS:,} elements of BYTES; send fewer")
     return str(datatype), tuple(shape)

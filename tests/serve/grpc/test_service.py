@@ -225,6 +225,33 @@ def test_mistakes_have_their_codes(tmp_path: Path, within: Within) -> None:
     within(run())
 
 
+UNKNOWN = [  # calls that name a model, but for ModelReady and ModelInfer, and their answers
+    ("ModelMetadata", pb.ModelMetadataResponse),
+    ("ModelConfig", pb.ModelConfigResponse),
+    ("ModelStatistics", pb.ModelStatisticsResponse),
+]
+
+
+def test_calls_for_what_is_not_there_end_in_not_found(tmp_path: Path, within: Within) -> None:
+    """A client could not tell a wrong name from a server that fails; HTTP answers 404 with these words."""
+
+    async def run() -> None:
+        async with served(tmp_path) as client:
+            for name, answer in UNKNOWN:
+                for model, version, said in (("none", "", "there is no model 'none'"), ("m", "7", "no version '7'")):
+                    request = pb.ModelRequest(name=model, version=version)
+                    code, details = await client.refusal(name, request, answer)
+                    assert (code, said in details) == (grpc.StatusCode.NOT_FOUND, True), (name, details)
+            for name in ("RepositoryModelLoad", "RepositoryModelUnload"):
+                code, details = await client.refusal(name, pb.RepositoryModelRequest(model_name="none"), pb.Empty)
+                assert (code, "'none'" in details) == (grpc.StatusCode.NOT_FOUND, True), (name, details)
+            for model, version in (("none", ""), ("m", "7")):
+                ready = await client.call("ModelReady", pb.ModelRequest(name=model, version=version), pb.ModelReadyResponse)
+                assert not ready.ready
+
+    within(run())
+
+
 def test_packed_messages_are_refused_unopened(tmp_path: Path, within: Within) -> None:
     """gRPC would unpack 64 MiB into 64 GiB before it compares that with the limit."""
 
