@@ -56,6 +56,8 @@ from cnna.spec.errors import ModelError, about_model
 
 OPSET_MAX = onnx.defs.onnx_opset_version()
 Made = TypeVar("Made")
+AGAIN = "; export it again"
+FOR_SIZES = "a constant may hold the size that it was exported for: export it for the sizes of --shape"
 BEGINNING = b"\x08"  # of an ONNX file: protobuf's tag of field 1, `ir_version`
 
 
@@ -92,9 +94,11 @@ def load_model(
     try:
         shaped = with_shapes(model, name)
     except ModelError as error:
-        if not twice:
-            raise
         said = str(error).removeprefix(f"{name}: ")
+        if shapes and said.endswith(AGAIN):
+            said = f"{said.removesuffix(AGAIN)}; {FOR_SIZES}"
+        if not twice:
+            raise ModelError(f"{name}: {said}") from None
         raise ModelError(f"{name}: --shape: {twice[0]}; give both the same size, or name them apart: {said}") from None
     with about_model(name):
         check_disputed_shapes(shaped)

@@ -16,7 +16,9 @@ from cnna.compiler.frontend.onnx_model.subgraphs import rename
 from cnna.spec.errors import ModelError
 
 Sizes = Mapping[str, Sequence[int]]
-UNKNOWN = re.compile(r"[?*]+|-1|[Nn]one|unk__\d+")  # what exporters write for a size that they do not know: no name of one
+UNKNOWN = re.compile(
+    r"[?*]+|-1?|none|null|nan|unk|unknown|undefined|unk_+\d+", re.IGNORECASE
+)  # what exporters write: no name of a size
 
 
 def inputs_of(model: ModelProto) -> list[ValueInfoProto]:

@@ -14,7 +14,7 @@ from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, TypeProto, 
 from cnna.compiler.frontend.onnx_model.hollow import hollow
 from cnna.compiler.frontend.onnx_model.strangers import describe_strangers
 from cnna.compiler.frontend.onnx_model.vendor import expand_vendor
-from cnna.compiler.graph.node_names import place_of
+from cnna.compiler.graph.node_names import node_name, place_of
 from cnna.spec.errors import ModelError
 
 AUTO_PADS = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
@@ -238,7 +238,18 @@ def inferred(model: ModelProto, **options: bool) -> ModelProto:
     try:
         return onnx.shape_inference.infer_shapes(model, data_prop=True, **options)
     except Exception as error:  # onnx's own class, and on broken models any that C++ raises
+        if not all(node.name for node in model.graph.node):
+            return inferred(_named(model), **options)  # onnx names the node, if it has a name
         raise ModelError(f"its shapes do not fit together: {first_line(error)}; export it again") from None
+
+
+def _named(model: ModelProto) -> ModelProto:
+    """A copy in which every node has a name."""
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    for node in copy.graph.node:
+        node.name = node_name(node)
+    return copy
 
 
 # --- shapes ---

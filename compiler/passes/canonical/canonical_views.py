@@ -31,7 +31,7 @@ def canonical_views(graph: Graph) -> Graph:
             if prod(before) != prod(after):
                 raise ModelError(
                     f"node '{node.name}' ({node.op.kind}): it turns {list(before)}, which has {prod(before)} elements, into "
-                    f"{list(after)}, which has {prod(after)}; export the model again"
+                    f"{list(after)}, which has {prod(after)}; export it for this size"
                 )
             edit.put(node.name, Reshape(after), node.inputs[:1], node.output)
         elif node.op.kind == "Transpose":

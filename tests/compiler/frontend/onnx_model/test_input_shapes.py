@@ -6,6 +6,7 @@ import pytest
 from cnna.compiler.compile import compile_model
 from cnna.compiler.frontend.model_ports import model_inputs
 from cnna.compiler.frontend.onnx_import import load_model, to_graph
+from cnna.compiler.passes.pipeline import REWRITES, run_passes
 from cnna.compiler.quantise.quantise import quantise
 from cnna.spec.config import preset
 from cnna.spec.errors import ModelError
@@ -115,12 +116,27 @@ def named(name):
     return edit
 
 
-@pytest.mark.parametrize("name", ["?", "", "unk__12", "*", "-1", "None"])
+@pytest.mark.parametrize("name", ["?", "", "unk__12", "*", "-1", "None", "unknown", "UNK", "unk_3", "null", "undefined"])
 def test_what_stands_for_an_unknown_size_is_no_name(name):
     """All sizes of PaddlePaddle's exports are called `?`: rows and columns would have to be equal, and the batch too."""
     graph = to_graph(read(TWO, {"x": (1, 3, 6, 8), "mask": (1, 3, 5, 7)}, named(name)))
     assert [graph.tensors[name].shape for name in ("x", "y", "z")] == [(1, 3, 6, 8), (1, 4, 6, 8), (1, 3, 5, 7)]
     assert "axes 2 and 3 of input 'mask' have no fixed size" in refused(TWO, {"x": (1, 3, 6, 8)}, named(name))
+
+
+@pytest.mark.parametrize("names", [("h", "w"), ("s", "s")])
+@pytest.mark.parametrize("sizes", ["-1, 144", "1, 144", "0, 4, 6, 3, 2"])
+def test_a_size_of_the_export_in_a_constant_is_refused_for_other_sizes(sizes, names):
+    """Told to export it again as it is, a user would get the same line; and onnx says no node where a node has no name."""
+    reshape = f"s = Constant <value_ints=[{sizes}]> () y = Reshape (a, s)"
+    text = f"g (float[N,3,{names[0]},{names[1]}] x) => (float y) {{ a = Conv <pads=[1,1,1,1]> (x, w) {reshape} }}"
+    assert np.prod(to_graph(read(text, {"x": (1, 3, 6, 6)})).tensors["y"].shape) == 144
+    with pytest.raises(ModelError) as found:
+        run_passes(to_graph(read(text, {"x": (1, 3, 6, 8)})), REWRITES)
+    said = str(found.value)
+    assert "Reshape:y" in said
+    assert "export it for th" in said
+    assert ("the size 's' is 6 and, in input 'x', 8; give both the same size" in said) == (names[0] == "s" and "--shape" in said)
 
 
 def test_a_name_of_two_sizes_is_a_warning():
