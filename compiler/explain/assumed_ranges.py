@@ -11,7 +11,7 @@ from onnx import ModelProto
 from cnna.compiler.frontend.pieces.partition import Reasons
 from cnna.compiler.graph.ir import Graph
 from cnna.compiler.quantise.calibrate import Statistics, calibrate
-from cnna.compiler.quantise.outliers import held_back, pads_as_padding, unseen_lows
+from cnna.compiler.quantise.outliers import OutlierWatch, held_back, pads_as_padding, unseen_lows
 from cnna.compiler.quantise.quantise import KEPT, float_body, outliers_of, written
 from cnna.spec.errors import ModelError
 
@@ -30,11 +30,13 @@ def quantised(graph: Graph) -> tuple[ModelProto, Reasons]:
     try:
         graph = pads_as_padding(graph, samples, 1, None)
         reasons, body = float_body(graph)
-        ranges = calibrate(graph, (*body.tensors,), samples, False, unseen=unseen_lows(graph, body)) if body.nodes else {}
+        names, unseen = (*body.tensors,), unseen_lows(graph, body)
+        far = OutlierWatch(names, [0])
+        ranges = calibrate(graph, names, samples, False, watch=[far], unseen=unseen) if body.nodes else {}
     except ModelError:  # onnxruntime cannot run it; `refusals` will find the node
         ranges = {name: _anything(tensor.shape[1]) for name, tensor in body.tensors.items()}
     else:
-        kept = held_back(body, outliers_of(graph, body, ranges, samples))
+        kept = held_back(body, outliers_of(graph, body, ranges, far))
         reasons, body = float_body(graph, kept)
         reasons = {output: FAR if reason == KEPT else reason for output, reason in reasons.items()}
     model, _ = written(graph, body, ranges, correct_bias=False)

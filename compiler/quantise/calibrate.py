@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cnna.compiler.frontend.onnx_export import to_model
 from cnna.compiler.frontend.pieces.cpu_parts import misdeclared
 from cnna.compiler.frontend.preprocess import Preprocess
 from cnna.compiler.graph.ir import Graph
@@ -130,8 +129,7 @@ def channels(
     most: int = FEW,
 ) -> dict[str, ChannelStatistics]:
     """The channels of some maps, on up to `most` of `count` samples. DataError and ModelError: as of `calibrate`."""
-    shown = [name for name in tensors if name not in graph.outputs]
-    session = Session(to_model(graph, shown).SerializeToString(), graph.name)
+    session = Session.of(graph, tensors)
     found: dict[str, ChannelStatistics] = {}
     for feeds in feeds_of(graph, samples, min(count, most), preprocess):
         values = session.run(feeds)
@@ -150,7 +148,7 @@ def calibrate(
     histograms: bool,
     preprocess: Preprocess | None = None,
     progress: Progress | None = None,
-    watch: Watch | None = None,
+    watch: Sequence[Watch] = (),
     unseen: Collection[str] = (),
 ) -> dict[str, Statistics]:
     """Statistics of `tensors`. However many samples there are, it holds the activations of only one in memory.
@@ -161,9 +159,7 @@ def calibrate(
     """
     count = check_samples(graph, samples, preprocess)
     rounds = 2 if histograms else 1
-    session = Session(
-        to_model(graph, [name for name in tensors if name not in (*graph.inputs, *graph.outputs)]).SerializeToString(), graph.name
-    )
+    session = Session.of(graph, [name for name in tensors if name not in graph.inputs])
     statistics = {name: Statistics() for name in tensors}
     for turn in range(rounds):
         for number, feeds in enumerate(feeds_of(graph, samples, count, preprocess)):
@@ -181,8 +177,8 @@ def calibrate(
                     statistics[name].count(value)
                 else:
                     statistics[name].extend(value)
-            if watch and turn == 0:
-                watch(number, feeds, values)
+            for look in watch if turn == 0 else ():
+                look(number, feeds, values)
             del values  # they need not be in memory together with those of the next sample
             if progress:
                 progress(turn * count + number + 1, rounds * count)

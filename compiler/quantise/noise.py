@@ -3,7 +3,7 @@
 Both networks run one sample at a time, and only sums are kept, so memory holds the activations of one sample.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, log10
 from typing import Any
@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, ValueInfoProto
 
-from cnna.compiler.frontend.onnx_export import to_model
 from cnna.compiler.frontend.preprocess import Preprocess
 from cnna.compiler.graph.editor import outputs_of
 from cnna.compiler.graph.float_ops import CLIPPED, VIEWS, Conv
@@ -21,6 +20,7 @@ from cnna.compiler.quantise.calibrate import Progress
 from cnna.compiler.quantise.sessions import Session, feeds_of
 
 INPUT = "input"  # stands where a layer's operator does
+BRIEF = 4  # samples for which a session is not worth optimising
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ class Noise:
             whole = np.rint(made / np.float32(self.quant.scale)) + np.float32(self.quant.zero)
             self.clipped += int(np.count_nonzero((whole < -128) | (whole > 127)))
             made = (np.clip(whole, -128, 127) - np.float32(self.quant.zero)) * np.float32(self.quant.scale)
-        self.sums["signal"] += float(np.square(real, dtype=np.float64).sum())
-        self.sums["noise"] += float(np.square(made - real, dtype=np.float64).sum())
+        self.sums["signal"] += _power(real)
+        self.sums["noise"] += _power(made - real)
 
     @property
     def ratio(self) -> float:
@@ -96,6 +96,12 @@ class Noise:
         return {"int8": self.quant is not None, "snr_db": self.decibels, "clipped": None if self.quant is None else share}
 
 
+def _power(values: np.ndarray) -> float:
+    """The sum of the squares."""
+    exact = values.ravel().astype(np.float64)
+    return float(exact @ exact)
+
+
 def measured(
     graph: Graph,
     layers: Sequence[Layer],
@@ -110,9 +116,9 @@ def measured(
     found = {layer.tensor: Noise(quants.get(layer.tensor)) for layer in layers}
     inner = [layer for layer in layers if layer.op != INPUT]
     shown = [layer.tensor for layer in inner]
-    in_float = Session(to_model(graph, [name for name in shown if name not in graph.outputs]).SerializeToString(), graph.name)
-    raw = _before_rounding(model, shown)
-    in_int8 = Session(_showing(model, raw.values()).SerializeToString(), graph.name)
+    raw, brief = _before_rounding(model, shown), count <= BRIEF
+    in_float = Session.of(graph, shown, brief)
+    in_int8 = Session(_showing(model, raw.values()), graph.name, brief)
     for number, feeds in enumerate(feeds_of(graph, samples, count, preprocess)):
         for layer in layers:
             if layer.op == INPUT:
@@ -151,10 +157,9 @@ def _before_rounding(model: ModelProto, tensors: Sequence[str]) -> dict[str, str
     return found
 
 
-def _showing(model: ModelProto, names: Any) -> ModelProto:
-    """The model with these tensors as outputs too."""
-    copy = ModelProto()
-    copy.CopyFrom(model)
-    there = {value.name for value in copy.graph.output}
-    copy.graph.output.extend(ValueInfoProto(name=name) for name in dict.fromkeys(names) if name not in there)
-    return copy
+def _showing(model: ModelProto, names: Iterable[str]) -> bytes:
+    """The model with these tensors as outputs too. Joined messages are one, whose lists are joined: no copy of weights is made."""
+    there = {value.name for value in model.graph.output}
+    more = ModelProto()
+    more.graph.output.extend(ValueInfoProto(name=name) for name in dict.fromkeys(names) if name not in there)
+    return model.SerializeToString() + more.SerializeToString()

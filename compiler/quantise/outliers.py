@@ -5,14 +5,13 @@ never shows what lies below all data, so a Pad before one becomes its padding, a
 range beyond what the pools make (`unseen_lows`). Where a constant shows, the nodes around it stay in float.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import inf, isfinite
 from typing import Any
 
 import numpy as np
 
-from cnna.compiler.frontend.onnx_export import to_model
 from cnna.compiler.frontend.preprocess import Preprocess
 from cnna.compiler.graph.editor import Editor
 from cnna.compiler.graph.float_ops import MaxPool, Pad
@@ -21,13 +20,15 @@ from cnna.compiler.graph.node_names import place
 from cnna.compiler.passes.fusion.fuse_pad import fuse_pad
 from cnna.compiler.quantise.calibrate import Statistics, channels
 from cnna.compiler.quantise.noise import INPUT, Layer, Noise
-from cnna.compiler.quantise.sessions import Session, feeds_of
 
 TOLD = 8.0  # times the length of the data's range that a range has: three of eight bits are lost, which a warning says
 KEPT = 128.0  # times: one bit is left, and the nodes stay in float
 BINS = 256
+SHOWN = 4096  # values that mostly show that there is no such gap
 FEWEST = 8  # values of a tensor that can be parted into data and a constant
 LEAST = 10.0  # decibels of a layer below which a warning names it, as `cnna convert` calls an output poor
+
+Parts = tuple[float, float, float]  # as `_parted` answers
 
 
 @dataclass(frozen=True)
@@ -73,18 +74,23 @@ def _only_pools(graph: Graph, tensor: str) -> bool:
     return bool(readers) and tensor not in graph.outputs and all(isinstance(node.op, MaxPool) for node in readers)
 
 
-def outliers(graph: Graph, tensors: Sequence[str], few: Mapping[str, np.ndarray], preprocess: Preprocess | None) -> list[Outlier]:
-    """The constants far from all data in some tensors of the float graph, on a few samples."""
-    if not tensors:
-        return []
-    shown = [name for name in tensors if name not in (*graph.inputs, *graph.outputs)]
-    session = Session(to_model(graph, shown).SerializeToString(), graph.name)
-    parts: dict[str, list[tuple[float, float, float] | None]] = {name: [] for name in tensors}
-    for feeds in feeds_of(graph, few, len(next(iter(few.values()))), preprocess):
-        values = {**feeds, **session.run(feeds)}
-        for name in tensors:
-            parts[name].append(_parted(values[name]))
-    return [found for name in tensors if (found := _constant(name, parts[name]))]
+@dataclass
+class OutlierWatch:
+    """Looks for constants far from all data while samples pass by (`calibrate.Watch`). chosen: numbers of those that it takes."""
+
+    tensors: Collection[str]
+    chosen: Collection[int]
+    parts: dict[str, list[Parts | None]] = field(default_factory=dict)
+
+    def __call__(self, number: int, feeds: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> None:
+        """Takes a sample: its number, its inputs and its tensors."""
+        if number in self.chosen:
+            for name in self.tensors:
+                self.parts.setdefault(name, []).append(_parted(feeds[name] if name in feeds else values[name]))
+
+    def found(self) -> list[Outlier]:
+        """A constant for each tensor in which all samples have it."""
+        return [found for name, parts in self.parts.items() if (found := _constant(name, parts))]
 
 
 def strange(statistics: Mapping[str, Statistics]) -> list[Outlier]:
@@ -92,28 +98,41 @@ def strange(statistics: Mapping[str, Statistics]) -> list[Outlier]:
     return [Outlier(name, one.strange, inf) for name, one in statistics.items() if one.strange is not None]
 
 
-def _parted(value: np.ndarray) -> tuple[float, float, float] | None:
+def _parted(value: np.ndarray) -> Parts | None:
     """A sample's extreme value far from all others and from 0, the length of the range with it, and that of the others' range."""
-    value = value[np.isfinite(value)].astype(np.float64)
+    if not (finite := np.isfinite(value)).all():
+        value = value[finite]
     if value.size < FEWEST:
         return None
+    value = value.reshape(-1)
     low, high = min(0.0, float(value.min())), max(0.0, float(value.max()))
     if not low < high or not isfinite(high - low):
         return None
-    counts, edges = np.histogram(value, BINS, (low, high))
-    counts[np.clip(np.searchsorted(edges, 0.0, side="right") - 1, 0, BINS - 1)] += 1  # 0 is in every range
-    there = np.flatnonzero(counts)
-    gaps = np.diff(there)
-    if not gaps.size or gaps.max() < BINS * (1 - 1 / TOLD):
+    some = np.append(value[:: max(1, value.size // SHOWN)], [value.min(), value.max()])
+    if _gap(some, low, high) is None:  # more values can only fill a gap
         return None
-    edge = edges[there[gaps.argmax()] + 1]
+    value = value.astype(np.float64)
+    edge = _gap(value, low, high)
+    if edge is None:
+        return None
     near = value[value <= edge] if edge > 0 else value[value > edge]
     span = float(near.max()) - float(near.min()) if near.size else 0.0
     extreme = high if edge > 0 else low
     return (extreme, high - low, max(span, 0.0)) if span > 0 else None
 
 
-def _constant(name: str, parts: Sequence[tuple[float, float, float] | None]) -> Outlier | None:
+def _gap(value: np.ndarray, low: float, high: float) -> float | None:
+    """Where the longest gap in these values and 0 begins; None: it is too short to part a constant from data."""
+    counts, edges = np.histogram(value.astype(np.float64), BINS, (low, high))
+    counts[np.clip(np.searchsorted(edges, 0.0, side="right") - 1, 0, BINS - 1)] += 1  # 0 is in every range
+    there = np.flatnonzero(counts)
+    gaps = np.diff(there)
+    if not gaps.size or gaps.max() < BINS * (1 - 1 / TOLD):
+        return None
+    return float(edges[there[gaps.argmax()] + 1])
+
+
+def _constant(name: str, parts: Sequence[Parts | None]) -> Outlier | None:
     """What all samples have in common. Data that lie far out differ from sample to sample by more than the rest does."""
     known = [part for part in parts if part]
     if not known or len(known) < len(parts):

@@ -22,15 +22,15 @@ from cnna.compiler.graph.node_names import kind_of
 from cnna.compiler.graph.pointwise import lively
 from cnna.compiler.passes.pipeline import REWRITES, Dump, run_passes
 from cnna.compiler.quantise.books import nearest_in_books
-from cnna.compiler.quantise.calibrate import Progress, Statistics, calibrate, check_samples
+from cnna.compiler.quantise.calibrate import Progress, Statistics, Watch, calibrate, check_samples
 from cnna.compiler.quantise.heads import apart, float_tail, span_of
 from cnna.compiler.quantise.noise import layers_of, measured
 from cnna.compiler.quantise.outliers import (
     Outlier,
+    OutlierWatch,
     held_back,
     noise_warnings,
     outlier_warnings,
-    outliers,
     pads_as_padding,
     strange,
     unseen_lows,
@@ -206,11 +206,12 @@ def _measured(
     _, body = float_body(graph)
     unseen = unseen_lows(graph, body)
     more = Refinement.of(graph, body, count) if effort else None
-    watch = more.watch if more else None
+    chosen = np.unique(np.linspace(0, count - 1, min(FEW, count)).astype(int)).tolist()
+    far = OutlierWatch(tuple(body.tensors), chosen)
+    watch: list[Watch] = [far, more.watch] if more else [far]
     statistics = calibrate(graph, tuple(body.tensors), samples, method != "minmax", preprocess, progress, watch, unseen)
-    chosen = np.unique(np.linspace(0, count - 1, min(FEW, count)).astype(int))
     few = {name: samples[name][chosen] for name in graph.inputs}
-    found = outliers_of(graph, body, statistics, few, method, preprocess)
+    found = outliers_of(graph, body, statistics, far, method)
     return Calibrated(
         graph, body, statistics, count, method, correct_bias, effort, preprocess, more, warnings=warnings, few=few, outliers=found
     )
@@ -220,16 +221,15 @@ def outliers_of(
     graph: Graph,
     body: Graph,
     statistics: Mapping[str, Statistics],
-    few: Mapping[str, np.ndarray],
+    far: OutlierWatch,
     method: str = "minmax",
-    preprocess: Preprocess | None = None,
 ) -> tuple[Outlier, ...]:
-    """The constants that cost tensors of `body` their range, on a few samples. statistics: of all samples.
+    """The constants that cost tensors of `body` their range. statistics: of all samples. far: has seen a few of them.
 
     ModelError: they cost all of them their range, so nothing is left for the accelerator.
     """
     quants = _activation_quants(graph, body, statistics, method)
-    found = (*strange(statistics), *within(outliers(graph, [*quants], few, preprocess), quants))
+    found = (*strange(statistics), *within(far.found(), quants))
     if body.nodes and not float_body(graph, held_back(body, found))[1].nodes:
         raise ModelError(f"{graph.name}: nothing in it is left for the accelerator; {outlier_warnings(graph, found)[0]}")
     return found

@@ -1,10 +1,13 @@
 """Runs models in onnxruntime, and feeds them samples one at a time."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import onnxruntime as ort
+from onnx import ModelProto, TensorProto
 
+from cnna.compiler.frontend.onnx_export import to_model
+from cnna.compiler.frontend.onnx_model.hollow import GREAT
 from cnna.compiler.frontend.preprocess import Preprocess
 from cnna.compiler.graph.ir import Graph
 from cnna.spec.cpu_ops import onnxruntime_errors, session_options
@@ -14,16 +17,33 @@ from cnna.spec.errors import DataError, ModelError, reason_of
 class Session:
     """A model that can be run; Q and DQ round where they stand. ModelError: onnxruntime cannot run it; `name` begins the line.
 
-    model: its bytes, so that a caller who needs nothing else has it only once in memory.
+    model: its bytes, so that a caller who needs nothing else has it only once in memory. brief: whether it runs few samples;
+    then weights are not put in another order first, which takes longer than it saves and holds them twice. shared: weights that
+    the model leaves to the caller.
     """
 
-    def __init__(self, model: bytes, name: str) -> None:
-        self._name = name
+    def __init__(self, model: bytes, name: str, brief: bool = False, shared: Mapping[str, np.ndarray] | None = None) -> None:
+        self._name, self._shared = name, dict(shared or {})  # onnxruntime reads the arrays where they are
+        options = session_options(ort)
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # a thread that waits takes no processor time
+        if brief:
+            options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+            options.add_session_config_entry("session.disable_prepacking", "1")
+            options.enable_cpu_mem_arena = False  # an arena keeps what it has once taken
+        if shared:
+            options.add_external_initializers([*shared], [ort.OrtValue.ortvalue_from_numpy(value) for value in shared.values()])
         try:
-            self._session = ort.InferenceSession(model, session_options(ort), providers=["CPUExecutionProvider"])
+            self._session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         except onnxruntime_errors() as error:
             raise self._refused(error) from None
         self.outputs = [value.name for value in self._session.get_outputs()]
+
+    @classmethod
+    def of(cls, graph: Graph, shown: Sequence[str] = (), brief: bool = False) -> "Session":
+        """A float graph, whose great weights are in memory once, in the graph. shown: tensors to answer beside its outputs."""
+        model = to_model(graph, [name for name in shown if name not in graph.outputs])
+        shared = take_weights(model, graph)
+        return cls(model.SerializeToString(), graph.name, brief, shared)
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The outputs by name, in the model's order. ModelError: as of the class."""
@@ -35,6 +55,21 @@ class Session:
 
     def _refused(self, error: Exception) -> ModelError:
         return ModelError(f"{self._name}: onnxruntime cannot run it: {reason_of(error)[:200]}")
+
+
+def take_weights(model: ModelProto, graph: Graph) -> dict[str, np.ndarray]:
+    """Takes the great weights of a graph out of its model, and returns them by name."""
+    found = {}
+    for tensor in model.graph.initializer:
+        value = graph.constants.get(tensor.name)
+        if value is None or value.dtype != np.float32 or value.size <= GREAT or not value.flags.c_contiguous:
+            continue
+        if tensor.raw_data == value.tobytes():
+            found[tensor.name] = value
+            tensor.ClearField("raw_data")
+            tensor.data_location = TensorProto.EXTERNAL
+            tensor.external_data.add(key="location", value="memory")
+    return found
 
 
 def feeds_of(

@@ -56,7 +56,7 @@ def test_corrected_biases_bring_every_mean_back():
     _, body = float_body(graph)
     for effort in (1, 2):
         given = Refinement.of(graph, body, 20)
-        statistics = calibrate(graph, tuple(body.tensors), feeds, False, watch=given.watch)
+        statistics = calibrate(graph, tuple(body.tensors), feeds, False, watch=[given.watch])
         edit = Editor(graph)
         for name in body.tensors:
             quant = quant_of(minmax(statistics[name]))
