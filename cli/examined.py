@@ -2,7 +2,7 @@
 
 import argparse
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,7 +78,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=_points,
         metavar="LOSS",
         help="keep the worst layers in float, on the CPU, until no more than LOSS points of top-1 (without labels: of agreement "
-        "with float) are lost on a third of the samples, which calibration does not see then",
+        "with float; of outputs without classes: by --metric) are lost on a third of the samples, which calibration does not see",
     )
     add_metric_option(parser)
     parser.add_argument("--config", metavar="C", help=f"what --search predicts the speed for (default: {DEFAULT}): {CONFIG_HELP}")
@@ -101,6 +101,11 @@ def _points(text: str) -> float:
     return found
 
 
+def metrics_of(args: argparse.Namespace, outputs: Collection[str]) -> dict[str, str]:
+    """The metrics that the user has chosen, by output. UserError: they name an output that is not there."""
+    return {name: metric for name in outputs if (metric := metric_of(name, given_metrics(args), outputs))}
+
+
 def wanted(args: argparse.Namespace) -> bool:
     """Whether more than quantising is asked for."""
     return bool(args.report) or args.search is not None
@@ -113,8 +118,9 @@ def check(args: argparse.Namespace) -> None:
             raise UserError(f"--report {path}: its name must end in {PAGE} or {FIGURES}, which says what is written")
     if args.labels and not wanted(args):
         raise UserError(f"--labels {args.labels}: labels are for --report F and --search LOSS; give one of them as well")
-    if given_metrics(args) and not wanted(args):
-        raise UserError(f"--metric {args.metric[0]}: it judges outputs in a report; give --report F as well")
+    if given_metrics(args) and not wanted(args) and args.fc_bits != "auto":
+        choices = "--report F, --search LOSS or --fc-bits auto"
+        raise UserError(f"--metric {args.metric[0]}: it says how outputs are judged; give {choices} as well")
     if args.config and args.search is None:
         raise UserError(f"--config {args.config}: only --search predicts a speed; cnna compile takes the configuration")
 
@@ -131,7 +137,7 @@ def run(
     with about_model(args.model):
         calibrated = calibrate(seen)
         outputs = calibrated.graph.outputs
-        metrics = {name: metric for name in outputs if (metric := metric_of(name, given_metrics(args), outputs))}
+        metrics = metrics_of(args, outputs)
         model, report = calibrated.quantised(refining=counter("refining"))
         with _about_labels(labels):
             examiner = Examiner(calibrated, on, counter, metrics)

@@ -180,7 +180,7 @@ def calibration(args: argparse.Namespace, found: Given, images: Arrays) -> "Cali
     if args.fc_bits == FC_BITS[0]:
         return given
     if args.fc_bits == "auto":
-        return coded(given, images, MOST_LOST, counter)
+        return coded(given, images, MOST_LOST, counter, examined.metrics_of(args, given.graph.outputs))
     return with_four_bits(given)
 
 

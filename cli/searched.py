@@ -73,7 +73,14 @@ def _result(found: "Found", limit: float, samples: int) -> str:
     best, names = found.best, [layer.name for layer in found.best.kept]
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     which = f"{len(names)} of {found.layers} layers in float on the CPU ({', '.join(names[:NAMED])}{more})"
-    on = f"points of {found.of} on {samples} samples held out, of which each counts {100 / samples:.2g}"
+    from cnna.compiler.quantise.answers import AGREEMENT, FEW, LABELLED
+
+    few = min(FEW, samples)
+    on = (
+        f"points of {found.of} on {samples} samples held out, of which each counts {100 / samples:.2g}"
+        if found.of in (AGREEMENT, LABELLED)
+        else f"points of {found.of} on {few} sample{'s' * (few > 1)} held out"
+    )
     if not found.met:
         nearest = f"the nearest network, with {which}," if names else "the network in int8"
         remedy = "try --effort 2, another --method, or more calibration samples"

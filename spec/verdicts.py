@@ -146,6 +146,16 @@ class Judged:
         return sum(value >= step for step in STEPS[metric])
 
     @property
+    def lost(self) -> float | None:
+        """In points: what a share or a cosine lacks to 1, or the noise by the signal, as amplitudes. None: nothing was compared."""
+        metric, value = self.choice[0], self.values[self.choice[0]]
+        if not self.samples:
+            return None
+        if value is None:
+            return 100.0 if self._power[1] else 0.0
+        return 100 * (10 ** (-value / 20) if metric == NOISE else 1 - value)
+
+    @property
     def verdict(self) -> str:
         """One of VERDICTS."""
         return VERDICTS[self.rank]

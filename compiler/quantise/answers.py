@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from onnx import ModelProto
@@ -15,8 +15,9 @@ from cnna.compiler.quantise.calibrate import Progress
 from cnna.compiler.quantise.noise import Noise
 from cnna.compiler.quantise.sessions import Session, feeds_of
 from cnna.spec.errors import DataError
-from cnna.spec.verdicts import TOP1, Judged, class_axis
+from cnna.spec.verdicts import SAID, TOP1, Judged, class_axis
 
+AGREEMENT, LABELLED = "agreement", "top-1"  # what a loss is of where classes count
 DIGITS = 9  # of a loss, without what rounding shares leaves
 FEW = 8  # samples on which outputs are compared as numbers
 SIDES = 4  # numbers of a box, before its scores
@@ -57,6 +58,13 @@ class Results:
     agreement: float | None
     top1: float | None
     outputs: tuple[Judged, ...] = ()  # each beside the float network, on a few samples
+
+
+class Loss(NamedTuple):
+    """What a network loses against float. of: what the points are of."""
+
+    points: float
+    of: str
 
 
 class Judge:
@@ -133,11 +141,17 @@ class Judge:
         """Whether agreement means anything: one of the outputs with classes is judged by them, or has boxes and scores."""
         return any(self._boxes[place] or found.outputs[place].choice[0] == TOP1 for place in self._chosen)
 
-    def loss(self, found: Results) -> float | None:
-        """What a network loses, in points of top-1 or, without labels, of agreement with float. None: there are no classes."""
+    def loss(self, found: Results) -> Loss | None:
+        """What a network loses: right classes, or agreement where outputs are judged by classes, or else the most of any output.
+
+        None: no output can be compared.
+        """
         if self.in_float.top1 is not None and found.top1 is not None:
-            return round(100 * (self.in_float.top1 - found.top1), DIGITS)
-        return None if found.agreement is None else round(100 * (1 - found.agreement), DIGITS)
+            return Loss(round(100 * (self.in_float.top1 - found.top1), DIGITS), LABELLED)
+        if found.agreement is not None and self.classifies(found):
+            return Loss(round(100 * (1 - found.agreement), DIGITS), AGREEMENT)
+        lost = [Loss(round(one.lost, DIGITS), SAID[one.choice[0]]) for one in found.outputs if one.lost is not None]
+        return max(lost, default=None)
 
     def _results(self, first: list[Any], agreement: float) -> Results:
         top1 = None

@@ -20,20 +20,23 @@ def with_four_bits(given: Calibrated) -> Calibrated:
     return replace(given, coded=frozenset(node.output for node in _candidates(given)))
 
 
-def coded(given: Calibrated, samples: Mapping[str, np.ndarray], limit: float, say: Counter) -> Calibrated:
+def coded(
+    given: Calibrated, samples: Mapping[str, np.ndarray], limit: float, say: Counter, metrics: Mapping[str, str] | None = None
+) -> Calibrated:
     """Books for as many layers as the answers allow, the largest first.
 
-    A layer gets them if agreement with float on the samples, without effort, stays within `limit` points of what 8 bits throughout
-    have. say: makes printers of progress. ModelError: there is no such layer, or the answers have no classes.
+    A layer gets them if what the network loses on the samples, without effort, stays within `limit` points of what 8 bits lose
+    throughout. say: makes printers of progress. metrics: by which outputs are judged, where that is the user's choice. ModelError:
+    there is no such layer, or no output can be compared.
     """
     layers = _candidates(given)
     count = check_samples(given.graph, samples, given.preprocess)
-    judge = Judge(given.graph, samples, count, given.preprocess, progress=say("running in float"))
-    whole = _agreement(judge, given)
+    judge = Judge(given.graph, samples, count, given.preprocess, progress=say("running in float"), metrics=metrics)
+    whole = _lost(judge, given)
     progress = say("trying weights of 4 bits")
     for number, node in enumerate(layers, 1):
         tried = replace(given, coded=given.coded | {node.output})
-        if round(100 * (whole - _agreement(judge, tried)), DIGITS) <= limit:
+        if round(_lost(judge, tried) - whole, DIGITS) <= limit:
             given = tried
         if progress:
             progress(number, len(layers))
@@ -48,9 +51,9 @@ def _candidates(given: Calibrated) -> list[Node]:
     return layers
 
 
-def _agreement(judge: Judge, given: Calibrated) -> float:
-    """The share of samples with the float network's class."""
-    found = judge.results(given.trial(())).agreement
+def _lost(judge: Judge, given: Calibrated) -> float:
+    """What the network loses against float, in points."""
+    found = judge.loss(judge.results(given.trial(())))
     if found is None:
-        raise ModelError(f"{judge.graph.name}: --fc-bits auto compares classes, and no output has any; take 8 or 4")
-    return found
+        raise ModelError(f"{judge.graph.name}: --fc-bits auto compares outputs with float, and none can be compared; take 8 or 4")
+    return found.points

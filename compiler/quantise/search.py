@@ -14,7 +14,6 @@ from cnna.compiler.quantise.noise import Layer, Noise
 from cnna.compiler.quantise.quantise import Report
 from cnna.spec.errors import ModelError
 
-AGREEMENT, TOP1 = "agreement", "top-1"  # what a loss may be of
 STEPS = 16  # layers that are chosen one by one
 AGAIN, NEAR = 4, 2  # layers that are measured again for each choice, and neighbours on each side
 
@@ -52,7 +51,7 @@ def search(
     noise: Mapping[str, Noise],
     progress: Progress | None = None,
 ) -> Found:
-    """The network for a limit in points. first: int8 throughout, with its `noise`. ModelError: the model's answers have no classes.
+    """The network for a limit in points. first: int8 throughout, with its `noise`. ModelError: no output can be compared.
 
     Layers are kept in float in the order of `_Order`: 1, 2, 4 and so on of them, until the limit is met, then fewer again by
     bisection. At least one layer that multiplies stays in int8, since without any there would be nothing to accelerate.
@@ -75,8 +74,7 @@ def search(
         if progress:
             progress(tries.networks, tries.networks)  # ends the line
     assert tries.best is not None
-    of = TOP1 if examiner.on.labels is not None else AGREEMENT
-    return Found(tries.best, of, met is not None, len(layers), tries.losses, costs)
+    return Found(tries.best, tries.of, met is not None, len(layers), tries.losses, costs)
 
 
 def _count(progress: Progress, bound: int, done: int) -> None:
@@ -94,6 +92,7 @@ class _Tries:
     progress: Callable[[int], None] | None = None
     networks: int = 0
     losses: dict[int, float] = field(default_factory=dict)
+    of: str = ""  # what the points are of
 
     def meet(self, kept: Sequence[Layer]) -> bool:
         """Whether the loss is within the limit with these layers in float."""
@@ -102,13 +101,14 @@ class _Tries:
         loss = judge.loss(judge.results(model))
         if loss is None:
             shapes = ", ".join(f"{name} {list(given.graph.tensors[name].shape)}" for name in given.graph.outputs)
-            raise ModelError(f"{given.graph.name}: --search compares class scores, and no output has any: {shapes}")
-        self.losses[len(kept)] = loss
-        one = Quantised(tuple(kept), model, report, loss)
+            raise ModelError(f"{given.graph.name}: --search compares outputs with float, and none can be compared: {shapes}")
+        self.of = loss.of
+        self.losses[len(kept)] = loss.points
+        one = Quantised(tuple(kept), model, report, loss.points)
         if self.best is None or self._rank(one) < self._rank(self.best):
             self.best = one
         self.tick()
-        return loss <= self.limit
+        return loss.points <= self.limit
 
     def _rank(self, one: Quantised) -> tuple[float, int]:
         """The least is best: within the limit the fewest layers in float, beyond it the least loss."""

@@ -92,7 +92,7 @@ def test_labels_in_a_file_take_the_place_of_those_beside_the_samples(folder: Pat
         ("--calib few.npz --report r.pdf", "r.pdf: its name must end in .html or .json"),
         ("--calib few.npz --report r.json --report r.json", "both --report and --report (2) would write this file"),
         ("--calib few.npz --report digits.onnx", "would write over this input"),
-        ("--calib few.npz --metric top1", "--metric top1: it judges outputs in a report; give --report F"),
+        ("--calib few.npz --metric top1", "--metric top1: it says how outputs are judged; give --report F"),
         ("--calib few.npz --report r.json --metric best", "--metric best: 'best' is unknown; there are top1, noise"),
         ("--calib few.npz --report r.json --metric no:top1", "there is no output 'no'; there are logits"),
         ("--calib few.npz --labels few.npz", "labels are for --report F and --search LOSS; give one of them"),

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from cnna.compiler.quantise.answers import AGREEMENT, LABELLED, Results
 from cnna.compiler.quantise.examine import Examiner, Measured
 from cnna.compiler.quantise.quantise import calibrated, float_graph
-from cnna.compiler.quantise.search import AGREEMENT, TOP1, neighbours, search
-from cnna.spec.errors import ModelError
+from cnna.compiler.quantise.search import neighbours, search
+from cnna.spec.verdicts import COSINE, NOISE, SAID
 
 from ..written import answers, images, written
 from .depthwise import depthwise_network, pictures
@@ -34,7 +35,7 @@ def test_what_int8_meets_keeps_nothing():
     """A network would lose speed although its user is content with it."""
     _, found = examiner(CALIBRATION["x"], answers(MODEL, CALIBRATION)[0].argmax(axis=1))
     result = searched(found, 100.0)
-    assert (result.met, result.of, result.best.kept) == (True, TOP1, ())
+    assert (result.met, result.of, result.best.kept) == (True, LABELLED, ())
     assert [*result.losses] == [0]
 
 
@@ -65,13 +66,41 @@ def test_a_limit_that_cannot_be_met():
     assert result.best.loss == result.losses[0] > 0
 
 
-def test_answers_without_classes_are_refused():
-    """Agreement of what has no classes would be a guess."""
-    model = written("g (float[N,3,4,4] x) => (float[N,1,4,4] y) { y = Conv (x, w) }", {"w": (1, 3, 1, 1)})
-    samples = images(model, 6)
-    found = Examiner(calibrated(float_graph(model), samples), Measured(samples, 6), lambda what: None)
-    with pytest.raises(ModelError, match=r"no output has any: y \[1, 1, 4, 4\]"):
-        searched(found, 1.0)
+EMBEDDING = "e = GlobalAveragePool (b) y = Flatten (e)"
+
+
+@pytest.mark.parametrize(
+    ("tail", "shape", "metric", "of"),
+    [
+        ("y = Relu (b)", "float[N,1,4,4]", None, NOISE),
+        (EMBEDDING, "float[N,64]", None, COSINE),
+        (EMBEDDING, "float[N,64]", NOISE, NOISE),
+    ],
+)
+def test_what_has_no_classes_is_judged_by_what_it_is(tail, shape, metric, of):
+    """A heatmap would be refused, and the greatest value of an embedding be taken for its class."""
+    channels = 64 if tail == EMBEDDING else 1
+    text = f"g (float[N,3,4,4] x) => ({shape} y) {{ a = Conv (x, w) b = Conv (a, v) {tail} }}"
+    model = written(text, {"w": (3, 3, 1, 1), "v": (channels, 3, 1, 1)})
+    samples = images(model, 12)
+    metrics = {"y": metric} if metric else None
+    found = Examiner(calibrated(float_graph(model), samples), Measured(samples, 12), lambda what: None, metrics)
+    whole = searched(found, 100.0)
+    assert (whole.met, whole.of, whole.best.kept) == (True, SAID[of], ())
+    (judged,) = found.judge.results(whole.best.model).outputs
+    assert judged.choice[0] == of
+    value = judged.values[of]
+    expected = 100 * (10 ** (-value / 20) if of == NOISE else 1 - value)
+    assert whole.best.loss == pytest.approx(expected)
+    less = searched(found, 0.0)
+    assert len(less.best.kept) == 1
+    assert less.losses[1] < less.losses[0]
+
+
+def test_what_cannot_be_compared_has_no_loss():
+    """It would count as equal to float."""
+    _, found = examiner(CALIBRATION["x"])
+    assert found.judge.loss(Results(None, None)) is None
 
 
 def test_neighbours_are_found_across_other_nodes():
