@@ -14,6 +14,7 @@ from cnna.compiler.graph.editor import outputs_of
 from cnna.compiler.graph.ir import Clamp, Graph, Node, Quant, clamp
 
 IR_VERSION = 8  # of ONNX; every onnxruntime since 1.14 reads it; newer opsets raise it
+FIRST = -1
 BATCH = "N"  # the name of the batch's size
 NEW_OPSET, NEW_IR_VERSION = 19, 10
 
@@ -42,7 +43,7 @@ def to_model(graph: Graph, extra_outputs: Sequence[str] = ()) -> ModelProto:
     model.opset_import.extend(helper.make_opsetid(domain, 1) for domain in sorted(domains))
     model.ir_version = NEW_IR_VERSION if graph.opset >= NEW_OPSET else IR_VERSION
     model.producer_name = "cnna"
-    return _typed_outputs(model, [graph.tensors[name].shape for name in names], [graph.joins.get(name) for name in names])
+    return _typed_outputs(model, [graph.tensors[name].shape for name in names], [graph.joins.get(name, FIRST) for name in names])
 
 
 def _input(name: str, shape: tuple[int, ...], kind: int) -> onnx.ValueInfoProto:
@@ -59,7 +60,7 @@ def _element_type(graph: Graph, name: str) -> int:
 def _typed_outputs(model: ModelProto, shapes: Sequence[tuple[int, ...]], axes: Sequence[int | None]) -> ModelProto:
     """Adds the types of the outputs that ONNX infers, or else `shapes` with a free batch, since ONNX wants a shape.
 
-    axes: of the batch; where one is not known, the first axis is free, without a name.
+    axes: of the batch; `FIRST` where it is not known, and the first axis may be it.
     An output has no shape at all if `shapes` has none either: a shape without axes would be a single number's.
     """
     inferred = onnx.shape_inference.infer_shapes(hollow(model))
@@ -67,8 +68,8 @@ def _typed_outputs(model: ModelProto, shapes: Sequence[tuple[int, ...]], axes: S
         kind = found.type if found.type.WhichOneof("value") else helper.make_tensor_type_proto(TensorProto.FLOAT, None)
         value.type.CopyFrom(kind)
         if not value.type.tensor_type.HasField("shape") and shape:
-            free: list[str | int | None] = [size or None for size in shape]
-            free[axis or 0] = None if axis is None else BATCH
+            known = [None if axis == FIRST else shape[0], *shape[1:]]
+            free = [BATCH if number == axis else size or None for number, size in enumerate(known)]
             value.type.CopyFrom(helper.make_tensor_type_proto(kind.tensor_type.elem_type, free))
     return model
 

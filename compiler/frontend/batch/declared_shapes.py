@@ -31,7 +31,7 @@ def keep_declared(shaped: ModelProto, model: ModelProto, single: Set[str]) -> No
         if kind.HasField("shape") and len(kind.shape.dim) != len(dims):
             continue
         axis = _named(dims, firsts)
-        if axis is None and _alike(dims[0], firsts) and not _finds(value.name, shaped):
+        if axis is None and _alike(dims[0], firsts) and _keeps_samples(value.name, shaped):
             axis = 0
         _write(value, [1 if number == axis else dim.dim_value for number, dim in enumerate(dims)], axis)
 
@@ -60,18 +60,23 @@ def _is_name(dim: Dimension) -> bool:
     return bool(dim.dim_param) and UNKNOWN.fullmatch(dim.dim_param) is None
 
 
-def _finds(name: str, shaped: ModelProto) -> bool:
-    """Whether operators that find any number of things, such as boxes, lie before a tensor: its first size may be that."""
+def _keeps_samples(name: str, shaped: ModelProto) -> bool:
+    """Whether a tensor is made by operators of other domains, and by none that may find any number of things, such as boxes.
+
+    The shape of what others make is unknown for a reason of its own, and its first size may be anything.
+    """
     makers = {output: node for node in shaped.graph.node for output in node.output}
-    waiting, seen = [name], {name}
+    waiting, seen, strange = [name], {name}, False
     while waiting:
         node = makers.get(waiting.pop(), NodeProto())
-        if not node.domain and RULES.get(node.op_type) is lost:
-            return True
+        own = node.domain in ("", "ai.onnx")
+        if own and RULES.get(node.op_type) is lost:
+            return False
+        strange = strange or not own
         more = {*node.input, *captured(node)} - seen
         seen |= more
         waiting += more
-    return False
+    return strange
 
 
 def _write(value: ValueInfoProto, sizes: Sequence[int], axis: int | None) -> None:

@@ -33,11 +33,11 @@ def describe_strangers(model: ModelProto) -> None:
         return  # whoever runs it will say why
     outputs = {value.name: value for value in model.graph.output}
     for value in found:
-        if value.type in ELEMENTS and value.shape:
-            made = helper.make_tensor_value_info(value.name, ELEMENTS[value.type], value.shape)
+        if value.type in ELEMENTS:
+            made = helper.make_tensor_value_info(value.name, ELEMENTS[value.type], value.shape or None)
             (outputs[value.name] if value.name in outputs else model.graph.value_info.add()).CopyFrom(made)
 
 
 def is_stranger(node: onnx.NodeProto) -> bool:
-    """Whether ONNX does not know a node's operator."""
-    return node.domain not in ("", "ai.onnx") and not onnx.defs.has(node.op_type, node.domain)
+    """Whether ONNX does not know a node's operator, or has no rule for its shape, as for most of ai.onnx.ml."""
+    return node.domain not in ("", "ai.onnx") and (node.domain == "ai.onnx.ml" or not onnx.defs.has(node.op_type, node.domain))

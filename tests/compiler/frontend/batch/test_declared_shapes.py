@@ -83,3 +83,29 @@ def test_what_finds_any_number_of_things_keeps_its_own_number() -> None:
     with Model(compile_model(made, TINY), "emulator") as opened:
         found = opened.run({"x": x})
     assert [*found] == ["y.0", "y.1"]
+
+
+def test_an_open_size_of_onnxs_own_operators_is_no_batch() -> None:
+    """Squeeze without axes takes the batch of one away: the first size of what is left is that of the channels."""
+    body = "a = Conv (x, w) s = Shape (a) t = Cast <to=7> (s) r = Reshape (a, t) b = ReduceMax <axes=[3]> (r) y = Squeeze (b)"
+    model = written(f"g (float[N,3,4,4] x) => (float[N,4] y) {{ {body} }}", {"w": (3, 3, 1, 1)})
+    for value in (model.graph.input[0], model.graph.output[0]):
+        value.type.tensor_type.shape.dim[0].Clear()
+    x = np.random.default_rng(3).normal(size=(2, 3, 4, 4)).astype(np.float32)
+    made = load_model(quantise(load_model(model.SerializeToString()), {"x": x})[0].SerializeToString())
+    with Model(compile_model(made, TINY), "emulator") as opened:
+        found = opened.run({"x": x})
+    named = found if isinstance(found, dict) else {"y": found}
+    for number in range(2):
+        (wanted,) = answers(made, {"x": x[number : number + 1]})
+        got = named["y"][number] if "y" in named else named[f"y.{number}"]
+        np.testing.assert_allclose(got, wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["Pad", "CDist", "Scaler, Mul"])
+def test_an_output_without_a_type_gets_that_of_onnxruntime(name: str) -> None:
+    """onnxruntime knows the type, if not the shape; the file was called no sound ONNX."""
+    model = model_of(name, "N", "N")
+    model.graph.output[0].ClearField("type")
+    read = load_model(model.SerializeToString())
+    assert read.graph.output[0].type.tensor_type.elem_type == TensorProto.FLOAT
