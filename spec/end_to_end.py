@@ -47,6 +47,11 @@ class EndToEnd:
     cpu: HostWork | None = None
 
     @property
+    def native(self) -> bool:
+        """Whether the run loop of the native library runs the batches."""
+        return self.stream.native > 0
+
+    @property
     def crossing_seconds(self) -> Range:
         """One core's time for the crossings of a batch in a stream: packing, unpacking, and starting the accelerator."""
         return seconds(self.stream)
@@ -65,7 +70,7 @@ class EndToEnd:
         if pieces is None:
             return None
         busy = self.accelerator_seconds_beside(self.stream) + self._late(self.starts)
-        host = pieces + seconds(self.stream)
+        host = pieces + self._moving(cores)
         batch = Range(max(busy.quick, host.quick), max(busy.slow, host.slow))
         return Range(self.batch / batch.quick, self.batch / batch.slow) if batch.quick else None
 
@@ -74,7 +79,8 @@ class EndToEnd:
         pieces = self._pieces(cores)
         if pieces is None:
             return None
-        return self.accelerator_seconds_beside(self.single) + self._late(self.starts) + pieces + seconds(self.single)
+        answered = Range.of(host_model.LOOP_WAKE_SECONDS) if self.native else Range(0.0, 0.0)  # the thread wakes Python
+        return self.accelerator_seconds_beside(self.single) + self._late(self.starts) + answered + pieces + seconds(self.single)
 
     def accelerator_seconds_beside(self, work: HostWork) -> Range:
         """What the accelerator takes while the host moves its bytes through the same DDR."""
@@ -83,8 +89,17 @@ class EndToEnd:
 
     def _late(self, starts: int) -> Range:
         """How much later than the end of its runs the host knows of them."""
-        late = Range.of(host_model.WAKE_SECONDS, starts) if starts else Range(0.0, 0.0)
-        return late + Range.of(host_model.LATE_SHARE, self.accelerator_seconds)
+        m = host_model
+        wake, share = (m.LOOP_WAKE_SECONDS, m.LOOP_LATE_SHARE) if self.native else (m.WAKE_SECONDS, m.LATE_SHARE)
+        late = Range.of(wake, starts) if starts else Range(0.0, 0.0)
+        return late + Range.of(share, self.accelerator_seconds)
+
+    def _moving(self, cores: int) -> Range:
+        """The host's work for a batch of a stream besides the pieces; on several cores, the loop's thread works beside Python."""
+        if not self.native or cores == 1:
+            return seconds(self.stream)
+        python, loop = map(seconds, self.stream.apart())
+        return Range(max(python.quick, loop.quick), max(python.slow, loop.slow))
 
     def _pieces(self, cores: int) -> Range | None:
         """Seconds of the pieces on the CPU."""

@@ -99,6 +99,13 @@ WAKE_SECONDS = Constant(
     f"`host.board.run_wait` looks every 50 us, to which Linux adds up to 50 us of timer slack; the switch is {ASSUMED}",
 )
 LATE_SHARE = Constant(0, 1 / 16, "of a run, by which its end is noticed late", "`host.board.run_wait.POLL_PART` at the slow end")
+LOOP_WAKE_SECONDS = Constant(
+    *(5e-6, 50e-6, "s from the end of a run until a thread that waits for it goes on"),
+    f"`host/native/loop.cpp` looks every 20 us, without timer slack; the switch to the thread is {ASSUMED}",
+)
+LOOP_LATE_SHARE = Constant(
+    0, 1 / 64, "of a run, by which the run loop notices its end late", "`loop.cpp`'s LATE_PART at the slow end"
+)
 
 # --- pieces on the CPU, by onnxruntime: four cores, for one image ---
 

@@ -15,7 +15,7 @@ class HostWork:
     interpreter, libraries, loops: instructions of Python's own program, of numpy and all else, and of the hottest blocks of these.
     loop_clocks: of the loops, by llvm-mca. read, written: bytes of ordinary memory. l1_misses, l2_misses: lines that caches lack.
     buffer_read, buffer_written: bytes of the accelerator's memory. register_reads, register_writes: accesses. lines: of 64 bytes,
-    that cache maintenance covers. calls: system calls by name.
+    that cache maintenance covers. native: those of the instructions that are the native library's. calls: system calls by name.
     """
 
     interpreter: float = 0
@@ -31,12 +31,23 @@ class HostWork:
     register_reads: float = 0
     register_writes: float = 0
     lines: float = 0
+    native: float = 0
     calls: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def instructions(self) -> float:
         """All of them."""
         return self.interpreter + self.libraries + self.loops
+
+    @property
+    def python(self) -> float:
+        """The instructions of Python and of all that it calls but the native library."""
+        return self.instructions - self.native
+
+    def apart(self) -> tuple["HostWork", "HostWork"]:
+        """Python's part, and that of the native library's thread, to which memory, registers and system calls belong."""
+        python = HostWork(self.interpreter, self.python - self.interpreter)
+        return python, self.plus(python, -1)
 
     def plus(self, other: "HostWork", times: float = 1) -> "HostWork":
         """This one and so many of another; no count falls below 0."""

@@ -15,11 +15,11 @@ from cnna.spec.host_work import HostWork
 Found = Mapping[str, Any]
 HEADS = ("modelled end to end", "on 1 core", "modelled latency, ms")
 ABOUT = """
-The accelerator waits for its host, which *fps* leaves out. *Modelled* columns are for pictures from uint8 arrays to answers,
-through the host in Python alone: the slow and the quick end of a model of the board's four Cortex-A53 ([how](host-cost.md)).
-The native host library takes an eighth of its instructions ([how](host.md)); no row has its figures yet.
-No board has confirmed them. "End to end" are pictures a second of a long stream, with four cores and with one, and "latency" is
-that of one batch alone. The work of {counted} rows was counted; that of the others is estimated. The DPU's figures are measured
+The accelerator waits for its host, which *fps* leaves out. *Modelled* columns are for pictures from uint8 arrays to answers:
+the slow and the quick end of a model of the board's four Cortex-A53 ([how](host-cost.md)). No board has confirmed them.
+"End to end" are pictures a second of a long stream, with four cores and with one, and "latency" is that of one batch alone.
+The work of {native} rows was counted with the native host library ([how](host.md)), that of {python} in Python alone; that of the
+others is estimated, for Python alone. The DPU's figures are measured
 on a board, from picture to answer, so they compare with the modelled ones, not with *fps*. {ahead}
 """
 

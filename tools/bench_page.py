@@ -119,8 +119,10 @@ def page(kept: Mapping[str, Found], counts: Found = MappingProxyType({})) -> str
 
 def _about(known: list[Row], kept: Mapping[str, Found], counts: Found) -> str:
     """What the modelled columns are, and where the DPU stands."""
-    counted = sum(row.key in counts for row in known)
-    return ABOUT.strip().format(counted=counted or "no", ahead=ahead({row: kept[row.key] for row in known}, counts, DPU)) + "\n"
+    native = sum("native" in counts.get(row.key, ()) for row in known)
+    python = sum(row.key in counts for row in known) - native
+    said = ahead({row: kept[row.key] for row in known}, counts, DPU)
+    return ABOUT.strip().format(native=native or "no", python=python or "no", ahead=said) + "\n"
 
 
 def is_stale(found: Found) -> bool:

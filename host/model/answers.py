@@ -130,7 +130,7 @@ def compare_answers(name: str, found: Mapping[str, NDArray[Any]], other: str, wa
 def listed(names: Sequence[str], answers: Mapping[str, NDArray[Any]]) -> list[Any]:
     """The answers in the order of `names`. Those whose size depends on the data are apart in `answers`, by NAME.0, NAME.1."""
     try:
-        return [answers[name] for name in names]
+        return [*map(answers.__getitem__, names)]
     except KeyError:
         pass
     apart = {name: [y for key, y in answers.items() if key.rpartition(".")[0] == name] for name in names if name not in answers}

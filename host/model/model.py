@@ -174,11 +174,13 @@ class Model:
 
         self._forget_seen()
         for flight in self._through(prepared(), counted=False):
-            yield self._answer(waiting.pop(0), self.landed(flight))
+            outputs = flight.outputs if isinstance(flight, PlannedFlight) else self.landed(flight)
+            yield self._answer(waiting.pop(0), outputs)
 
     def flight(self, x: "Given | Mapping[str, Given]") -> Flight | PlannedFlight:
         """A batch before its first piece. DataError: it does not fit, or has too many samples."""
-        self._check_open()
+        if self._closed:
+            self._check_open()
         if self._plan is not None and (planned := self._plan.flight(x)) is not None:
             return planned
         inputs = self._route.inputs.checked(x)

@@ -26,6 +26,7 @@ from cnna.spec.progress import counter_names
 from cnna.spec.regmap import REGISTERS, offset
 
 LOOK_SECONDS = 1e-3  # a wait for a run while the source of jobs has nothing yet
+NOT_COUNTED: dict[str, int] = {}
 DEEP = SLOTS + 1  # open jobs of one program: one runs, one is packed, and one waits
 
 
@@ -58,7 +59,7 @@ class NativeRuns:
     def run(self, jobs: "Iterable[Asked | PlannedJob]", counted: bool = True) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
         """As `PingPong.run`: answers and counters of each job, in order. Answers are real numbers, or int8 where a job wants it.
 
-        counted: whether anybody wants the counters, which are empty otherwise.
+        counted: whether anybody wants the counters, which may be empty otherwise.
         """
         for accelerator in self.accelerators:
             accelerator.forget_registers()
@@ -71,17 +72,17 @@ class NativeRuns:
                     if not begun:
                         time.sleep(LOOK_SECONDS)
                     elif self._ended(loop, begun[0], LOOK_SECONDS):
-                        yield self._answers(begun.popleft(), counted)
+                        yield self._answers(begun.popleft())
                     continue
                 if job is not None:
                     begun.append(job.flight.plan.begin(loop, job) if isinstance(job, PlannedJob) else self._begin(loop, job))
                 while begun and (job is None or len(begun) >= most):
                     if loop.wait(FOREVER_SECONDS) != library.OK:
                         self._wait(loop, begun[0])
-                    yield self._answers(begun.popleft(), counted)
+                    yield self._answers(begun.popleft()) if counted else (begun.popleft()[1], NOT_COUNTED)
             while begun:
                 self._wait(loop, begun[0])
-                yield self._answers(begun.popleft(), counted)
+                yield self._answers(begun.popleft())
             sound = True
         finally:
             if begun or not sound:
@@ -186,5 +187,5 @@ class NativeRuns:
         assert code == library.LATE, f"a run ended with code {code}"
         return late(self.board, clocks, self.board.limit_clocks or 0)
 
-    def _answers(self, begun: Begun, counted: bool) -> tuple[dict[str, Any], dict[str, int]]:
-        return begun[1], dict(zip(self._counters, begun[2].tolist(), strict=True)) if counted else {}
+    def _answers(self, begun: Begun) -> tuple[dict[str, Any], dict[str, int]]:
+        return begun[1], dict(zip(self._counters, begun[2].tolist(), strict=True))

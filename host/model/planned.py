@@ -25,7 +25,7 @@ BLOCK_BYTES = 1 << 16  # of answers that are allocated together: a caller that k
 KINDS = {np.dtype(np.uint8), np.dtype(np.float32)}
 
 Given = Sequence[NDArray[Any]]
-first_byte: Any = ctypes.c_char.from_buffer
+first_byte: Any = ctypes.c_char.from_buffer  # of an array: its address is known sooner than from `x.ctypes`
 
 
 class Form(NamedTuple):
@@ -57,8 +57,8 @@ class PlannedFlight:
         return None if self.program is None else PlannedJob(0, self)
 
     def take(self, answers: dict[str, Any]) -> None:
-        """Stores what the job returned."""
-        self.outputs, self.program = answers, None
+        """Notes that the job has ended, which has filled its outputs."""
+        self.program = None
 
 
 class PlannedJob(NamedTuple):
@@ -107,7 +107,6 @@ class Plan:
 
     def __init__(self, route: Route, outputs: Sequence[Output], found: Sequence[Tail], packings: Sequence[Packing]) -> None:
         self.route, self.names = route, [packing.port["name"] for packing in packings]
-        self._single = self.names[0] if len(self.names) == 1 else None
         self._batch = route.manifest["batch"]
         self._packings = packings
         self._forms: dict[Any, Form | None] = {}
@@ -136,7 +135,7 @@ class Plan:
         for one in given:
             if type(one) is not np.ndarray or not one.flags.c_contiguous:
                 return None
-            key = (one.dtype, one.shape, key)
+            key = one.dtype, one.shape, key
         form = self._forms.get(key) or self._learnt(key, given)
         if form is None:
             return None
@@ -145,11 +144,11 @@ class Plan:
     def _named(self, x: Any) -> Sequence[Any] | None:
         """The inputs in order; None: `Inputs` has to look at them."""
         if type(x) is not dict:
-            return (x,) if self._single is not None else None
+            return (x,) if len(self.names) == 1 else None
         if len(x) != len(self.names):
             return None
         try:
-            return (x[self._single],) if self._single is not None else [x[name] for name in self.names]
+            return [*map(x.__getitem__, self.names)]
         except KeyError:
             return None
 
@@ -182,18 +181,14 @@ class Plan:
         """Hands a batch over. Its outputs are the model's answers, which are there when it has ended."""
         flight = job.flight
         form, given = flight.form, flight.given
-        for tensor, x in zip(form.tensors, given):  # noqa: B905 - a keyword argument costs as much as the rest of it
-            tensor.data = address(x)
+        for tensor, x in zip(form.tensors, given):  # noqa: B905 - `strict` would cost as much as the rest of it
+            try:
+                tensor.data = addressof(first_byte(x))
+            except (TypeError, ValueError):  # it is read-only
+                tensor.data = x.ctypes.data
         arrays, outputs = form.arrays, {}
         for number, answers in enumerate(self._answers):
             y, arrays.places[number] = answers.fresh()
             outputs[answers.name] = y if form.samples == self._batch else y[: form.samples * answers.rows]
-        return job, outputs, running.submit_arrays(job.program, arrays, (given, outputs))
-
-
-def address(x: NDArray[Any]) -> int:
-    """Where the elements of a dense array begin: sooner known than from `x.ctypes`."""
-    try:
-        return addressof(first_byte(x))
-    except (TypeError, ValueError):  # it is read-only
-        return x.ctypes.data
+        flight.outputs = outputs
+        return job, outputs, running.submit_arrays(job.program, arrays, flight)

@@ -139,7 +139,7 @@ class InferenceSession:
         """
         self._check_open()
         names = self._chosen(output_names)
-        return self._yielded(names, self._model.stream(_feed(feed) for feed in feeds))
+        return self._yielded(names, self._model.stream(map(_feed, feeds)))
 
     def _yielded(self, names: Sequence[str], answers: Generator[Any, None, None]) -> Iterator[list[Any]]:
         try:

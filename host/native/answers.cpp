@@ -109,29 +109,27 @@ bool before(float a, int64_t i, float b, int64_t j) {
     return a != b ? a > b : i < j;
 }
 
-// How many values, in whole groups of 16 from the first one on, are no greater than `least`; none of them is NaN.
-size_t none_before(const float *x, size_t count, float least) {
-    size_t i = 0;
-    for (; i + LANES <= count; i += LANES) {
-        Whole4 none = ~Whole4{};
-        for (size_t part = 0; part < LANES; part += LANES4) {
-            Floats4 four;
-            std::memcpy(&four, x + i + part, LANES);
-            none &= four <= least;
-        }
-        int64_t halves[2];
-        std::memcpy(halves, &none, sizeof halves);
-        if ((halves[0] & halves[1]) != -1) break;
+// Whether none of 16 values is greater than `least`, and none of them is NaN.
+bool none_of(const float *x, float least) {
+    Whole4 none = ~Whole4{};
+    for (size_t i = 0; i < LANES; i += LANES4) {
+        Floats4 four;
+        std::memcpy(&four, x + i, LANES);
+        none &= four <= least;
     }
-    return i;
+    int64_t halves[2];
+    std::memcpy(halves, &none, sizeof halves);
+    return (halves[0] & halves[1]) == -1;
 }
 
-// A few values are kept in order while the row is read; many are sorted.
+// A few values are kept in order while the row is read, of which most groups of 16 have none; many are sorted.
 void top_few(const float *x, size_t count, size_t k, float *values, int64_t *places) {
     size_t kept = 0;
     for (size_t i = 0; i < count; ++i) {
-        if (kept == k) i += none_before(x + i, count - i, values[k - 1]);
-        if (i == count) break;
+        if (i % LANES == 0 && kept == k && i + LANES <= count && none_of(x + i, values[k - 1])) {
+            i += LANES - 1;
+            continue;
+        }
         if (kept == k && x[i] <= values[k - 1]) continue;  // nearly all of them; no comparison with NaN holds
         const auto place = static_cast<int64_t>(i);
         if (kept == k && !before(x[i], place, values[k - 1], places[k - 1])) continue;

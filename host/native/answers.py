@@ -45,6 +45,8 @@ def top_k(x: NDArray[Any], k: int, axis: int = -1) -> tuple[NDArray[Any], NDArra
     values, places = np.empty(shape, np.float32), np.empty(shape, np.int64)
     code = library.native().calls.cnna_top_k(rows.ctypes.data, *_shape(rows), k, values.ctypes.data, places.ctypes.data)
     library.check(code, "top-k")
+    if axis in (-1, x.ndim - 1):
+        return values, places
     return np.moveaxis(values, -1, axis), np.moveaxis(places, -1, axis)
 
 

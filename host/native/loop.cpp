@@ -4,6 +4,7 @@
 // registers, say what happened, reset, and let it go on.
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,7 +27,10 @@ using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
 constexpr Seconds LEAST_PAUSE{20e-6}, MOST_PAUSE{10e-3};  // between two looks at STATUS, where there is no interrupt
-constexpr double PAUSE_PART = 1.0 / 16;                    // of the time that a run has taken so far
+constexpr double PAUSE_PART = 1.0 / 16;                    // of the time that a run has taken so far, where none has ended yet
+constexpr double LATE_PART = 1.0 / 64;                     // of that time, once it is known how long a run takes
+constexpr double EARLY = 31.0 / 32;                        // of the time that the last run took: then it looks for the first time
+constexpr unsigned long SLACK_NS = 1;                      // by which Linux may prolong a pause; by default these are 50 us
 constexpr Seconds LOOK_AT_PROGRESS{0.2};
 constexpr int MOST_MISSED = 2;  // interrupts that did not come: then STATUS is polled
 
@@ -77,17 +81,14 @@ struct cnna_loop {
     int submit(const cnna_job &job) {
         if (job.program < 0 || job.program >= device_.programs) return CNNA_ARGUMENT;
         const cnna_program &program = programs_[static_cast<size_t>(job.program)];
-        if (job.softmax)
-            for (int64_t output = 0; output < program.outputs; ++output)
-                if (job.softmax[output] < 0 || (job.softmax[output] && job.types[output] != CNNA_FLOAT32)) return CNNA_ARGUMENT;
+        for (int64_t port = 0; job.softmax && port < program.outputs; ++port)
+            if (job.softmax[port] < 0 || (job.softmax[port] && job.types[port] != CNNA_FLOAT32)) return CNNA_ARGUMENT;
         Job made;
         made.program = static_cast<size_t>(job.program);
-        made.inputs.assign(job.inputs, job.inputs + program.inputs);
-        made.tables.assign(job.tables, job.tables + program.inputs);
-        made.outputs.assign(job.outputs, job.outputs + program.outputs);
-        made.types.assign(job.types, job.types + program.outputs);
-        made.elements.assign(job.elements, job.elements + program.outputs);
-        if (job.softmax) made.softmax.assign(job.softmax, job.softmax + program.outputs);
+        made.inputs.reserve(static_cast<size_t>(program.inputs)), made.outputs.reserve(static_cast<size_t>(program.outputs));
+        for (int64_t port = 0; port < program.inputs; ++port) made.inputs.push_back({job.inputs[port], job.tables[port]});
+        for (int64_t port = 0; port < program.outputs; ++port)
+            made.outputs.push_back({job.outputs[port], job.types[port], job.elements[port], job.softmax ? job.softmax[port] : 0});
         made.counters = job.counters;
         {
             std::lock_guard<std::mutex> lock(mutex_);
@@ -116,14 +117,22 @@ struct cnna_loop {
     }
 
   private:
+    struct Input {
+        cnna_tensor tensor;
+        const int8_t *table;
+    };
+
+    struct Output {
+        void *place;
+        int64_t type;
+        size_t elements;
+        int64_t softmax;  // values of a row; 0: there is none
+    };
+
     struct Job {
         size_t program = 0, slot = 0;
-        std::vector<cnna_tensor> inputs;
-        std::vector<const int8_t *> tables;
-        std::vector<void *> outputs;
-        std::vector<int64_t> types;
-        std::vector<size_t> elements;
-        std::vector<int64_t> softmax;
+        std::vector<Input> inputs;
+        std::vector<Output> outputs;
         uint32_t *counters = nullptr;
         int code = CNNA_OK;  // of packing
         Clock::time_point began{};
@@ -139,11 +148,13 @@ struct cnna_loop {
         std::vector<cnna_write> words;
         std::vector<uint8_t *> memories;
         size_t next_slot = 0;
+        Seconds usual{};  // what the last run took
     };
 
     // --- the thread ---
 
     void work() {
+        prctl(PR_SET_TIMERSLACK, SLACK_NS);
         std::unique_ptr<Job> running, staged;
         while (!closing()) {
             if (!staged && (staged = taken())) staged->code = pack(*staged);
@@ -203,7 +214,7 @@ struct cnna_loop {
             const cnna_port &port = own.in[input];
             uint8_t *memory = memory_of(job, input);
             const auto bytes = static_cast<size_t>(program.images * port.image_bytes);
-            const int code = cnna_pack(&port, &job.inputs[input], job.tables[input], program.images, memory, bytes);
+            const int code = cnna_pack(&port, &job.inputs[input].tensor, job.inputs[input].table, program.images, memory, bytes);
             if (code != CNNA_OK) return code;
             if (device_.cache.clean) device_.cache.clean(device_.cache.context, memory, bytes);
         }
@@ -247,6 +258,7 @@ struct cnna_loop {
 
     // The counters are read before the next start clears them. Then done is cleared, and read again: the next run has not ended yet.
     int note_end(const Job &job) {
+        owned_[job.program].usual = Clock::now() - job.began;
         for (size_t counter = 0; counter < counters_.size(); ++counter) job.counters[counter] = read(counters_[counter]);
         write(device_.status, device_.done);
         const Clock::time_point cleared = Clock::now();
@@ -265,18 +277,17 @@ struct cnna_loop {
             const uint8_t *memory = memory_of(job, own.in.size() + output);
             const auto bytes = static_cast<size_t>(program.images * port.image_bytes);
             if (device_.cache.invalidate) device_.cache.invalidate(device_.cache.context, memory, bytes);
-            cnna_unpack(&port, memory, bytes, program.images, job.types[output], job.outputs[output], job.elements[output]);
-            if (!job.softmax.empty() && job.softmax[output]) softmax(job, output);
+            const Output &to = job.outputs[output];
+            cnna_unpack(&port, memory, bytes, program.images, to.type, to.place, to.elements);
+            if (to.softmax) {
+                const auto count = static_cast<size_t>(to.softmax);
+                auto *scores = static_cast<float *>(to.place);
+                cnna_softmax(scores, to.elements / count, count, scores);
+            }
         }
         std::lock_guard<std::mutex> lock(mutex_);
         ++ended_;
         ended_now_.notify_all();
-    }
-
-    void softmax(const Job &job, size_t output) const {
-        auto *scores = static_cast<float *>(job.outputs[output]);
-        const auto count = static_cast<size_t>(job.softmax[output]);
-        cnna_softmax(scores, job.elements[output] / count, count, scores);
     }
 
     // Sleeps until a job comes, the run may have ended, or the loop is closed.
@@ -292,7 +303,10 @@ struct cnna_loop {
             const Seconds waited = Clock::now() - running->began;
             armed = arm();
             if (armed && has_ended()) return;
-            most.tv_nsec = static_cast<long>((armed ? LOOK_AT_PROGRESS : std::clamp(waited * PAUSE_PART, LEAST_PAUSE, MOST_PAUSE)).count() * 1e9);
+            const Seconds usual = owned_[running->program].usual;
+            const Seconds until_early = usual * EARLY - waited, part = waited * (usual.count() ? LATE_PART : PAUSE_PART);
+            const Seconds least = std::clamp(std::max(until_early, part), LEAST_PAUSE, MOST_PAUSE);
+            most.tv_nsec = static_cast<long>((armed ? LOOK_AT_PROGRESS : least).count() * 1e9);
             until = &most;
         }
         const int came = ppoll(files, armed ? 2 : 1, until, nullptr);

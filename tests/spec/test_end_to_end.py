@@ -59,6 +59,16 @@ def test_four_cores_share_pieces_on_the_cpu_alone():
     assert alone.fps(1) == alone.fps(4)
 
 
+def test_the_run_loop_works_beside_python():
+    """Its thread packs while Python hands arrays over: their sum would hide what several cores are for; one core has no such."""
+    python, loop = HostWork(interpreter=3e8), HostWork(loop_clocks=1.2e9, loops=1e9, native=1e9)
+    found = replace(end_to_end(PIECES[1:2], 0, CLOCK_MHZ, BATCH), stream=python.plus(loop), single=python.plus(loop))
+    assert found.fps(4).quick == pytest.approx(BATCH / seconds(loop).quick)
+    assert found.fps(1).quick == pytest.approx(BATCH / (seconds(loop).quick + seconds(python).quick))
+    waking = 2 * host_model.LOOP_WAKE_SECONDS.slow  # the thread's, and then Python's
+    assert found.latency().slow == pytest.approx(waking + seconds(found.single).slow)
+
+
 def test_counted_work_takes_the_place_of_estimates():
     """A network whose host was counted must not show what was estimated for it."""
     found = replace(end_to_end(PIECES, 0, CLOCK_MHZ, BATCH), stream=HostWork(loop_clocks=1.2e9), cpu=HostWork(loop_clocks=2.4e9))

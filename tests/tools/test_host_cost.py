@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from functools import reduce
 from pathlib import Path
 
 import aarch64_root
@@ -13,9 +14,11 @@ from bench_rows import PLANNED_BYTES, rows
 from host_cost import SHARE, compared, keep, read
 from stages import EMPTY, MODES, NUMBERS, STAGES, WHOLE
 
+from cnna.host.native.build import NAME
 from cnna.spec.errors import ToolError, UserError
 from cnna.spec.host_work import HostWork
 
+TOP_FIVE = 11_214  # instructions of `cnna_top_k` at most, which no stream calls
 PYTHON, LIBRARY = 0x1000, 0x9000  # addresses of a block of each
 MAPS = (
     f"{PYTHON:x}-{PYTHON + 0x1000:x} r-xp 0 0:0 1 /machine/usr/bin/python3.11\n{LIBRARY:x}-a000 r-xp 0 0:0 1 /machine/lib/libm.so\n"
@@ -62,6 +65,28 @@ def test_counts_are_of_one_picture_and_without_marks(plugin_file):
         assert (pack.buffer_written, pack.register_reads, pack.lines) == (pytest.approx(800 / 6), pytest.approx(3 / 6), 1)
         assert pack.calls == {"openat": pytest.approx(2 / 6), "500": pytest.approx(4 / 6)}
         assert pack.plus(python).interpreter == pytest.approx(4 * 100 / 6)  # the stages add up to the run without marks
+
+
+@pytest.mark.usefixtures("clocks_by_hand")
+def test_the_native_library_is_told_apart(plugin_file):
+    """The two have floors of their own; one that was counted as the other would hide what is lost."""
+    out, maps = plugin_file
+    assert counts.read_counts(out, maps, 2, 3)["stream"]["pack"].native == 0
+    maps.write_text(maps.read_text().replace("libm.so", NAME))
+    work = counts.read_counts(out, maps, 2, 3)["stream"]["pack"]
+    assert (work.native, work.python) == (pytest.approx(80 / 6), pytest.approx(work.interpreter))
+
+
+@pytest.mark.parametrize(("network", "most"), [("resnet50", 550_000), ("squeezenet", 300_000)])
+def test_a_planned_picture_keeps_its_floors(root, network, most):
+    """A check that creeps into the way of every picture would cost more than the picture does."""
+    stream, single = (
+        reduce(HostWork.plus, (HostWork(**stage) for stage in read(root / "docs")[f"{network}/b1"]["native"][mode].values()))
+        for mode in MODES
+    )
+    assert stream.native < most - TOP_FIVE
+    assert stream.python < 60_000
+    assert single.python < stream.python + 200_000
 
 
 @pytest.mark.usefixtures("clocks_by_hand")

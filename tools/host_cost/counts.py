@@ -10,6 +10,7 @@ from pathlib import Path
 import loops
 from stages import BUFFERS, EMPTY, MODES, NUMBERS, REGISTERS, STAGES, WHOLE
 
+from cnna.host.native.build import NAME
 from cnna.spec.host_work import HostWork
 
 HOT = 0.02  # share of a stage's instructions from which on a library's block is a loop
@@ -38,8 +39,8 @@ def read_counts(out: Path, maps: Path, batches: int, pictures: int) -> dict[str,
 
     out, maps: of the measured program. pictures: of each batch.
     """
-    raw, interpreter = _read(out), _interpreter(maps)
-    stages = {name: _stage(raw[number], interpreter) for name, number in NUMBERS.items() if number in raw}
+    raw, interpreter, native = _read(out), _places(maps, "python3", "libpython3"), _places(maps, NAME)
+    stages = {name: _stage(raw[number], interpreter, native) for name, number in NUMBERS.items() if number in raw}
     entries = {name: raw[number].entries for name, number in NUMBERS.items() if number in raw}
     each = stages[EMPTY].scaled(1 / entries[EMPTY])  # of one pair of marks
     found: dict[str, dict[str, HostWork]] = {}
@@ -87,17 +88,19 @@ def _take(raw: _Raw, kind: str, words: list[str]) -> None:
             raw.counts[f"buffer_{way}" if region == BUFFERS else way] = size
 
 
-def _interpreter(maps: Path) -> list[range]:
-    """Where Python's own program lies."""
+def _places(maps: Path, *names: str) -> list[range]:
+    """Where files lie whose names begin so."""
     lines = (line.split() for line in maps.read_text().splitlines())
-    found = [line[0].split("-") for line in lines if len(line) > 5 and Path(line[5]).name.startswith(("python3", "libpython3"))]
+    found = [line[0].split("-") for line in lines if len(line) > 5 and Path(line[5]).name.startswith(names)]
     return [range(int(begin, 16), int(end, 16)) for begin, end in found]
 
 
-def _stage(raw: _Raw, interpreter: list[range]) -> HostWork:
+def _stage(raw: _Raw, interpreter: list[range], native: list[range]) -> HostWork:
     libraries: Counter[loops.Words] = Counter()
-    own = 0
+    own = of_native = 0
     for (address, words), times in raw.blocks.items():
+        if any(address in places for places in native):
+            of_native += len(words) * times
         if any(address in places for places in interpreter):
             own += len(words) * times
         else:
@@ -106,5 +109,5 @@ def _stage(raw: _Raw, interpreter: list[range]) -> HostWork:
     least = HOT * raw.instructions
     hottest = {words: times for words, times in libraries.items() if len(words) * times > least}
     inside = sum(len(words) * times for words, times in hottest.items())
-    split = {"interpreter": own, "loops": inside, "libraries": raw.instructions - own - inside}
+    split = {"interpreter": own, "loops": inside, "libraries": raw.instructions - own - inside, "native": of_native}
     return HostWork(**split, **raw.counts, loop_clocks=loops.clocks(hottest), calls=raw.calls)

@@ -28,11 +28,13 @@ from cnna.host.native import build as native
 from cnna.spec.artifact import load
 from cnna.spec.errors import ToolError, UserError
 from cnna.spec.files import write_text
+from cnna.spec.manifest import CPU
 
 KEPT = "host_cost.json"
-BATCHES = 32
+BATCHES = 4  # that are counted in each mode
+LONG = 62  # as many where they are few instructions, so that Python's first look at each line does not count: a stream of 64
 SHARE = 0.01  # by which a count may differ from the one kept
-COMPARED = ("interpreter", "libraries", "loops", "read", "written", "buffer_read", "buffer_written")
+COMPARED = ("interpreter", "libraries", "loops", "read", "written", "buffer_read", "buffer_written", "native")
 Found = dict[str, Any]  # {mode: {stage: counts}}
 
 
@@ -118,9 +120,12 @@ def measured(artifact: Path, path: str) -> Found:
     with TemporaryDirectory() as name:
         folder = Path(name)
         out, maps = folder / "counts.txt", folder / "maps.txt"
-        arguments = (HERE / "measured.py", artifact, pynq_folder(), maps, BATCHES)
+        manifest = load(artifact).manifest
+        short = all(piece["kind"] != CPU or piece["numpy"] for piece in manifest["pieces"])
+        batches = LONG if path == "native" and short else BATCHES
+        arguments = (HERE / "measured.py", artifact, pynq_folder(), maps, batches)
         _run(machine(), out, site(folder / "site", path), arguments)
-        found = read_counts(out, maps, BATCHES, load(artifact).manifest["batch"])
+        found = read_counts(out, maps, batches, manifest["batch"])
     return {mode: {stage: counts.counts() for stage, counts in stages.items()} for mode, stages in found.items()}
 
 

@@ -24,6 +24,7 @@ from cnna.spec.preprocess import Preprocess
 
 CAMERA = (480, 640)  # rows and columns of the picture that is resized
 WARM = 2  # batches before those that are counted
+AHEAD = 3  # batches at most that a stream takes before the answer of the first of them is there
 CALLS = 50  # of the function that does nothing
 
 Feed = dict[str, NDArray[Any]]
@@ -90,8 +91,8 @@ def measure(session: InferenceSession, feeds: list[Feed], marks: Marks, mode: st
             session.run(None, feed)
             marks.enter(0)
         return
-    answers: Iterator[Any] = session.stream(None, [*feeds, *feeds[:1]])
-    for at, _ in enumerate(answers):  # between two answers lies the work of one batch
+    answers: Iterator[Any] = session.stream(None, [*feeds, *feeds[:AHEAD]])
+    for at, _ in enumerate(answers):  # between two answers lies the work of one batch, as long as more are behind it
         marks.enter(number if WARM <= at + 1 < len(feeds) else 0)
     marks.enter(0)
 
