@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 from cnna.spec.errors import RunError, reason_of
 
+MOST_BYTES = 1 << 16  # of the file: a line for people, and a token
 LOOK_SECONDS = 0.02  # between two attempts to take the turn
 
 Asked = TypeVar("Asked")
@@ -51,7 +52,7 @@ class LocalTurn:
 
     def __init__(self, path: Path) -> None:
         self.path, self.passed = path, True
-        self._file: Any = None
+        self._file: int | None = None
         self._process = 0  # that has the turn
         self._token = uuid.uuid4().hex
 
@@ -59,17 +60,20 @@ class LocalTurn:
         """Tries once, without waiting."""
         import fcntl
 
-        file = os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666), "r+")
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)  # Python's own files take longer than a run's host
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            found, name = os.pread(file, MOST_BYTES, 0), f"{who}\n{self._token}".encode()
+            self.passed = found.partition(b"\n")[2] != self._token.encode()
+            if found != name:
+                os.ftruncate(file, 0)
+                os.pwrite(file, name, 0)
         except BlockingIOError:
-            file.close()
+            os.close(file)
             return False
-        self.passed = file.read().partition("\n")[2] != self._token
-        file.seek(0)
-        file.truncate()
-        file.write(f"{who}\n{self._token}")
-        file.flush()
+        except BaseException:
+            os.close(file)
+            raise
         self._file, self._process = file, os.getpid()
         return True
 
@@ -80,10 +84,11 @@ class LocalTurn:
         """Gives the turn back. A fork has the open file too: it cannot keep the lock, nor give back what its parent has."""
         import fcntl
 
+        file, self._file = self._file, None
+        assert file is not None
         if self._process == os.getpid():
-            fcntl.flock(self._file, fcntl.LOCK_UN)
-        self._file.close()
-        self._file = None
+            fcntl.flock(file, fcntl.LOCK_UN)
+        os.close(file)
 
     def holder(self) -> str:
         """The name that the holder has given itself."""
