@@ -81,8 +81,15 @@ struct cnna_loop {
     int submit(const cnna_job &job) {
         if (job.program < 0 || job.program >= device_.programs) return CNNA_ARGUMENT;
         const cnna_program &program = programs_[static_cast<size_t>(job.program)];
-        for (int64_t port = 0; job.softmax && port < program.outputs; ++port)
-            if (job.softmax[port] < 0 || (job.softmax[port] && job.types[port] != CNNA_FLOAT32)) return CNNA_ARGUMENT;
+        for (size_t output = 0; output < static_cast<size_t>(program.outputs); ++output) {
+            if (job.types[output] != CNNA_INT8 && job.types[output] != CNNA_FLOAT32) return CNNA_ARGUMENT;
+            const int64_t(&size)[3] = owned_[static_cast<size_t>(job.program)].out[output].folded;
+            const auto wanted = static_cast<size_t>(program.images * size[0] * size[1] * size[2]);
+            if (!job.outputs[output] || job.elements[output] < wanted) return CNNA_BOUNDS;
+        }
+        if (job.softmax)
+            for (int64_t output = 0; output < program.outputs; ++output)
+                if (job.softmax[output] < 0 || (job.softmax[output] && job.types[output] != CNNA_FLOAT32)) return CNNA_ARGUMENT;
         Job made;
         made.program = static_cast<size_t>(job.program);
         made.inputs.reserve(static_cast<size_t>(program.inputs)), made.outputs.reserve(static_cast<size_t>(program.outputs));

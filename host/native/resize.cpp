@@ -124,6 +124,7 @@ int cnna_resize(
     for (const int64_t size : {rows, columns, wanted_rows, wanted_columns})
         if (!within(size, 1, MOST_PIXELS)) return CNNA_ARGUMENT;
     if (!picture || !answer || !within(channels, 1, 16) || !within(filter, CNNA_BILINEAR, CNNA_AREA)) return CNNA_ARGUMENT;
+    if (!within(pitch, -MOST) || !within(answer_pitch, -MOST)) return CNNA_ARGUMENT;
     if (std::abs(pitch) < columns * channels || std::abs(answer_pitch) < wanted_columns * channels) return CNNA_BOUNDS;
     return guarded([=] {
         return resize(picture, rows, pitch, static_cast<size_t>(channels), filter_of(filter, columns, wanted_columns),

@@ -4,12 +4,15 @@ import os
 import subprocess
 import sys
 import warnings
+from typing import Any
 
 import numpy as np
+import pytest
+from numpy.typing import NDArray
 
 from cnna.host.native import library
-from cnna.host.native.library import CPort
-from cnna.host.native.loop import Loop, Program, Registers
+from cnna.host.native.library import CPort, CTensor
+from cnna.host.native.loop import Input, Loop, Program, Registers
 
 EXITS = """
 import numpy as np
@@ -56,3 +59,18 @@ def test_a_program_that_forgets_its_loop_ends():
     """The interpreter would wait at its exit, or end with a signal."""
     done = subprocess.run([sys.executable, "-c", EXITS], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (7, "")
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [(np.zeros(3, np.float32), library.BOUNDS), (np.zeros(3, np.int8), library.BOUNDS), (np.zeros(4, np.uint8), library.ARGUMENT)],
+)
+def test_an_output_that_cannot_hold_its_answer_is_refused(answer: NDArray[Any], code: int):
+    """The run would end as if it had answered, with whatever was in the array before."""
+    loop = opened()
+    x = np.zeros((1, 1, 2, 2), np.int8)
+    given = Input(CTensor(x.ctypes.data, library.INT8, x.shape, x.strides), x, None)
+    with pytest.raises(AssertionError, match=f"handing over a run: code {code}"):
+        loop.submit(0, [given], [answer])
+    assert loop.wait(0.01) == library.EXPIRED, "it must not have begun"
+    loop.close()

@@ -1,6 +1,7 @@
 """The native library under sanitizers, and as aarch64 code under qemu: a program without Python calls it as recorded here."""
 
 import ctypes
+import re
 import shutil
 import struct
 import subprocess
@@ -20,7 +21,7 @@ from cnna.spec.resampling import FILTERS
 
 from .cases import drawn_port, pack_cases, pictures, score_rows
 
-SECONDS = 300
+SECONDS, CALLS = 300, 200_000
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1", "-g"]
 
 
@@ -74,12 +75,18 @@ def _one_nan(x: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.where(np.isnan(x), np.float32(np.nan), x)
 
 
+def program_of(folder: Path, name: str, compiler: str, flags: Sequence[str]) -> Path:
+    """A program of this folder, with the library's sources."""
+    made = folder / name
+    line = [word for word in build.command(made, compiler, flags) if word not in ("-shared", "-fPIC", "-fvisibility=hidden")]
+    subprocess.run([*line, str(Path(__file__).with_name(f"{name}.cpp")), f"-I{build.FOLDER}"], check=True, timeout=SECONDS)
+    return made
+
+
 def replayed(folder: Path, count: int, compiler: str, flags: Sequence[str], runner: Sequence[str] = ()) -> str:
     """Builds replay.cpp with the library's sources, and runs it on the records. Returns what it prints."""
-    program, file = folder / "replay", folder / "records"
+    program, file = program_of(folder, "replay", compiler, flags), folder / "records"
     file.write_bytes(b"".join(records(count)))
-    line = [word for word in build.command(program, compiler, flags) if word not in ("-shared", "-fPIC", "-fvisibility=hidden")]
-    subprocess.run([*line, str(Path(__file__).with_name("replay.cpp")), f"-I{build.FOLDER}"], check=True, timeout=SECONDS)
     done = subprocess.run([*runner, str(program), str(file)], capture_output=True, text=True, timeout=SECONDS, check=False)
     assert not done.returncode, done.stderr[-2000:]
     return done.stdout
@@ -88,6 +95,15 @@ def replayed(folder: Path, count: int, compiler: str, flags: Sequence[str], runn
 def test_no_access_is_out_of_bounds(tmp_path: Path):
     """A byte read or written beyond an array shows only by chance; the sanitizers find each, and what C++ leaves undefined."""
     assert "records equal" in replayed(tmp_path, 150, "g++", SANITIZERS)
+
+
+def test_a_number_that_makes_no_sense_is_refused(tmp_path: Path, seed: int) -> None:
+    """A program in C would get an access out of bounds where it made a mistake, or a number that overflowed into a sound one."""
+    program = program_of(tmp_path, "door_fuzz", "g++", SANITIZERS)
+    done = subprocess.run([str(program), str(CALLS), str(seed)], capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert not done.returncode, done.stderr[-2000:]
+    counts = [list(map(int, re.findall(r"\d+", line))) for line in done.stdout.splitlines()]
+    assert all(min(found) > CALLS / 100 for found in counts), "the numbers drawn are all of one kind"
 
 
 @pytest.mark.aarch64

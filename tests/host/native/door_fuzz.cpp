@@ -1,0 +1,111 @@
+// Calls the native library with drawn numbers, sound and unsound ones, and arrays that are exactly as long as is said.
+//
+//     door_fuzz CALLS SEED
+//
+// Under the address and undefined sanitizers. A call must answer with a code of cnna_host.h; an access beyond an array, or a number
+// that overflows, ends the program. A tensor's strides are sound, since nobody says where its memory ends.
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <vector>
+
+#include "cnna_host.h"
+
+namespace {
+
+std::mt19937_64 drawn;
+
+int64_t number(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(drawn); }
+
+// Mostly small and sound; now and then what a wrong cast or a hostile file makes of a number.
+int64_t any(int64_t low, int64_t high) {
+    static const int64_t strange[] = {0, -1, 1, 7, 4096, 4097, 1 << 20, (1 << 20) + 1, INT64_C(1) << 31, INT64_C(1) << 62, INT64_MAX, INT64_MIN};
+    return number(0, 24) ? number(low, high) : strange[number(0, 11)];
+}
+
+cnna_port port() {
+    cnna_port made{};
+    made.ci = any(1, 20);
+    for (int64_t &size : made.folded) size = any(1, 9);
+    for (int axis = 0; axis < 2; ++axis)
+        made.step[axis] = any(1, 3), made.span[axis] = number(0, 2) ? 1 : any(1, 3), made.before[axis] = number(0, 2) ? 0 : any(-2, 3);
+    const bool dense = number(0, 9);  // each row, block and image behind the one before, with room for sizes that are sound
+    made.row_bytes = dense ? 9 * 20 : any(0, 200);
+    made.block_bytes = dense ? 9 * 9 * 20 : any(0, 2000);
+    made.image_bytes = dense ? 9 * 9 * 9 * 20 : any(0, 20000);
+    made.zero = any(-128, 127);
+    made.scale = number(0, 9) ? 0.25f : static_cast<float>(any(-1, 1));
+    return made;
+}
+
+// So many bytes as are needed, where these are few; else, and now and then, others.
+size_t room(int64_t images, int64_t image_bytes) {
+    const bool few = images > 0 && images < 9 && image_bytes > 0 && image_bytes < (1 << 15);
+    return static_cast<size_t>(few && number(0, 9) ? images * image_bytes : number(0, 5000));
+}
+
+int pack() {
+    const cnna_port to = port();
+    cnna_tensor from{};
+    from.type = any(0, 2);
+    const int64_t item = from.type == CNNA_FLOAT32 ? 4 : 1;
+    int64_t bytes = item;
+    for (int axis = 3; axis >= 0; --axis) {
+        from.size[axis] = number(1, 6), from.stride[axis] = bytes;
+        bytes *= from.size[axis];
+    }
+    std::vector<uint8_t> data(static_cast<size_t>(bytes), 1), table(256 * static_cast<size_t>(from.size[1]));
+    if (!number(0, 30)) from.size[number(0, 3)] = -number(0, 3);  // which is refused before anything is read
+    from.data = data.data();
+    const int64_t images = any(1, 7);
+    std::vector<uint8_t> memory(room(images, to.image_bytes));
+    return cnna_pack(&to, &from, number(0, 9) ? reinterpret_cast<const int8_t *>(table.data()) : nullptr, images, memory.data(), memory.size());
+}
+
+int unpack() {
+    const cnna_port from = port();
+    const int64_t images = any(1, 3), type = any(1, 2);
+    std::vector<uint8_t> memory(room(images, from.image_bytes));
+    const auto elements = static_cast<size_t>(number(0, 3000));
+    std::vector<float> answer(elements);
+    return cnna_unpack(&from, memory.data(), memory.size(), images, type, answer.data(), elements);
+}
+
+int resize() {
+    const int64_t rows = any(1, 12), columns = any(1, 12), channels = any(1, 4), wanted_rows = any(1, 12), wanted_columns = any(1, 12);
+    const int64_t pitch = number(0, 3) ? 12 * 4 : any(0, 60), answer_pitch = number(0, 3) ? 12 * 4 : any(0, 60);
+    for (int64_t sound : {rows, columns, wanted_rows, wanted_columns})
+        if (sound > 12 && sound <= 1 << 15) return CNNA_OK;  // and larger than the arrays here
+    for (int64_t pace : {pitch, answer_pitch})
+        if (pace == -1 || pace > 4097) return CNNA_OK;
+    std::vector<uint8_t> picture(12 * 4097), answer(12 * 4097);
+    return cnna_resize(picture.data(), rows, columns, channels, pitch, any(0, 1), answer.data(), wanted_rows, wanted_columns, answer_pitch);
+}
+
+int answers() {
+    const auto rows = static_cast<size_t>(number(0, 4)), count = static_cast<size_t>(number(0, 70)), k = static_cast<size_t>(number(0, 75));
+    std::vector<float> x(rows * count), y(rows * count), values(rows * k);
+    for (float &value : x) value = static_cast<float>(number(-9, 9));
+    std::vector<int64_t> places(rows * k), greatest(rows);
+    switch (number(0, 2)) {
+    case 0: return cnna_softmax(x.data(), rows, count, y.data());
+    case 1: return cnna_argmax(x.data(), rows, count, greatest.data());
+    default: return cnna_top_k(x.data(), rows, count, k, values.data(), places.data());
+    }
+}
+
+}  // namespace
+
+int main(int count, char **arguments) {
+    if (count != 3) return std::fprintf(stderr, "usage: door_fuzz CALLS SEED\n"), 1;
+    drawn.seed(std::strtoull(arguments[2], nullptr, 10));
+    int (*const calls[])() = {pack, unpack, resize, answers};
+    long long codes[4][16] = {};
+    for (long long n = std::atoll(arguments[1]); n; --n) {
+        const int64_t which = number(0, 3);
+        const int code = calls[which]();
+        if (code < CNNA_OK || code > CNNA_MEMORY) return std::fprintf(stderr, "an unknown code: %d\n", code), 1;
+        ++codes[which][code];
+    }
+    for (auto &of : codes) std::printf("%lld right, %lld refused\n", of[CNNA_OK], of[CNNA_BOUNDS] + of[CNNA_ARGUMENT] + of[CNNA_NAN] + of[CNNA_MEMORY]);
+}
