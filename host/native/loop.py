@@ -13,7 +13,8 @@ from contextlib import suppress
 from ctypes import POINTER, byref, c_double, c_int32, c_int64, c_size_t, c_uint32, c_void_p
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from os import getpid
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,7 +151,7 @@ class Loop:
         limit_clocks: int | None,
         cache: Cache | None = None,
     ) -> None:
-        self._calls, self._registers, self._process = library.native().calls, registers, os.getpid()
+        self._calls, self._registers, self._process = library.native().calls, registers, getpid()
         self._kept: list[Any] = []  # memory that the library points to
         c_programs = [self._c_program(program) for program in programs]
         device = CDevice(
@@ -193,7 +194,8 @@ class Loop:
 
     def submit_arrays(self, program: int, arrays: Arrays, kept: Any) -> NDArray[np.uint32]:
         """As `submit`. kept: what holds the memory of the inputs and outputs."""
-        self._check_process()
+        if getpid() != self._process:
+            self._refuse()
         row, address = self._counters[self._given % ROWS]
         self._given += 1
         job = arrays.job
@@ -205,7 +207,8 @@ class Loop:
 
     def wait(self, seconds: float = FOREVER_SECONDS) -> int:
         """The code of the oldest job that has not been waited for: OK, EXPIRED (it has not ended), or that of its failure."""
-        self._check_process()
+        if getpid() != self._process:
+            self._refuse()
         if self._ended.value <= self.taken:  # the last wait has not seen its end
             self._seen.value, self._seconds.value = self.taken, seconds
             code: int = self._wait_for()
@@ -222,12 +225,12 @@ class Loop:
     @property
     def alive(self) -> bool:
         """Whether its thread is there: a process that was forked has none, nor one whose interpreter ends."""
-        return self._ended_with.alive and os.getpid() == self._process
+        return self._ended_with.alive and getpid() == self._process
 
-    def _check_process(self) -> None:
+    @staticmethod
+    def _refuse() -> NoReturn:
         """RunError: this process is a fork, which would wait for a thread that only its parent has."""
-        if os.getpid() != self._process:
-            raise RunError("the runs belong to the process that this one was forked from: open the session here again")
+        raise RunError("the runs belong to the process that this one was forked from: open the session here again")
 
     def close(self) -> None:
         """Ends the thread."""
@@ -256,7 +259,7 @@ class Loop:
 
 def _close(calls: Any, handle: c_void_p, process: int, uio: int) -> None:
     """Ends the thread of a loop, at the interpreter's exit at the latest."""
-    if os.getpid() == process:
+    if getpid() == process:
         calls.cnna_loop_close(handle)
         _close_file(uio)
 
