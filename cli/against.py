@@ -2,7 +2,8 @@
 
 The inner tensors are the integer reference's, which equal those of emulator and RTL (`--check`). The outputs are those of the
 device that ran. The other model runs in onnxruntime. Tensors are matched by name; a fused layer has the name of its last node.
-Those whose names the other model does not have are matched by their values (`matched`).
+Those whose names the other model does not have are matched by their values (`matched`). What is equalised is compared as we have
+it: so it costs as many decibels here as in the quantiser's report.
 """
 
 import math
@@ -15,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.cli.arrays import Arrays
-from cnna.cli.matched import Match, alike, matched
+from cnna.cli.matched import Factors, Match, alike, matched, named
 from cnna.cli.metric_options import metric_of
 from cnna.host.model.answers import outputs_of
 from cnna.host.model.divergence import DECIBELS, Divergence, OutputDivergence
 from cnna.host.model.inputs import Given
 from cnna.host.model.session import InferenceSession
 from cnna.spec.artifact import Artifact
-from cnna.spec.errors import DataError, ModelError
+from cnna.spec.errors import DataError, ModelError, about_model
 from cnna.spec.names import in_line
 from cnna.spec.preprocess import from_entry
 from cnna.spec.verdicts import TOP1
@@ -41,13 +42,13 @@ class Against:
     tensors: Sequence[Divergence]
     outputs: Sequence[OutputDivergence]
     known: int
-    by_value: Mapping[str, Match] = field(default_factory=dict)  # tensors that the other model calls otherwise
+    matches: Mapping[str, Match] = field(default_factory=dict)  # tensors that the other model calls otherwise
     missing: Sequence[str] = ()  # tensors that were not found there
 
     @property
     def worst(self) -> list[Divergence]:
         """All tensors that could be compared, the least signal to noise first."""
-        same = {match.name for match in self.by_value.values() if match.scales is None}
+        same = {match.name for match in self.matches.values() if match.scales is None}
         inside = same.union(tensor.name for tensor in self.tensors)
         others = [output for output in self.outputs if output.name not in inside and output.unlike < output.samples]
         return sorted([*self.tensors, *others], key=lambda one: one.decibels)
@@ -67,12 +68,12 @@ class Against:
 
     def _otherwise(self, name: str) -> dict[str, Any]:
         """What the other model calls a tensor, and whether its channels are scaled there; empty: it has the same name."""
-        match = self.by_value.get(name)
+        match = self.matches.get(name)
         return {} if match is None else {"other": match.name, "scaled": match.scales is not None}
 
     def label(self, name: str) -> str:
         """What a row of the table calls a tensor."""
-        match = self.by_value.get(name)
+        match = self.matches.get(name)
         if match is None:
             return name
         return f"{name} ({match.name}{', scaled' * (match.scales is not None)})"
@@ -96,6 +97,7 @@ def compare(
     outputs = {name: OutputDivergence(name, metric=metric_of(name, metrics or {}, there)) for name in there}
     tensors: dict[str, Divergence] = {}
     matches: dict[str, Match] = {}
+    factors = factors_of(artifact)
     with InferenceSession(artifact, "reference") as reference:
         for number in range(total):
             if not number % batch:
@@ -103,34 +105,34 @@ def compare(
                 ours = {name: x for name, x in reference.tensors().items() if name not in inputs}
             sample = _in_float(artifact, {name: array[number : number + 1] for name, array in inputs.items()})
             if not number:
-                matches, other = _matches({name: x[:1] for name, x in ours.items()}, other, sample)
+                matches, other = _matches({name: x[:1] for name, x in ours.items()}, other, sample, factors)
             theirs = other.run(sample)
             for name, match in matches.items():
                 mine = ours[name][number % batch : number % batch + 1]
                 if match.name in theirs and alike(mine, theirs[match.name]):
-                    tensors.setdefault(name, Divergence(name)).extend(match.like(mine), theirs[match.name])
+                    tensors.setdefault(name, Divergence(name)).extend(mine, match.as_ours(theirs[match.name], mine.shape[1]))
             for name, output in outputs.items():
                 output.compare(apart[name][number], theirs[name])
             if progress:
                 progress(number + 1, total)
-    by_value = {name: match for name, match in matches.items() if match.name != name}
+    otherwise = {name: match for name, match in matches.items() if match.name != name or match.scales is not None}
     missing = [name for name in ours if name not in tensors]
-    return Against(other.name, total, [*tensors.values()], [*outputs.values()], len(ours), by_value, missing)
+    return Against(other.name, total, [*tensors.values()], [*outputs.values()], len(ours), otherwise, missing)
 
 
-def _matches(ours: Arrays, other: Any, sample: Arrays) -> tuple[dict[str, Match], Any]:
+def _matches(ours: Arrays, other: Any, sample: Arrays, factors: Factors) -> tuple[dict[str, Match], Any]:
     """Where each tensor is in the other model, in the order in which ours are made, and that model with these tensors to show."""
     theirs = other.run(sample)
-    named = {name for name, x in ours.items() if name in theirs and alike(x, theirs[name])}
-    if len(named) == len(ours):
-        return {name: Match(name) for name in ours}, other
+    known = {n: m for n, m in named(ours, theirs, factors, other.scaled).items() if alike(ours[n], theirs[m.name])}
+    if len(known) == len(ours):
+        return known, other
     try:
         every = other.showing().run(sample)
     except ModelError:  # onnxruntime does not show all that is inside
-        return {name: Match(name) for name in ours if name in named}, other
-    rest = {name: x for name, x in ours.items() if name not in named}
-    found = matched(rest, {name: y for name, y in every.items() if name not in named})
-    matches = {name: found.get(name, Match(name)) for name in ours if name in named or name in found}
+        return known, other
+    rest, taken = {name: x for name, x in ours.items() if name not in known}, {match.name for match in known.values()}
+    found = {**known, **matched(rest, {name: y for name, y in every.items() if name not in taken}, factors)}
+    matches = {name: found[name] for name in ours if name in found}
     return matches, other.showing({match.name for match in matches.values()})
 
 
@@ -139,7 +141,8 @@ def open_other(path: Path, artifact: Artifact, inputs: Mapping[str, Given]) -> A
     from cnna.compiler.frontend.onnx_import import read_model
     from cnna.compiler.frontend.other_model import OtherModel
 
-    other = OtherModel(read_model(path), str(path), names_in(artifact))
+    before = {name for name, _ in factors_of(artifact).values()}
+    other = OtherModel(read_model(path), str(path), names_in(artifact) | before)
     other.check_inputs(list(inputs))
     names = [entry["name"] for entry in artifact.manifest["model_outputs"]]
     if not {*names} & {*other.outputs}:
@@ -154,6 +157,16 @@ def check_metrics(artifact: Artifact, other: Any, metrics: Mapping[str, str]) ->
         metric_of(name, metrics, outputs)
 
 
+def factors_of(artifact: Artifact) -> Factors:
+    """Which of the artifact's tensors are equalised: the name before, and what each channel was divided by."""
+    from onnx import ModelProto
+
+    from cnna.compiler.frontend.scaled_channels import stored
+
+    with about_model(artifact.manifest["name"]):
+        return stored(ModelProto.FromString(artifact.model))
+
+
 def names_in(artifact: Artifact) -> set[str]:
     """Every tensor that the artifact's programs make or read."""
     programs = [program.manifest for program in artifact.programs]
@@ -164,9 +177,12 @@ def names_in(artifact: Artifact) -> set[str]:
 def lines(found: Against) -> list[str]:
     """What is printed: the worst tensors, the first that is far, and the outputs."""
     shown = found.worst[:WORST]
+    scaled = sum(match.scales is not None for match in found.matches.values())
+    by_value = sum(match.by_value for match in found.matches.values())
     said = [
         f"against {found.name}: {len(found.tensors)} of the {found.known} tensors on the accelerator are in it, "
-        f"{f'{len(found.by_value)} of them by value since their names differ, ' if found.by_value else ''}"
+        f"{f'{scaled} of them equalised, with other scales of their channels, ' if scaled else ''}"
+        f"{f'{by_value} found by value since their names differ, ' if by_value else ''}"
         f"{found.samples} sample{'s' * (found.samples != 1)}; the worst first"
     ]
     width = max([6, *(len(found.label(one.name)) for one in shown)])

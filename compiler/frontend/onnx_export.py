@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, TensorProto, helper
 
+from cnna.compiler.frontend import scaled_channels
 from cnna.compiler.frontend.onnx_model.hollow import hollow
 from cnna.compiler.frontend.onnx_nodes import OPERATORS, NodeWriter
 from cnna.compiler.graph import float_ops as f
@@ -43,6 +44,7 @@ def to_model(graph: Graph, extra_outputs: Sequence[str] = ()) -> ModelProto:
     model.opset_import.extend(helper.make_opsetid(domain, 1) for domain in sorted(domains))
     model.ir_version = NEW_IR_VERSION if graph.opset >= NEW_OPSET else IR_VERSION
     model.producer_name = "cnna"
+    scaled_channels.store(model, {name: one for name, one in graph.scaled.items() if name in graph.tensors})
     return _typed_outputs(model, [graph.tensors[name].shape for name in names], [graph.joins.get(name, FIRST) for name in names])
 
 

@@ -11,8 +11,9 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 from onnx import ModelProto, ValueInfoProto
 
+from cnna.compiler.frontend.scaled_channels import stored
 from cnna.spec.cpu_ops import onnxruntime_errors, session_options
-from cnna.spec.errors import DataError, ModelError, reason_of
+from cnna.spec.errors import DataError, ModelError, about_model, reason_of
 from cnna.spec.names import differences
 
 Arrays = dict[str, NDArray[Any]]
@@ -22,12 +23,17 @@ TYPES = {"tensor(float)": "float32", "tensor(float16)": "float16", "tensor(doubl
 class OtherModel:
     """A model, run one sample at a time. `wanted`: names of tensors to show; those that no node makes are left out.
 
+    scaled: its tensors whose channels a quantiser has scaled. Such a one is shown too if its name before is wanted.
+
     If the model itself quantises a tensor, its value behind the DequantizeLinear is shown, since that is what all readers see.
     ModelError: onnxruntime cannot run the model; the message begins with `name`.
     """
 
     def __init__(self, model: ModelProto, name: str, wanted: Collection[str]) -> None:
         self.name, self._model = name, model
+        with about_model(name):
+            self.scaled = stored(model)
+        wanted = {*wanted, *(tensor for tensor, one in self.scaled.items() if one.name in wanted)}
         copy = ModelProto()
         copy.CopyFrom(model)
         self.outputs = [value.name for value in copy.graph.output]

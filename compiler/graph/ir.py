@@ -8,7 +8,7 @@ them (`sim/reference/reference.py`), and `compiler/lower` turns them into kernel
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf, isinf
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -275,6 +275,13 @@ class Node(Generic[Operator]):
 AnyNode: TypeAlias = "Node[AnyOperator]"
 
 
+class Scaled(NamedTuple):
+    """A tensor whose channels are scaled. name: of the tensor before; factors: what each of its channels is divided by."""
+
+    name: str
+    factors: tuple[float, ...]
+
+
 @dataclass(frozen=True)
 class Graph:
     """Nodes in topological order. `tensors` describes every activation; `constants` holds the arrays that operators name."""
@@ -289,6 +296,7 @@ class Graph:
     sources: Mapping[str, str] = field(default_factory=dict)  # by name, the operator of each node of the user's model
     types: Mapping[str, str] = field(default_factory=dict)  # numpy's type of tensors that are not float32; "" if it has none
     joins: Mapping[str, int | None] = field(default_factory=dict)  # of a float graph: the batch's axis in the user's outputs
+    scaled: Mapping[str, Scaled] = field(default_factory=dict)  # of a float graph: tensors that equalisation has scaled
 
     def uses(self, tensor: str) -> int:
         """How many times a tensor is a node input or a graph output."""

@@ -27,7 +27,7 @@ import numpy as np
 
 from cnna.compiler.graph.editor import Editor
 from cnna.compiler.graph.float_ops import AveragePool, Clip, Conv, MaxPool, Pad, Pixels
-from cnna.compiler.graph.ir import Graph, Node
+from cnna.compiler.graph.ir import Graph, Node, Scaled
 from cnna.compiler.passes.fusion.fuse_affine import fits
 from cnna.compiler.quantise.calibrate import ChannelStatistics
 from cnna.compiler.quantise.weights import WEIGHT_MAX
@@ -74,7 +74,7 @@ def _is_homogeneous(node: Node[Any]) -> bool:
 
 def equalised(graph: Graph, chosen: Sequence[Pair], seen: Mapping[str, ChannelStatistics]) -> Graph:
     """The graph with these `pairs` equalised. seen: what samples say of the first ones' outputs."""
-    edit = Editor(graph)
+    edit, scaled = Editor(graph), dict[str, Scaled]()
     for pair in chosen:
         first, second = (_as_it_is(edit, node) for node in pair)
         one, other = first.op, second.op
@@ -87,18 +87,24 @@ def equalised(graph: Graph, chosen: Sequence[Pair], seen: Mapping[str, ChannelSt
         if fits(*made, read):
             _put(edit, first, *made)
             _put(edit, second, read, edit.constants[other.bias])
-            _rename(edit, first.output, second.output)
-    return edit.finish()
+            names = _rename(edit, first.output, second.output)
+            scaled |= {new: Scaled(old, tuple(scales.tolist())) for new, old in names.items()}
+    return replace(edit.finish(), scaled={**graph.scaled, **scaled})
 
 
-def _rename(edit: Editor, first: str, second: str) -> None:
-    """Renames the tensors from one node to another: under their own names, users would take scaled channels for the model's."""
-    reader, name = edit.nodes[second], ""
+def _rename(edit: Editor, first: str, second: str) -> dict[str, str]:
+    """Renames the tensors from one node to another: under their own names, users would take scaled channels for the model's.
+
+    Returns the old name of each new one.
+    """
+    reader, name, names = edit.nodes[second], "", dict[str, str]()
     while name != first:
         (name,) = reader.inputs
         edit.tensors[new := edit.fresh(f"{name}{EQUALISED}")] = edit.tensors[name]
         edit.nodes[reader.output] = replace(reader, inputs=(new,))
         reader = edit.nodes[new] = replace(edit.nodes.pop(name), output=new)
+        names[new] = name
+    return names
 
 
 def _as_it_is(edit: Editor, node: Node[Any]) -> Node[Any]:

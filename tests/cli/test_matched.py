@@ -3,9 +3,15 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.cli.matched import FEW, matched
+from cnna.cli.matched import Arrays, Factors, Match, named
+from cnna.cli.matched import matched as matched_by
 
 Array = NDArray[np.float32]
+
+
+def matched(ours: Arrays, theirs: Arrays, factors: Factors | None = None) -> dict[str, Match]:
+    """As `matched`; nothing is equalised."""
+    return matched_by(ours, theirs, factors or {})
 
 
 def maps(count: int, seed: int = 0, shape: tuple[int, ...] = (1, 6, 8, 8)) -> list[Array]:
@@ -29,14 +35,36 @@ def test_values_tell_tensors_of_one_shape_apart() -> None:
     assert all(match.scales is None for match in found.values())
 
 
-def test_channels_that_are_scaled_are_found_and_scaled_back() -> None:
-    """Equalised tensors would be called noise."""
-    (x,), factors = maps(1), np.array([0.25, 0.5, 1, 2, 3, 4], np.float32).reshape(1, 6, 1, 1)
-    match = matched({"o": rounded(x / factors)}, {"t": x})["o"]
-    assert match.scales is not None
-    assert np.allclose(match.scales, factors, rtol=0.02)
-    small = x[:, :, :1, : FEW - 1]  # any scale would fit a channel of one pixel
-    assert not matched({"o": small / factors}, {"t": small})
+def test_channels_that_are_scaled_are_found_with_the_factors_of_the_quantiser() -> None:
+    """Equalised tensors would be called noise; factors guessed from the values would hide a channel that was read wrongly."""
+    (x,), factors = maps(1), (0.25, 0.5, 1.0, 2.0, 3.0, 4.0)
+    y = rounded((x.reshape(6, -1) / np.array(factors, np.float32)[:, None]).reshape(x.shape))
+    match = matched({"o": y}, {"t": x}, {"o": ("renamed", factors)})["o"]
+    assert (match.name, match.by_value) == ("t", True)
+    np.testing.assert_allclose(match.as_ours(x, 6), y, atol=y.max() / 127)
+    assert not matched({"o": y}, {"t": x})
+    same = matched({"o": y}, {"t": y}, {"o": ("renamed", factors)})["o"]
+    assert same.scales is None  # the quantised model itself, whose nodes were renamed
+
+
+def test_names_before_equalisation_are_known() -> None:
+    """A dead channel, or one that is zero in the first sample, has no factor in the values: its tensor would be lost."""
+    (x,), ours, theirs = maps(1), (0.5, 2.0, 1.0, 1.0, 1.0, 1.0), (0.25, 2.0, 1.0, 1.0, 1.0, 1.0)
+    tensors, factors = {"o:equalised": x, "p": x, "q": x}, {"o:equalised": ("o", ours)}
+    found = named(tensors, ["o", "p"], factors, {})
+    assert [(match.name, match.by_value) for match in found.values()] == [("o", False), ("p", False)]
+    assert found["o:equalised"].scales is not None
+    assert tuple(found["o:equalised"].scales) == ours
+    assert found["p"].scales is None
+    both = named(tensors, ["o:equalised"], factors, {"o:equalised": ("o", theirs)})["o:equalised"]
+    assert both.scales is not None  # of two quantised models that other samples have equalised
+    assert tuple(both.scales) == (2, 1, 1, 1, 1, 1)
+    alone = named({"o": x}, ["o:equalised"], {}, {"o:equalised": ("o", theirs)})["o"]
+    assert alone.scales is not None
+    assert tuple(1 / alone.scales) == theirs
+    assert named(tensors, ["o:equalised"], factors, factors)["o:equalised"].scales is None
+    unknown = named(tensors, ["o:equalised"], factors, {})["o:equalised"]
+    assert (unknown.name, unknown.scales) == ("o:equalised", None)
 
 
 def test_what_is_behind_a_relu_is_not_what_is_before_it() -> None:
