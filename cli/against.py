@@ -26,7 +26,7 @@ from cnna.spec.artifact import Artifact
 from cnna.spec.errors import DataError, ModelError, about_model
 from cnna.spec.names import in_line
 from cnna.spec.preprocess import from_entry
-from cnna.spec.verdicts import TOP1
+from cnna.spec.verdicts import TOP1, decibel_text
 
 WORST = 10  # rows to print
 FAR = DECIBELS[-1]  # a tensor with less is called far; int8 alone mostly gives 25 to 45
@@ -176,14 +176,14 @@ def names_in(artifact: Artifact) -> set[str]:
 
 def lines(found: Against) -> list[str]:
     """What is printed: the worst tensors, the first that is far, and the outputs."""
-    shown = found.worst[:WORST]
+    shown, more = found.worst[:WORST], found.worst[WORST:]
     scaled = sum(match.scales is not None for match in found.matches.values())
     by_value = sum(match.by_value for match in found.matches.values())
     said = [
         f"against {found.name}: {len(found.tensors)} of the {found.known} tensors on the accelerator are in it, "
         f"{f'{scaled} of them equalised, with other scales of their channels, ' if scaled else ''}"
         f"{f'{by_value} found by value since their names differ, ' if by_value else ''}"
-        f"{found.samples} sample{'s' * (found.samples != 1)}; the worst first"
+        f"{found.samples} sample{'s' * (found.samples != 1)}; the worst {f'{WORST} ' if more else ''}first"
     ]
     width = max([6, *(len(found.label(one.name)) for one in shown)])
     said.append(f"{'tensor':{width}}  signal to noise  cosine  greatest  mean (of the range)")
@@ -191,6 +191,8 @@ def lines(found: Against) -> list[str]:
         cosine = "     -" if one.cosine is None else f"{one.cosine:6.4f}"
         far = f"{one.greatest / one.span:8.2%}  {one.mean / one.span:.3%}"
         said.append(f"{found.label(one.name):{width}}  {_decibels(one):>15}  {cosine}  {far}")
+    if more:
+        said.append(f"{len(more)} more have at least {_decibels(more[0])}; --json F writes all")
     if first := next((tensor for tensor in found.tensors if tensor.decibels < FAR), None):
         said.append(f"the first below {FAR:g} dB, in the order of the model: {first.name}")
     if found.missing:
@@ -219,7 +221,7 @@ def output_line(output: OutputDivergence) -> str:
 def _decibels(one: Divergence) -> str:
     """As a user reads it."""
     if math.isfinite(one.decibels):
-        return f"{one.decibels:.1f} dB"
+        return decibel_text(one.decibels)
     return "equal" if one.decibels > 0 else "no signal"
 
 

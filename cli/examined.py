@@ -22,6 +22,7 @@ from cnna.host.model import pictures
 from cnna.spec.errors import DataError, UserError, about_model
 from cnna.spec.files import read_bytes, write_text
 from cnna.spec.json_text import json_text
+from cnna.spec.names import in_line
 from cnna.spec.verdicts import TOP1
 
 if TYPE_CHECKING:
@@ -222,9 +223,9 @@ def said(figures: Mapping[str, Any]) -> str:
     on = "samples held out" if figures["held_out"] else "calibration samples"
     parts = []
     if figures["agreement"] is not None:
-        parts.append(f"agreement with float {figures['agreement']:.2%}")
+        parts.append(f"agreement with float {figures['agreement']:.2%} (the greatest class of {in_line(figures['classified'])})")
     parts += [
-        f"output {one['name']}: {one['said']}, {one['verdict']} ({one['why']})"
+        f"output {one['name']}: {one['said']} on {one['samples']} of them, {one['verdict']} ({one['why']})"
         for one in figures["outputs"]
         if one["metric"] != TOP1
     ]

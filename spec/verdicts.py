@@ -33,6 +33,11 @@ SEVERAL = 4  # samples from which the same greatest value in each means that it 
 NEAR = 0.02  # of 1, for sums and lengths
 
 
+def decibel_text(value: float) -> str:
+    """Decibels as a user reads them: never below zero where they are rounded to it."""
+    return f"{round(value, 1) + 0.0:.1f} dB"
+
+
 def class_axis(shape: Sequence[int]) -> int:
     """The axis of an answer's classes: its channels, or the shorter one of two axes."""
     return 1 + int(np.argmin(shape[1:])) if len(shape) == 3 else min(1, len(shape) - 1)
@@ -95,7 +100,7 @@ class Judged:
     def choice(self) -> tuple[str, str]:
         """The metric, and why it is this one."""
         if self.metric and (self.metric != TOP1 or self.shares):
-            return self.metric, "as asked for"
+            return self.metric, "--metric asks for it"
         if self.whole:
             return EQUAL, "its values are whole numbers"
         if self.boxes or not self.shares:
@@ -167,7 +172,7 @@ class Judged:
         if value is None:
             found = "equal" if not self._power[1] else "no signal"
         else:
-            found = {NOISE: f"{value:.1f} dB", COSINE: f"{value:.4f}"}.get(metric, f"{value:.2%}")
+            found = {NOISE: decibel_text(value), COSINE: f"{value:.4f}"}.get(metric, f"{value:.2%}")
         return f"{SAID[metric]} {found}"
 
     def figures(self) -> dict[str, Any]:

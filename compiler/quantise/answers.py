@@ -104,6 +104,11 @@ class Judge:
         found = [place for place, one in enumerate(self._classes[0]) if one is not None]
         return [place for place in found if _whole(self._classes[0][place])] or found
 
+    @property
+    def classified(self) -> list[str]:
+        """The names of these outputs."""
+        return [self.graph.outputs[place] for place in self._chosen]
+
     def _check_labels(self, labels: np.ndarray) -> None:
         if len(labels) != self.count:
             raise DataError(f"there are {len(labels)} labels for {self.count} samples")

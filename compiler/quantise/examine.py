@@ -46,6 +46,7 @@ class Examined:
     in_int8: Results
     kept: frozenset[str] = frozenset()
     classifies: bool = True  # whether the agreement of classes means anything
+    classified: Sequence[str] = ()  # the outputs whose classes agree or not; labels belong to the first
 
     def figures(self) -> dict[str, Any]:
         """As the report has them: layers in the model's order, the names of the costly ones with the greatest cost first."""
@@ -62,7 +63,10 @@ class Examined:
             "samples": self.on.count,
             "held_out": self.on.held_out,
             "agreement": self.in_int8.agreement if self.classifies else None,
-            "outputs": [{"name": one.name, **one.figures(), "said": one.said} for one in self.in_int8.outputs],
+            "classified": list(self.classified),
+            "outputs": [
+                {"name": one.name, "samples": one.samples, **one.figures(), "said": one.said} for one in self.in_int8.outputs
+            ],
             "float_top1": self.in_float.top1,
             "int8_top1": self.in_int8.top1,
             "worst": [*self.costs],
@@ -128,4 +132,5 @@ class Examiner:
             results,
             frozenset(kept),
             self.judge.classifies(results),
+            self.judge.classified,
         )

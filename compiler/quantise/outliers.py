@@ -20,6 +20,7 @@ from cnna.compiler.graph.node_names import place
 from cnna.compiler.passes.fusion.fuse_pad import fuse_pad
 from cnna.compiler.quantise.calibrate import Statistics, channels
 from cnna.compiler.quantise.noise import INPUT, Layer, Noise
+from cnna.spec.verdicts import decibel_text
 
 TOLD = 8.0  # times the length of the data's range that a range has: three of eight bits are lost, which a warning says
 KEPT = 128.0  # times: one bit is left, and the nodes stay in float
@@ -176,7 +177,7 @@ def noise_warnings(layers: Sequence[Layer], noise: Mapping[str, Noise]) -> list[
     for layer in layers:
         one = noise[layer.tensor]
         if one.quant is not None and one.sums["signal"] and one.ratio > 10 ** (-LEAST / 10):
-            level = f"{one.decibels:.1f} dB" if one.decibels is not None else "no"
+            level = decibel_text(one.decibels) if one.decibels is not None else "no"
             clipped = one.clipped / max(one.elements, 1)
             where = f"{'' if layer.op == INPUT else 'node '}'{layer.name}' ({layer.op})"
             return [

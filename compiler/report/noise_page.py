@@ -11,6 +11,8 @@ from typing import Any
 
 from cnna.compiler.report.page import Style, page
 from cnna.compiler.report.report import Figures
+from cnna.spec.names import in_line
+from cnna.spec.verdicts import decibel_text
 
 LISTED, MARKED = 10, 5  # layers that cost most, in the table and in the drawing
 WIDTH, HEIGHT, STEP = 1120, 240, 10  # of the drawing, and decibels between its lines
@@ -87,27 +89,37 @@ def about(found: Figures) -> str:
 def _results(found: Figures) -> str:
     rows = [("", "float", "int8")]
     if found["float_top1"] is not None:
-        rows.append(("top-1", f"{found['float_top1']:.2%}", f"{found['int8_top1']:.2%}"))
+        rows.append((f"top-1 of {found['classified'][0]}", f"{found['float_top1']:.2%}", f"{found['int8_top1']:.2%}"))
     if found["agreement"] is not None:
-        rows.append(("agreement with float", "", f"{found['agreement']:.2%}"))
+        of = f"agreement with float: the greatest class of {in_line(found['classified'])}"
+        rows.append((of, "", f"{found['agreement']:.2%}"))
     return f"<thead>{_tr(rows[0], 'th')}</thead>\n<tbody>" + "\n".join(_tr(row) for row in rows[1:]) + "</tbody>"
 
 
 def _outputs(found: Figures) -> str:
     """A line for each output that is judged."""
-    said = (f"output {one['name']}: {one['said']}: {one['verdict']} ({one['why']})" for one in found["outputs"])
+    said = (
+        f"output {one['name']}: {one['said']} on {one['samples']} of the samples: {one['verdict']} ({one['why']})"
+        for one in found["outputs"]
+    )
     return "\n".join(f"<p>{escape(line)}</p>" for line in said)
 
 
 def _row(number: int, layer: Figures) -> tuple[str, ...]:
-    clipped = "-" if layer["clipped"] is None else f"{layer['clipped']:.{DECIMALS}%}" if layer["clipped"] else "0"
-    cost = "-" if layer["cost"] is None else f"{layer['cost']:.1%}"
+    clipped = "-" if layer["clipped"] is None else _share(layer["clipped"])
+    cost = "-" if layer["cost"] is None else f"{round(layer['cost'], 3) + 0.0:.1%}"  # 0 has no sign
     return str(number), layer["name"], layer["op"], "int8" if layer["int8"] else "float", decibels(layer), clipped, cost
+
+
+def _share(share: float) -> str:
+    """A share of values: that of a single one of many is little, but not 0."""
+    least = 10.0 ** -(DECIMALS + 2)
+    return "0" if not share else f"< {least:.{DECIMALS}%}" if share < least else f"{share:.{DECIMALS}%}"
 
 
 def decibels(layer: Figures) -> str:
     """The signal to noise of a layer, as a user reads it."""
-    return "-" if layer["snr_db"] is None else f"{layer['snr_db']:.1f} dB"
+    return "-" if layer["snr_db"] is None else decibel_text(layer["snr_db"])
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:

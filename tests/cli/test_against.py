@@ -11,7 +11,7 @@ from onnx import numpy_helper
 
 from cnna.cli.against import Against, lines
 from cnna.cli.main import main
-from cnna.host.model.divergence import OutputDivergence
+from cnna.host.model.divergence import Divergence, OutputDivergence
 
 SAMPLES = 3
 
@@ -198,6 +198,19 @@ def test_a_model_with_equal_names_alone_is_refused(folder: Path, capsys: pytest.
     assert "not the same model" in capsys.readouterr().err
 
 
+def test_rows_that_are_left_out_are_counted() -> None:
+    """Ten rows of a deep network would read as all."""
+    tensors = [Divergence(f"t{number}") for number in range(12)]
+    for number, one in enumerate(tensors):
+        one.extend(np.full(4, 1.0), np.full(4, 1 + 2.0**-number))
+    said = "\n".join(lines(Against("m.onnx", 1, tensors, [], 12)))
+    assert "the worst 10 first" in said
+    assert f"2 more have at least {tensors[10].decibels:.1f} dB; --json F writes all" in said
+    few = "\n".join(lines(Against("m.onnx", 1, tensors[:10], [], 12)))
+    assert "the worst first" in few
+    assert " more " not in few
+
+
 def test_an_output_that_cannot_be_compared_is_not_called_equal() -> None:
     """Detectors answer with as many boxes as they find: if no answer has the other's shape, nothing is known of them."""
     boxes, scores = OutputDivergence("boxes"), OutputDivergence("scores")
@@ -216,8 +229,8 @@ def test_the_metric_is_said_with_its_reason_and_may_be_chosen(folder: Path, caps
     more: list[Any]
     for more, metric, why in (
         ([], "top1", "its name has 'logit'"),
-        (["--metric", "cosine"], "cosine", "as asked for"),
-        (["--metric", "logits:noise"], "noise", "as asked for"),
+        (["--metric", "cosine"], "cosine", "--metric asks for it"),
+        (["--metric", "logits:noise"], "noise", "--metric asks for it"),
     ):
         assert main([str(word) for word in [*judging, *more, "--json", folder / "r.json"]]) == 0
         (found,) = json.loads((folder / "r.json").read_text())["against"]["outputs"]

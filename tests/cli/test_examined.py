@@ -52,7 +52,7 @@ def test_a_page_and_figures(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     assert quantize(folder, "--calib few.npz --report r.html --report r.json") == 0
     said = capsys.readouterr()
     assert (folder / "q.onnx").read_bytes() == before
-    assert "measured on 24 calibration samples: agreement with float 100.00%; top-1" in said.out
+    assert "measured on 24 calibration samples: agreement with float 100.00% (the greatest class of logits); top-1" in said.out
     assert said.err == f"wrote {folder / 'r.html'}, {folder / 'r.json'}\n"
     figures = json.loads((folder / "r.json").read_text())
     assert figures["float_top1"] == figures["int8_top1"] == 1
@@ -76,8 +76,8 @@ def test_the_report_judges_outputs_by_what_they_are(folder: Path, capsys: pytest
     (output,) = found["outputs"]
     assert (output["name"], output["metric"], output["verdict"]) == ("logits", "cosine", "good")
     said = f"{output['said']}"
-    assert f"output logits: {said}, good (as asked for)" in capsys.readouterr().out
-    assert f"{said}: good (as asked for)" in (folder / "r.html").read_text()
+    assert f"output logits: {said} on 8 of them, good (--metric asks for it)" in capsys.readouterr().out
+    assert f"{said} on 8 of the samples: good (--metric asks for it)" in (folder / "r.html").read_text()
 
 
 def test_labels_in_a_file_take_the_place_of_those_beside_the_samples(folder: Path) -> None:

@@ -92,7 +92,7 @@ def test_a_name_says_what_values_do_not(name, metric):
 def test_the_user_may_choose(metric):
     """The verdict would be another's; where an output has no classes, top-1 cannot be asked for."""
     found = judged(scores, 0.01, metric=metric)
-    assert found.choice == (metric, "as asked for")
+    assert found.choice == (metric, "--metric asks for it")
     value = found.figures()["value"]
     assert value == found.values[metric]
     assert judged(CASES["depth"][0], metric=TOP1).choice[0] == NOISE

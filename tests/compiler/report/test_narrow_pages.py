@@ -37,11 +37,12 @@ def noise() -> str:
     about = {"method": "minmax", "effort": 0, "calibration_samples": 100, "held_out": True, "samples": 9, "agreement": 0.99}
     judged = {
         "name": "scores",
+        "samples": 8,
         "said": "99.00 % of classes agree",
         "verdict": "good",
         "why": "top-1, since it has a score for each class",
     }
-    scores = {"float_top1": 0.9, "int8_top1": 0.89, "outputs": [judged]}
+    scores = {"classified": ["scores"], "float_top1": 0.9, "int8_top1": 0.89, "outputs": [judged]}
     return noise_page({"model": "m.onnx", **about, **scores, "layers": layers, "worst": [one["name"] for one in layers[:7]]})
 
 
