@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import shlex
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cnna.cli.board import is_loopback
 from cnna.cli.main import Outcome
 from cnna.cli.options import CONFIG_HELP, add_shape_option, configuration, load_shaped
 from cnna.cli.progress import Progress
+from cnna.cli.serving.serve import GRPC, HTTP
 from cnna.serve.models.repository import NAME
 from cnna.serve.models.settings import is_address
 from cnna.spec.errors import UserError, about_model
@@ -22,9 +25,11 @@ if TYPE_CHECKING:
     from cnna.compiler.split.cuts import Cut, Cuts
     from cnna.compiler.split.halves import Halves
 
-AUTO, CONFIG, ADDRESS = "auto", "zcu102", "grpc://127.0.0.1:8001"
+AUTO, CONFIG, ADDRESS = "auto", "zcu102", f"grpc://{GRPC}"
 SHOWN = 5
 SAMPLES = 2
+ANY = {False: "0.0.0.0", True: "[::]"}  # all addresses of a machine, of IPv4 and of IPv6
+TLS = "--tls-certificate CERT.pem --tls-key KEY.pem"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -60,11 +65,38 @@ def run(args: argparse.Namespace) -> Outcome:
             check_halves(model, halves, _noise(model))
     _write(args, name, cuts, cut, halves)
     print(f"{args.out}: cut behind {cut.node}; both halves together equal the whole model")
-    print(f"  cnna publish {args.out}/edge.onnx --repo {args.out}/edge --model {name}-edge --config {args.config}")
-    print(f"  cnna serve {args.out}/cloud    # there, at {args.address}")
-    print(f"  cnna serve {args.out}/edge     # here: {name} is the whole")
+    edge, there, config = (shlex.quote(f"{text}") for text in (args.out / "edge", args.out / "cloud", args.config))
+    print(f"  cnna publish {edge}.onnx --repo {edge} --model {name}-edge --config {config}")
+    cloud_options, edge_options = listening(args.address)
+    print(f"  cnna serve {there}{cloud_options}    # there, at {args.address}")
+    print(f"  cnna serve {edge}{edge_options}    # here: {name} is the whole")
     figures = {"node": cut.node, "cuts": [_figures(cost) for cost in costs]}
     return Outcome(figures)
+
+
+def listening(address: str) -> tuple[str, str]:
+    """The options with which `cnna serve` listens where the edge asks, there and here. Both can be on one machine.
+
+    HTTP takes the port beside gRPC's, as the defaults do.
+    """
+    scheme, _, place = address.partition("//")
+    host, _, text = place.rpartition(":")
+    port, local = int(text), is_loopback(host.removeprefix("[").removesuffix("]"))
+    beside = port - 1 if port > 1 else port + 1
+    at = f"{host if local else ANY['[' in host]}:{port}"
+    cloud = _options(at, f"{host if local else HTTP.rpartition(':')[0]}:{beside}")
+    cloud += f" {TLS}" if scheme == "grpcs:" else ""
+    if not local:
+        return f"{cloud} --insecure", ""
+    (here, grpc), http = GRPC.rsplit(":", 1), HTTP.rpartition(":")[2]
+    step = next(step for step in range(0, 8, 2) if not {int(http) + step, int(grpc) + step} & {port, beside})
+    return cloud, _options(f"{here}:{int(grpc) + step}", f"{here}:{int(http) + step}")
+
+
+def _options(grpc: str, http: str) -> str:
+    """Those that are not the defaults, each after a space."""
+    given = (("--grpc", grpc, GRPC), ("--http", http, HTTP))
+    return "".join(f" {option} {shlex.quote(place)}" for option, place, usual in given if place != usual)
 
 
 def _checked(args: argparse.Namespace) -> str:

@@ -92,7 +92,10 @@ def settings_of(path: Path) -> Settings:
 
 def is_address(value: Any) -> TypeGuard[str]:
     """Whether a value may be the address of another server: grpc://HOST:PORT or grpcs://HOST:PORT."""
-    return isinstance(value, str) and value.startswith(SCHEMES) and ":" in value.partition("//")[2]
+    if not isinstance(value, str) or not value.startswith(SCHEMES):
+        return False
+    host, _, port = value.partition("//")[2].rpartition(":")
+    return bool(host) and port.isascii() and port.isdecimal() and 0 < int(port[:6]) < 1 << 16
 
 
 def version_name(value: Any) -> str | None:

@@ -1,5 +1,7 @@
 """`cnna split`: the repositories of both sides answer as the whole model does."""
 
+import argparse
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +9,8 @@ import onnx
 import pytest
 
 from cnna.cli.main import main
+from cnna.cli.serving import serve
+from cnna.cli.serving.split import TLS, listening
 from cnna.compiler.frontend.onnx_import import load_model
 from cnna.compiler.quantise.quantise import quantise
 from cnna.compiler.split.halves import ran
@@ -71,6 +75,8 @@ def test_auto_takes_the_quickest(quantised: Path, tmp_path: Path, capsys: pytest
     [
         (["--link", "0"], "--link 0: must be millions of bits a second"),
         (["--address", "10.0.0.2"], "--address 10.0.0.2: must be grpc://HOST:PORT"),
+        (["--address", "grpc://[::1]"], "--address grpc://[::1]: must be grpc://HOST:PORT"),
+        (["--address", "grpc://10.0.0.2:70000"], "--address grpc://10.0.0.2:70000: must be grpc://HOST:PORT"),
         (["--tensors", "0"], "--tensors 0: must be at least 1"),
         (["--name", "../m"], "--name ../m: a model's name has letters"),
         (["--at", "nowhere"], "q.onnx: there is no node 'nowhere'"),
@@ -88,3 +94,43 @@ def test_a_mistake_is_one_line(
     assert said in error
     assert len(error.splitlines()) == 1
     assert not out.exists()
+
+
+def asked_for(options: str) -> argparse.Namespace:
+    """What `cnna serve` understands of printed options; it must not refuse them for their addresses."""
+    parser = argparse.ArgumentParser()
+    serve.configure(parser)
+    return parser.parse_args(["nowhere", *shlex.split(options)])
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1:9001", "127.0.0.1:8001", "127.0.0.1:8002", "127.0.0.1:1", "[::1]:8000", "localhost:8003"]
+)
+def test_both_servers_can_listen_on_this_machine(address: str) -> None:
+    """As printed, the cloud's server would not be where the edge asks, or the second server find its ports taken."""
+    cloud, edge = map(asked_for, listening(f"grpc://{address}"))
+    assert cloud.grpc == address
+    places = [cloud.grpc, cloud.http, edge.grpc, edge.http]
+    assert len({place.rpartition(":")[2] for place in places}) == len(places)
+    assert not cloud.insecure
+
+
+@pytest.mark.parametrize(
+    ("address", "at"),
+    [
+        ("grpc://10.0.0.2:9001", "0.0.0.0:9001"),
+        ("grpc://192.0.2.7:8000", "0.0.0.0:8000"),
+        ("grpcs://10.0.0.2:443", "0.0.0.0:443"),
+        ("grpc://[2001:db8::1]:8001", "[::]:8001"),
+    ],
+)
+def test_a_server_elsewhere_listens_to_others(address: str, at: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It would listen to its own machine alone, or `cnna serve` refuse the address that it is told."""
+    options, here = listening(address)
+    cloud = asked_for(options)
+    assert cloud.grpc == at
+    assert cloud.http.rpartition(":")[2] != at.rpartition(":")[2]
+    assert here == "", "this machine's ports are free: the cloud's server is elsewhere"
+    assert ("--tls-key" in options) == address.startswith("grpcs:")
+    assert main(["serve", str(tmp_path / "none"), *shlex.split(options.replace(TLS, ""))]) == 2
+    assert "no such folder" in capsys.readouterr().err, "the address alone is a reason to refuse it"
