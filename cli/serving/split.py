@@ -15,7 +15,7 @@ from cnna.cli.main import Outcome
 from cnna.cli.options import CONFIG_HELP, add_shape_option, configuration, load_shaped
 from cnna.cli.progress import Progress
 from cnna.cli.serving.serve import GRPC, HTTP
-from cnna.serve.models.repository import NAME
+from cnna.serve.models.repository import NAME, NAME_RULE
 from cnna.serve.models.settings import is_address
 from cnna.spec.errors import UserError, about_model
 from cnna.spec.files import make_folder, write_bytes, write_text
@@ -103,7 +103,7 @@ def _checked(args: argparse.Namespace) -> str:
     """The model's name. UserError: an option is out of range."""
     name: str = args.name or args.onnx.stem
     if not NAME.fullmatch(name):
-        raise UserError(f"--name {name}: a model's name has letters, digits, `_`, `.` and `-` alone, and no leading dot")
+        raise UserError(f"--name {name}: {NAME_RULE}")
     if not is_address(args.address):
         raise UserError(f"--address {args.address}: must be grpc://HOST:PORT, or grpcs://HOST:PORT for TLS")
     if not 0 < args.link < 1e9:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from cnna.serve.engine.assembly import ONLY, Assembly, Steps
 from cnna.serve.engine.board import EngineBoard, Log
-from cnna.serve.engine.served import BROKEN_OFF, LOADING, NONE, READY, UNAVAILABLE, UNLOADING, Served, ServedModel, refusal_of
+from cnna.serve.engine.served import BROKEN_OFF, LOADING, READY, UNAVAILABLE, UNLOADING, Served, ServedModel, refusal_of
 from cnna.serve.models.repository import Repository
 from cnna.serve.models.settings import Settings
 from cnna.serve.models.version import Version
@@ -74,6 +74,7 @@ class Catalogue:
                 self.log("error", "model refused", model=name, cause=str(refusal))
                 raise refusal from None
             model = self.models.setdefault(name, ServedModel(name))
+            model.reason = ""  # of the load before: this one may take long, and ends otherwise
             if self.repository.has_pipeline(name):
                 return await self._assemble(model, settings, unloads)
             wanted = settings.chosen(there)
@@ -86,8 +87,7 @@ class Catalogue:
                 if model.unloads != unloads:
                     self._put_away(model)
                     return []
-            missing = f"model.yaml asks for versions that are not there; there are {', '.join(there)}" if there else NONE
-            model.reason = "" if wanted else missing
+            model.reason = "" if wanted else self._nothing(name, there)
             model.settings, model.unloaded = settings, False
             self._switch(model, wanted)
             for other in list(self.models.values()):
@@ -97,6 +97,13 @@ class Catalogue:
             if model.unloads != unloads:
                 return []
             return [model.versions[one] for one in wanted if model.versions[one].state == UNAVAILABLE]
+
+    def _nothing(self, name: str, there: Sequence[str]) -> str:
+        """Why a model has no version to serve. It is no error, since one may come, but nothing else would tell of it."""
+        asked = f"model.yaml asks for versions that are not there; there are {', '.join(there)}"
+        reason = asked if there else self.repository.why_no_versions(name)
+        self.log("warning", "no version", model=name, cause=reason)
+        return reason
 
     async def unload(self, name: str) -> None:
         """Takes no more requests for a model; frees it once those that it has are answered."""

@@ -62,6 +62,8 @@ class Core:
         self.boards += [self._board(spec) for spec in self.specs]
         for board in self.boards:
             await board.settled.wait()
+        for cause in self.repository.ignored():
+            self.log("warning", "nothing to load", cause=cause)
         for name in sorted(self.repository.models(), key=self.repository.has_pipeline):  # pipelines need others: they come last
             try:
                 await self.catalogue.load(name)

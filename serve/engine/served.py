@@ -13,8 +13,8 @@ from cnna.serve.models.settings import Settings
 from cnna.serve.models.version import Version
 from cnna.spec.errors import BusyError, CnnaError, RunError, UnknownError, UserError, reason_of
 
-NONE = "it has no versions; cnna publish makes one"
 READY, LOADING, UNLOADING, UNAVAILABLE = "READY", "LOADING", "UNLOADING", "UNAVAILABLE"
+COMING = "it is being loaded"
 BROKEN_OFF = "its load was broken off; load the model again"
 
 
@@ -86,7 +86,7 @@ class ServedModel:
     def why(self) -> str:
         """What is wrong with it, in one line."""
         reasons = [f"version {one.name}: {one.reason or one.state.lower()}" for one in self.versions.values() if one.state != READY]
-        return self.reason or "; ".join(reasons) or NONE
+        return self.reason or "; ".join(reasons) or COMING
 
     def _canary(self, identity: str) -> Served | None:
         """The canary's version for its share of the requests: always the same answer for one identity, random without one."""

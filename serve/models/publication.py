@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cnna.serve.models import fallback, golden
-from cnna.serve.models.repository import NAME
+from cnna.serve.models.repository import NAME, NAME_RULE
 from cnna.serve.models.settings import version_name
 from cnna.serve.models.signature import Arrays
 from cnna.spec.artifact import Artifact, save
@@ -25,7 +25,7 @@ HIDDEN = re.compile(r"\.\d+\.\d+\.part")  # .VERSION.PROCESS.part
 def next_version(root: Path, model: str, wanted: str | None = None) -> str:
     """The name of the version that will be added: `wanted`, or one more than the highest. UserError: it is there already."""
     if not NAME.fullmatch(model):
-        raise UserError(f"--model {model}: a model's name has letters, digits, `_`, `.` and `-` alone, and no leading dot")
+        raise UserError(f"--model {model}: {NAME_RULE}")
     folder = root / model
     there = [path.name for path in folder.iterdir() if version_name(path.name)] if folder.is_dir() else []
     if wanted is None:

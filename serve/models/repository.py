@@ -30,6 +30,8 @@ from cnna.spec.artifact import Artifact, load
 from cnna.spec.errors import ArtifactError, UnknownError, UserError
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")  # of a model: no separator, no leading dot
+NAME_RULE = "a model's name has letters, digits, `_`, `.` and `-` alone, and no leading dot"
+FILES = frozenset({".cnna", ".onnx"})  # that a version may hold
 ARTIFACT = re.compile(r"(?P<config>[\w,=.-]+)-b(?P<batch>[1-9]\d{0,5})\.cnna")
 
 
@@ -45,6 +47,37 @@ class Repository:
         if self.single is not None:
             return [self.single]
         return sorted(entry.name for entry in _entries(self.root) if NAME.fullmatch(entry.name) and entry.is_dir())
+
+    def ignored(self) -> list[str]:
+        """Why folders are no models that look like some, and why there is none at all: a line each."""
+        if self.single is not None:
+            return []
+        there = [entry for entry in _entries(self.root) if not entry.name.startswith(".")]
+        found = [f"{entry}: ignored; {NAME_RULE}" for entry in there if entry.is_dir() and not NAME.fullmatch(entry.name)]
+        if self.models():
+            return sorted(found)
+        files = [entry.name for entry in there if _is_model(entry)]
+        help_ = "cnna publish adds one"
+        if files:
+            above = "the folder that has the model's folder" if version_name(self.root.resolve().name) else "a folder of models"
+            help_ = f"{files[0]} lies in it itself; give {above}{', or the file' if files[0].endswith('.cnna') else ''}"
+        return [*sorted(found), f"no model in {self.root}: {help_}"]
+
+    def why_no_versions(self, model: str) -> str:
+        """What is wrong with a folder that has no folder of a version, in one line."""
+        folder = self._folder(model)
+        there = sorted(_entries(folder))
+        files = [entry.name for entry in there if _is_model(entry)]
+        others = [entry.name for entry in there if entry.is_dir() and not entry.name.startswith(".")]
+        if files and version_name(model):
+            help_ = f"it is a version itself; give the folder above {self.root}"
+        elif files:
+            help_ = f"{files[0]} belongs into a folder of it, such as {folder / '1'}"
+        elif others:
+            help_ = f"{others[0]} is no version, since versions are integers from 1 on; cnna publish makes one"
+        else:
+            help_ = "cnna publish makes one"
+        return f"{folder}: no versions; {help_}"
 
     def settings(self, model: str) -> Settings:
         """How it is served. UserError: model.yaml is wrong, or a link out of the repository."""
@@ -110,6 +143,10 @@ class Repository:
             raise UserError(f"{path}: leads to {path.resolve()}, out of the repository; copy it here")
 
 
+def _is_model(path: Path) -> bool:
+    return path.suffix in FILES and path.is_file()
+
+
 def _entries(folder: Path) -> list[Path]:
     """UserError: it cannot be read."""
     try:
@@ -131,7 +168,7 @@ def open_repository(path: Path) -> Repository:
             raise UserError(f"{path}: an ONNX model; give a .cnna, which `cnna compile` makes, or a repository")
         name = path.stem
         if not NAME.fullmatch(name):
-            raise UserError(f"{path}: a model's name has letters, digits, `_`, `.` and `-` alone; rename the file")
+            raise UserError(f"{path}: {NAME_RULE}; rename the file")
         found = Repository(path, name)
         found.version(name, "1")
         return found

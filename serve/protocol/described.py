@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cnna.serve.engine.core import Core
-from cnna.serve.engine.served import UNAVAILABLE, Served
+from cnna.serve.engine.served import LOADING, UNAVAILABLE, Served
 from cnna.serve.models.signature import Signature, Tensor
 from cnna.serve.protocol.tensors import name_of
 from cnna.spec.errors import BusyError
@@ -60,7 +60,7 @@ def index(core: Core, ready: bool = False) -> list[dict[str, str]]:
         for version, one in model.versions.items():
             rows.append({"name": name, "version": version, "state": one.state, "reason": one.reason})
         if not model.versions or model.reason:
-            rows.append({"name": name, "version": "", "state": UNAVAILABLE, "reason": model.why()})
+            rows.append({"name": name, "version": "", "state": UNAVAILABLE if model.reason else LOADING, "reason": model.why()})
     return [row for row in rows if not ready or row["state"] == "READY"]
 
 

@@ -229,3 +229,33 @@ def test_a_busy_model_is_tried_again_though_its_settings_were_wrong_for_a_moment
         assert made.model.reason == ""
 
     within(run())
+
+
+@pytest.mark.parametrize(
+    ("folders", "event", "model", "said"),
+    [
+        ([], "nothing to load", None, "no model in R: cnna publish adds one"),
+        (["empty"], "no version", "empty", "R/empty: no versions; cnna publish makes one"),
+        (["digits/last"], "no version", "digits", "R/digits: no versions; last is no version"),
+    ],
+)
+def test_the_log_names_what_is_not_served(
+    tmp_path: Path, within: Within, folders: list[str], event: str, model: str | None, said: str
+) -> None:
+    """A server that serves nothing would look like one that serves."""
+
+    async def run() -> None:
+        lines = list[dict[str, Any]]()
+        (tmp_path / "R").mkdir()
+        for folder in folders:
+            (tmp_path / "R" / folder).mkdir(parents=True)
+        core = Core(Repository(tmp_path / "R"), [], log=lambda level, event, **more: lines.append({"of": (level, event), **more}))
+        await core.start()
+        (line,) = (line for line in lines if line["of"][0] == "warning")
+        assert (line["of"][1], line.get("model")) == (event, model)
+        assert line["cause"].replace(str(tmp_path / "R"), "R").startswith(said)
+        if model is not None:
+            assert line["cause"] in str(core.why_not_ready())
+        await core.close()
+
+    within(run())

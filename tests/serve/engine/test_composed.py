@@ -20,7 +20,7 @@ from cnna.serve.engine.board import EngineBoard, Limits
 from cnna.serve.engine.composed import Ask, Composition
 from cnna.serve.engine.core import Core
 from cnna.serve.engine.request import BatchRun, Request
-from cnna.serve.engine.served import BROKEN_OFF, Served
+from cnna.serve.engine.served import BROKEN_OFF, COMING, Served
 from cnna.serve.models.repository import open_repository
 from cnna.serve.models.version import Version
 from cnna.serve.protocol import described
@@ -424,6 +424,26 @@ def test_a_pipeline_whose_load_is_broken_off_is_unavailable(
         assert short.loaded == []
         assert await short.load("more", "same") == []
         assert await short.answer() == 2
+        await short.core.close()
+
+    within(run())
+
+
+def test_a_pipeline_that_is_being_loaded_says_so(tmp_path: Path, within: Within, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The index would tell its owner to publish a version, while its parts are tested on the boards."""
+
+    async def run() -> None:
+        short, gate = Short(tmp_path, monkeypatch), asyncio.Event()
+        await short.core.start()
+        with loading(monkeypatch, gate) as begun:
+            load = asyncio.create_task(short.load("more", "same"))
+            await begun()
+            row = next(row for row in described.index(short.core) if row["name"] == "p")
+            assert (row["state"], row["reason"]) == ("LOADING", COMING)
+            gate.set()
+            assert await load == []
+        row = next(row for row in described.index(short.core) if row["name"] == "p")
+        assert (row["state"], row["reason"]) == ("READY", "")
         await short.core.close()
 
     within(run())

@@ -185,7 +185,7 @@ def test_a_model_that_cannot_be_read_keeps_no_other_back(repository: Path, tmp_p
     (repository / "empty").mkdir()
     with Engine(repository, limits=PATIENT) as engine:
         assert np.array_equal(engine.infer("digits", {"image": images[:3]}).outputs["logits"], answers[:3])
-        for model, said in (("away", "out of the repository"), ("empty", "it has no versions; cnna publish makes one")):
+        for model, said in (("away", "out of the repository"), ("empty", "empty: no versions; cnna publish makes one")):
             with pytest.raises(BusyError, match=f"model {model} has no version that is ready: .*{said}"):
                 engine.infer(model, {"image": images[:3]})
 

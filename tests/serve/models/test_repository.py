@@ -157,3 +157,43 @@ def test_outputs_have_their_samples_on_axis_0() -> None:
     joined, stacked = Tensor("y", "int64", (2,), 3), Tensor("y", "int64", (3, 2))
     assert rows_of([joined], {"y": singles})["y"].shape == (6, 2)
     assert rows_of([stacked], {"y": singles})["y"].shape == (2, 3, 2)
+
+
+@pytest.mark.parametrize(
+    ("files", "model", "said"),
+    [
+        (["digits/1/"], None, None),
+        (["1/tiny-b1.cnna"], "1", "R/1: no versions; it is a version itself; give the folder above R"),
+        (["1/model.onnx"], "1", "R/1: no versions; it is a version itself; give the folder above R"),
+        (["digits/tiny-b1.cnna"], "digits", "R/digits: no versions; tiny-b1.cnna belongs into a folder of it, such as R/digits/1"),
+        (
+            ["digits/v1/"],
+            "digits",
+            "R/digits: no versions; v1 is no version, since versions are integers from 1 on; cnna publish makes one",
+        ),
+        (["digits/"], "digits", "R/digits: no versions; cnna publish makes one"),
+        ([], None, "no model in R: cnna publish adds one"),
+        ([".git/config", "README"], None, "no model in R: cnna publish adds one"),
+        (["tiny-b1.cnna"], None, "no model in R: tiny-b1.cnna lies in it itself; give a folder of models, or the file"),
+        (["model.onnx"], None, "no model in R: model.onnx lies in it itself; give a folder of models"),
+        (["my net/1/", "digits/1/"], None, "R/my net: ignored; a model's name has letters, digits, `_`, `.` and `-` alone"),
+    ],
+)
+def test_a_folder_of_another_depth_is_named(tmp_path: Path, files: list[str], model: str | None, said: str | None) -> None:
+    """The server would look as if it served, and nothing say which folder is at the wrong place."""
+    root = tmp_path / "R"
+    root.mkdir()
+    for file in files:
+        (root / file).mkdir(parents=True) if file.endswith("/") else (root / file).parent.mkdir(parents=True, exist_ok=True)
+        if not file.endswith("/"):
+            (root / file).write_bytes(b"")
+    found = open_repository(root)
+    lines = found.ignored() if model is None else [found.why_no_versions(model)]
+    lines = [line.replace(str(root), "R") for line in lines]
+    assert [line.startswith(said) for line in lines] == [True] if said is not None else lines == []
+
+
+def test_the_folder_of_a_version_is_no_repository(repository: Path) -> None:
+    """Two levels too deep, "give a folder of models" would not say which."""
+    (line,) = open_repository(repository / "digits" / "1").ignored()
+    assert "give the folder that has the model's folder, or the file" in line
