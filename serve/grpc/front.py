@@ -6,9 +6,8 @@ import grpc
 import grpc.aio
 
 from cnna.serve.engine.core import Core
-from cnna.serve.engine.listening import MOST_CONNECTIONS, Listening
+from cnna.serve.engine.listening import MOST_CONNECTIONS, Listening, refusal
 from cnna.serve.grpc.service import Service
-from cnna.spec.errors import UserError
 
 if TYPE_CHECKING:
     from cnna.serve.traces.tracing import Tracing
@@ -46,7 +45,7 @@ class GrpcFront:
                 port = self._server.add_insecure_port(place)
         except RuntimeError as error:
             reason = " ".join(str(error).partition(";")[0].split())  # what follows is for those who debug gRPC
-            raise UserError(f"--grpc {place}: cannot listen: {reason}") from None
+            raise refusal("--grpc", self._listening, reason) from None
         await self._server.start()
         return f"grpc{'s' if self._listening.certificate else ''}://{self._listening.host}:{port}"
 

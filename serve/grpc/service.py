@@ -154,7 +154,12 @@ class Service:
             own = max(1, int(left * 1e6))
             more["timeout_us"] = min(own, more["timeout_us"] or own)
         model, version = request.model_name, request.model_version or None
-        inputs = await decoded(self.core, model, version, messages.inputs_of(request))
+        try:
+            given = messages.inputs_of(request)
+        except DataError:  # names come first: the values may be those of another input
+            described.check_names(self.core, model, version, [entry.name for entry in request.inputs])
+            raise
+        inputs = await decoded(self.core, model, version, given)
         admitted = self.core.admit(model, inputs, version, runs=None if trace is None else [], **more)
         if trace is not None:
             trace.request = admitted

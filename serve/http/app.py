@@ -8,6 +8,7 @@ import hmac
 import json
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
@@ -168,7 +169,8 @@ class App:
         traced = nullcontext() if self.tracing is None else self.tracing.request(request.headers, "http")
         with traced as trace, self.core.budget.request() as take:
             data = await self._body(request, self.most_bytes, take)
-            return await self._answered(request, body.read(data, request.headers.get(body.LENGTH)), trace)
+            check = partial(described.check_names, self.core, *_names(request))
+            return await self._answered(request, body.read(data, request.headers.get(body.LENGTH), check), trace)
 
     async def _answered(self, request: Request, asked: body.Asked, trace: "RequestTrace | None") -> Response:
         model, version = _names(request)

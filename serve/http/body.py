@@ -1,7 +1,7 @@
 """Bodies of inference requests and answers: JSON, and behind it the raw bytes of tensors that say `binary_data_size`."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -40,8 +40,12 @@ class Asked:
     more: dict[str, Any] = field(default_factory=dict)  # arguments of `Core.admit`
 
 
-def read(body: bytes, length: str | None) -> Asked:
-    """Reads a request. length: the header LENGTH. DataError: it is malformed; the line says where and what is right."""
+def read(body: bytes, length: str | None, check_names: Callable[[Sequence[str]], None] = lambda names: None) -> Asked:
+    """Reads a request. length: the header LENGTH. DataError: it is malformed; the line says where and what is right.
+
+    check_names: is called with the inputs' names if one of them is malformed. It raises what is wrong with the names, which comes
+    first: the values may be those of another input.
+    """
     size = len(body) if length is None else _header(length, len(body))
     if size > MOST_JSON:
         raise DataError(f"the JSON of a request has at most {MOST_JSON:,} bytes; send binary tensors behind it")
@@ -62,12 +66,12 @@ def read(body: bytes, length: str | None) -> Asked:
         raise DataError(
             f"the body is not JSON: it has {literals[0]}; send binary tensors, or set the parameter {ALLOW_NAN} to true"
         )
-    raw, inputs = memoryview(body)[size:], dict[str, NDArray[Any]]()
-    for entry in found["inputs"]:
-        name = _name(entry, "inputs")
-        if name in inputs:
-            raise DataError(f"input {name} is there twice")
-        inputs[name], raw = _input(name, entry, raw)
+    names = [_name(entry, "inputs") for entry in found["inputs"]]
+    try:
+        inputs, raw = _inputs(names, found["inputs"], memoryview(body)[size:])
+    except DataError:
+        check_names(names)
+        raise
     if len(raw):
         raise DataError(f"{len(raw)} bytes behind the JSON belong to no input: give each binary_data_size")
     binary = _flag(given, "binary_data_output")
@@ -140,6 +144,18 @@ def _kind(value: Any) -> str:
     """What a value of JSON is, in JSON's words."""
     kinds = {dict: "an object", list: "a list", str: "a text", bool: "a truth value", type(None): "null"}
     return kinds.get(type(value), "a number")
+
+
+def _inputs(
+    names: Sequence[str], entries: Sequence[Mapping[str, Any]], raw: memoryview
+) -> tuple[dict[str, NDArray[Any]], memoryview]:
+    """The tensors, and the bytes that are left."""
+    inputs: dict[str, NDArray[Any]] = {}
+    for name, entry in zip(names, entries, strict=True):
+        if name in inputs:
+            raise DataError(f"input {name} is there twice")
+        inputs[name], raw = _input(name, entry, raw)
+    return inputs, raw
 
 
 def _input(name: str, entry: Mapping[str, Any], raw: memoryview) -> tuple[NDArray[Any], memoryview]:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 
 from cnna.serve.engine.core import Core
-from cnna.serve.engine.listening import Listening
+from cnna.serve.engine.listening import Listening, refusal
 from cnna.serve.http.app import App
 from cnna.serve.http.patience import PatientProtocol
-from cnna.spec.errors import UserError
 
 if TYPE_CHECKING:
     from cnna.serve.traces.tracing import Tracing
@@ -49,7 +48,7 @@ class HttpFront:
             # an answer's body waits until the client has acknowledged the head: 40 ms.
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except (OSError, UnicodeError) as error:
-            raise UserError(f"--http {one.place}: cannot listen: {getattr(error, 'strerror', None) or error}") from None
+            raise refusal("--http", one, f"{getattr(error, 'strerror', None) or error}") from None
         self._running = asyncio.create_task(self._server.serve(sockets=[self._socket]))
         return f"http{'s' if one.certificate else ''}://{one.host}:{self._socket.getsockname()[1]}"
 

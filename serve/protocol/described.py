@@ -1,13 +1,14 @@
 """What a server says of itself: metadata, configuration, statistics and the index, as dicts that are JSON."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cnna.serve.engine.core import Core
 from cnna.serve.engine.served import LOADING, UNAVAILABLE, Served
 from cnna.serve.models.signature import Signature, Tensor
 from cnna.serve.protocol.tensors import name_of
-from cnna.spec.errors import BusyError
+from cnna.spec.errors import BusyError, DataError, UnknownError
+from cnna.spec.names import differences
 
 PLATFORM = "cnna"
 EXTENSIONS = ("binary_tensor_data", "classification", "model_configuration", "model_repository", "statistics")
@@ -24,6 +25,16 @@ def signature_of(core: Core, model: str, version: str | None) -> Signature:
     served = core.catalogue.model(model).chosen(version, "")
     assert served.version is not None
     return served.version.signature
+
+
+def check_names(core: Core, model: str, version: str | None, given: Sequence[str]) -> None:
+    """DataError: a version has other inputs. It says nothing of a model or version that is not there, or not ready."""
+    try:
+        wanted = [tensor.name for tensor in signature_of(core, model, version).inputs]
+    except (UnknownError, BusyError):
+        return
+    if wrong := differences(given, wanted):
+        raise DataError(f"{model} {wrong}")
 
 
 def metadata(core: Core, model: str, version: str | None) -> dict[str, Any]:

@@ -109,9 +109,18 @@ def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
         (["{model}", "--http", "127.0.0.1:0", "--boards", "{boards}", "--board", "a=paced"], "give one of them"),
         (["{model}", "--token-file", "{short}"], "a token of at least 16"),
         (["{model}", "--tls-key", "{short}"], "belong together"),
-        (["{model}", "--http", "127.0.0.1:{taken}"], "cannot listen"),
+        (
+            ["{model}", "--http", "127.0.0.1:{taken}"],
+            "another program uses this port; end that one, or give --http 127.0.0.1:PORT with another (0 takes any that is free)",
+        ),
         (["{model}", "--http", "127.0.0.1:0", "--otlp", "collector:4318"], "must be the URL of a collector"),
-        (["{model}", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:{taken}"], "cannot listen: Failed to bind"),
+        (
+            ["{model}", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:{taken}"],
+            "another program uses this port; end that one, or give --grpc 127.0.0.1:PORT with another (0 takes any that is free)",
+        ),
+        (["{model}", "--http", "192.0.2.1:0", "--insecure"], "this machine has no such address; give --http ADDRESS:0"),
+        (["{model}", "--http", "127.0.0.1:0", "--grpc", "192.0.2.1:0", "--insecure"], "give --grpc ADDRESS:0"),
+        (["{model}", "--http", "no.such.invalid:0", "--insecure"], "this machine has no such address"),
     ],
 )
 def test_a_mistake_is_one_line(

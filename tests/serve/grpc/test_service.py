@@ -357,3 +357,19 @@ def test_random_messages_never_end_in_our_fault(tmp_path: Path, within: Within, 
             assert {code.name for code in codes} == {"INVALID_ARGUMENT", "NOT_FOUND"}
 
     within(run())
+
+
+def test_a_wrong_name_is_named_before_its_values(tmp_path: Path, within: Within) -> None:
+    """The line would count values of an input that the model does not have, and nobody look at its name."""
+
+    async def run() -> None:
+        async with served(tmp_path) as client:
+            request = request_of(1.0)
+            request.raw_input_contents[0] = b"1234"
+            request.inputs[0].name = "X"
+            code, said = await client.refusal("ModelInfer", request, pb.ModelInferResponse)
+            assert (code, said) == (grpc.StatusCode.INVALID_ARGUMENT, "m has inputs x; missing: x; unknown: X (did you mean x?)")
+            request.inputs[0].name = "x"
+            assert "input x: FP32 [1, 2] has 8 bytes" in (await client.refusal("ModelInfer", request, pb.ModelInferResponse))[1]
+
+    within(run())

@@ -422,3 +422,29 @@ def test_random_requests_never_give_a_500(tmp_path: Path, within: Within, cases:
         assert codes == {200, 400}
 
     within(run())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"data": [1.0]},
+        {"data": "text"},
+        {"shape": [-1]},
+        {"datatype": "FLOAT"},
+        {"parameters": {"binary_data_size": 5}, "data": None},
+    ],
+)
+def test_a_wrong_name_is_named_before_its_values(tmp_path: Path, within: Within, wrong: dict[str, Any]) -> None:
+    """The line would count values of an input that the model does not have, and nobody look at its name."""
+
+    async def run() -> None:
+        served = Served(tmp_path)
+        answer = await served.call("POST", INFER, {"inputs": [{**TEN, "name": "X", **wrong}]})
+        assert (answer.code, answer.json["error"]) == (400, "m has inputs x; missing: x; unknown: X (did you mean x?)")
+        answer = await served.call("POST", INFER, {"inputs": [{**TEN, **wrong}]})
+        assert answer.code == 400
+        assert answer.json["error"].startswith("input x:"), "the right name's values are what is wrong"
+        answer = await served.call("POST", "/v2/models/none/infer", {"inputs": [{**TEN, "name": "X", **wrong}]})
+        assert answer.json["error"].startswith("input X:"), "no model, no names: what can be known is said"
+
+    within(run())
