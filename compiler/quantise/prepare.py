@@ -23,7 +23,6 @@ from cnna.spec.errors import ModelError
 SAMPLES = 2  # on which graphs are compared
 LEAST = 60.0  # decibels that two forms of one function keep; float32 alone gives 90 and more, int8 at best 50
 ALIKE = -LEAST / 10
-NORMAL = np.finfo(np.float32).tiny  # smaller numbers lose bits in every product, and become 0 as soon as weights are folded
 
 Values = Mapping[str, np.ndarray]
 
@@ -103,5 +102,10 @@ def _first_unlike(made: list[list[dict[str, np.ndarray]]], names: list[str]) -> 
             real, other = first[name], second[name]
             if real.dtype.kind == "f" and real.shape == other.shape:
                 finite = np.isfinite(real) & np.isfinite(other)
-                noise[name].extend(*(np.where(np.abs(x) < NORMAL, 0, x)[finite] for x in (real, other)))
+                noise[name].extend(_without_subnormal(real[finite]), _without_subnormal(other[finite]))
     return next((name for name in names if 10**ALIKE < noise[name].ratio < inf), None)
+
+
+def _without_subnormal(values: np.ndarray) -> np.ndarray:
+    """Values so small that their type rounds them to few digits are 0: another order of factors gives others."""
+    return np.where(np.abs(values) < np.finfo(values.dtype).tiny, 0, values)
