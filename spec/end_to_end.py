@@ -187,7 +187,7 @@ def modelled(figures: Mapping[str, Any]) -> str | None:
     if None in found:
         return None
     one, four = (rates(Range(quick, slow)) for slow, quick in found)
-    return four if one == four else f"{four} on four cores, {one} on one,"
+    return four if one == four else f"{four} on four cores and {one} on one"
 
 
 def rates(fps: Range) -> str:

@@ -41,6 +41,7 @@ _STYLE = Style(
     + """table { white-space: nowrap; font-size: .87rem }
 th.group { text-align: center } th.edge, td.edge { border-left: 1px solid var(--line) }
 table.totals { font-size: 1rem; margin-top: 1rem } table.totals tbody tr { background: none }
+table.totals td { white-space: normal }
 td.bars { min-width: 5rem }
 table.layers { font-size: .8rem } table.layers th, table.layers td { padding: .2rem .4rem }
 table.layers td.name { max-width: 14rem; overflow: hidden; text-overflow: ellipsis }

@@ -80,7 +80,7 @@ def _total_line(found: Figures, kind: str) -> str:
         parts += [f"{total['cycles']:,.0f} clocks", f"{total['mac_utilization']:.1%} of the array"]
         parts.append(f"{total['fps']:,.1f} images a second at {found['clock_mhz']} MHz")
     if kind == "predicted" and (text := modelled(total)):
-        parts.append(f"{text} modelled from end to end")
+        parts.append(f"{text} (modelled from end to end)")
     elif kind == "measured" and total["fps_end_to_end"] is not None:
         parts.append(f"{total['fps_end_to_end']:,.1f} from end to end")
     if moved := sum(total[key] for key in _BYTES if total[key] is not None):

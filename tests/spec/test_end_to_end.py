@@ -97,7 +97,7 @@ def test_texts_have_both_ends():
     found = end_to_end(PIECES, CYCLES, CLOCK_MHZ, BATCH)
     assert rates(Range(quick=1234.4, slow=56.78)) == "56.8 to 1,234"
     assert rates(found.fps()) in str(found)
-    assert modelled(found.figures()) == f"{rates(found.fps(4))} on four cores, {rates(found.fps(1))} on one,"
+    assert modelled(found.figures()) == f"{rates(found.fps(4))} on four cores and {rates(found.fps(1))} on one"
     alone = end_to_end(PIECES[1:2], CYCLES, CLOCK_MHZ, BATCH)
     assert modelled(alone.figures()) == rates(alone.fps())
 
