@@ -128,8 +128,15 @@ class Plan:
 
     def flight(self, x: Any) -> PlannedFlight | None:
         """A batch like one that the plan knows; None: another. DataError: as of `Inputs.checked`."""
-        given = self._named(x)
-        if given is None:
+        given: Any = [x]
+        if type(x) is dict:
+            try:
+                given = [*map(x.__getitem__, self.names)]
+            except KeyError:
+                return None
+            if len(x) != len(given):
+                return None
+        elif len(self.names) != 1:
             return None
         key: Any = None
         for one in given:
@@ -140,17 +147,6 @@ class Plan:
         if form is None:
             return None
         return PlannedFlight(self, form, [one.copy() for one in given] if form.copied else given)
-
-    def _named(self, x: Any) -> Sequence[Any] | None:
-        """The inputs in order; None: `Inputs` has to look at them."""
-        if type(x) is not dict:
-            return (x,) if len(self.names) == 1 else None
-        if len(x) != len(self.names):
-            return None
-        try:
-            return [*map(x.__getitem__, self.names)]
-        except KeyError:
-            return None
 
     def _learnt(self, key: Any, given: Given) -> Form | None:
         """What the general checks make of a feed, if the plan can do the same."""
