@@ -40,6 +40,8 @@ def read_counts(out: Path, maps: Path, batches: int, pictures: int) -> dict[str,
     out, maps: of the measured program. pictures: of each batch.
     """
     raw, interpreter, native = _read(out), _places(maps, "python3", "libpython3"), _places(maps, NAME)
+    if native:  # C++'s own library works for it alone
+        native += _places(maps, "libstdc++")
     stages = {name: _stage(raw[number], interpreter, native) for name, number in NUMBERS.items() if number in raw}
     entries = {name: raw[number].entries for name, number in NUMBERS.items() if number in raw}
     each = stages[EMPTY].scaled(1 / entries[EMPTY])  # of one pair of marks
