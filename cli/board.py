@@ -13,6 +13,7 @@ from cnna.cli.options import CACHE_HELP, CONFIG_HELP, configuration
 from cnna.host.board.overlay import MANIFEST, manifest
 from cnna.spec.config import Config
 from cnna.spec.errors import ToolError, UserError
+from cnna.spec.extras import install
 from cnna.spec.files import make_folder, write_bytes, write_text
 
 VARIANTS = ("ps", "pl")
@@ -121,7 +122,7 @@ def _serve(args: argparse.Namespace, config: Config) -> Outcome:
     try:
         from cnna.sim.board.server import serve
     except ImportError as missing:
-        raise ToolError(f"the virtual board needs the package {missing.name}: pip install 'cnna[tools,board]'") from None
+        raise ToolError(f"the virtual board needs the package {missing.name}: {install('tools', 'board')}") from None
     from cnna.sim.board.board import open_board
 
     with until_signal():

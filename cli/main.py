@@ -24,6 +24,7 @@ from cnna.cli import completion
 from cnna.cli.exit_signals import ended_in_order
 from cnna.cli.progress import clear_line
 from cnna.spec.errors import CnnaError, ToolError, UserError
+from cnna.spec.extras import install
 from cnna.spec.files import check_outputs, write_text
 from cnna.spec.json_text import json_text
 
@@ -235,7 +236,7 @@ def _missing(missing: ImportError) -> Exception:
     package = (missing.name or "").partition(".")[0]
     if not package or (package == "cnna" and (missing.name or "").startswith(("cnna.cli", "cnna.host", "cnna.spec"))):
         return missing
-    return ToolError(f"the package {package} is missing: pip install 'cnna[tools]' (cnna doctor lists what is there)")
+    return ToolError(f"the package {package} is missing: {install('tools')} (cnna doctor lists what is there)")
 
 
 def _say(error: BaseException, exit_code: int, debug: bool, before: str = "", after: str = "") -> int:

@@ -38,12 +38,8 @@ PACKAGES = {  # name: what uses it, and the profiles that cannot do without
     "cocotbext-axi": ("the project's own tests", ()),
     "pynq": ("board serve, run --device pynq", (BOARD,)),
 }
-SERVE = "pip install 'cnna[serve]'"
-REMEDIES = {
-    "numpy": "pip install numpy",
-    "pynq": "pip install 'cnna[board]' (Python 3.12 or earlier; part of a board's image)",
-    **dict.fromkeys(("grpcio", "starlette", "uvicorn", "prometheus-client", "pyyaml"), SERVE),
-}
+EXTRAS = {"pynq": BOARD, **dict.fromkeys(("grpcio", "starlette", "uvicorn", "prometheus-client", "pyyaml"), "serve")}
+NUMPY, PYNQ = "pip install numpy", " (Python 3.12 or earlier; part of a board's image)"  # the remedy of one, and more for the other
 PROGRAMS = {  # name: (Debian's package, what needs it)
     "make": ("make", "run --device rtl"),
     "g++": ("g++", "run --device rtl"),
@@ -111,7 +107,15 @@ def _package(name: str) -> Need:
     except PackageNotFoundError:
         found = None
     needed_by, profiles = PACKAGES[name]
-    return Need(name, found, needed_by, REMEDIES.get(name, "pip install 'cnna[tools]'"), profiles)
+    return Need(name, found, needed_by, _remedy(name), profiles)
+
+
+def _remedy(package: str) -> str:
+    from cnna.spec.extras import install  # here: nothing is installed yet where `tools/setup.sh` runs this file
+
+    if package == "numpy":
+        return NUMPY
+    return install(EXTRAS.get(package, TOOLS)) + PYNQ * (package == "pynq")
 
 
 def _program(name: str) -> Need:

@@ -1,6 +1,6 @@
 """Trains the demo's network and writes compiler/zoo/digits/digits.onnx. Ten seconds on one core.
 
-    pip install 'cnna[tools,train]' && python examples/train_digits.py
+    pip install '.[tools,train]' && python examples/train_digits.py
 
 Needs torch, which nothing else here does: the answer is committed.
 """

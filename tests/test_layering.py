@@ -236,6 +236,6 @@ def test_commands_on_a_board_answer_or_say_what_to_install(command: str) -> None
     assert "Traceback" not in done.stderr
     if command == "models":
         assert done.returncode == 2
-        assert "pip install 'cnna[tools]'" in done.stderr
+        assert "pip install '.[tools]'" in done.stderr
     else:
         assert done.returncode == 0, done.stderr

@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 import tomllib
 
+from cnna.spec.extras import install
+
 CODE = ("api", "spec", "cli", "host", "hw", "compiler", "serve", "sim")
 SHIPPED = (
     *(*CODE, "docs", "examples", "bitstreams", ".ci", ".github"),
@@ -120,22 +122,27 @@ def test_a_model_runs(bare: Path) -> None:
     _call(bare / "python", "-W", "error", "-c", RUN)
 
 
-@pytest.mark.parametrize("device", ["rtl", "reference"])
-def test_a_session_says_which_package_its_device_needs(bare: Path, device: str, root: Path) -> None:
-    """The error would be Python's own, of a package that the user has never heard of."""
+@pytest.mark.parametrize(
+    ("device", "check", "what"),
+    [("rtl", False, "device rtl"), ("reference", False, "device reference"), ("emulator", True, "--check")],
+)
+def test_a_session_says_which_package_its_device_needs(bare: Path, device: str, check: bool, what: str, root: Path) -> None:
+    """The error would be Python's own, of a package that the user has never heard of, or name a module of ours."""
     artifact = root / "host" / "selftest" / "network" / "tiny.cnna"
     code = f"""
 import cnna, numpy as np
 from cnna.spec.errors import ToolError
 try:
-    with cnna.InferenceSession({str(artifact)!r}, device={device!r}) as session:
+    with cnna.InferenceSession({str(artifact)!r}, device={device!r}, check={check}) as session:
         shape = [1, *session.get_inputs()[0].shape[1:]]
         session.run(None, {{session.get_inputs()[0].name: np.zeros(shape, np.uint8)}})
 except ToolError as error:
     print(error)
 """
     said = _call(bare / "python", "-W", "error", "-c", code).stdout
-    assert "which is not installed: pip install 'cnna[tools]'" in said
+    assert f"which is not installed: {install('tools')}" in said
+    assert what in said
+    assert "cnna." not in said
 
 
 @pytest.mark.parametrize(
@@ -147,10 +154,10 @@ except ToolError as error:
         ("board --help", 0, "selftest"),
         ("board info --help", 0, "--overlay"),
         ("board info --overlay none.bit", 2, "none.bit: no such file"),
-        ("models", 2, "pip install 'cnna[tools]'"),
-        ("serve m.cnna", 2, "pip install 'cnna[serve]'"),
-        ("publish q.onnx --repo r --model m --config tiny", 2, "pip install 'cnna[tools]'"),
-        ("quantize m.onnx --calib x.npz -o q.onnx", 2, "pip install 'cnna[tools]'"),
+        ("models", 2, install("tools")),
+        ("serve m.cnna", 2, install("serve")),
+        ("publish q.onnx --repo r --model m --config tiny", 2, install("tools")),
+        ("quantize m.onnx --calib x.npz -o q.onnx", 2, install("tools")),
     ],
 )
 def test_commands_answer_or_say_what_to_install(bare: Path, line: str, code: int, said: str) -> None:

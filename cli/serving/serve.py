@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from cnna.cli.board import is_loopback
 from cnna.cli.main import Outcome, installed_version
 from cnna.spec.errors import ToolError, UserError
+from cnna.spec.extras import install
 from cnna.spec.files import read_bytes
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def run(args: argparse.Namespace) -> Outcome:
         from cnna.serve.grpc.front import GrpcFront
         from cnna.serve.http.front import HttpFront
     except ModuleNotFoundError as missing:
-        raise ToolError(f"cnna serve needs the package {missing.name}: pip install 'cnna[serve]'") from None
+        raise ToolError(f"cnna serve needs the package {missing.name}: {install('serve')}") from None
     from cnna.serve.boards.board_spec import board_specs
     from cnna.serve.boards.boards_file import boards_of
     from cnna.serve.engine.core import Core
@@ -118,7 +119,7 @@ def _tracing(url: str | None, log: Callable[..., None]) -> "Tracing | None":
         from cnna.serve.traces.tracing import exporting
     except ModuleNotFoundError as missing:
         asked = "--otlp" if url is not None else next(name for name in OTEL if os.environ.get(name))
-        raise ToolError(f"{asked} needs the package {missing.name}: pip install 'cnna[trace]'") from None
+        raise ToolError(f"{asked} needs the package {missing.name}: {install('trace')}") from None
     return exporting(url, log)
 
 

@@ -22,6 +22,7 @@ from cnna.compiler.report.report import Figures, for_ddr
 from cnna.compiler.report.table import WORDS, bound, cell, stalls_text
 from cnna.spec.end_to_end import modelled
 from cnna.spec.errors import ToolError
+from cnna.spec.extras import install
 from cnna.spec.files import write_text
 from cnna.spec.manifest import CPU
 from cnna.spec.piece_times import PieceTime, several
@@ -308,7 +309,7 @@ def library(cache: Path) -> str:
 
         kept = cache / f"vega-{version(PACKAGE)}.js"
     except ImportError:
-        raise ToolError(f"the page's charts need {PACKAGE}: pip install 'cnna[tools]'") from None
+        raise ToolError(f"the page's charts need {PACKAGE}: {install('tools')}") from None
     if not kept.exists():
         cache.mkdir(parents=True, exist_ok=True)
         write_text(kept, vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").replace("</script", "<\\/script"))

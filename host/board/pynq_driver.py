@@ -19,6 +19,7 @@ from cnna.host.board.stream_device import StreamDevice
 from cnna.host.native import library
 from cnna.host.native.cache import own_cache
 from cnna.spec.errors import DataError, ToolError
+from cnna.spec.extras import install
 from cnna.spec.identity import DMA_VLNV, VLNV
 
 KEPT = "_cnna_accelerator"  # attribute of a pynq device: the loaded bitstream, and the accelerator in it
@@ -56,7 +57,7 @@ def bind() -> Any:
     try:
         import pynq
     except ImportError:
-        raise ToolError("pynq is not installed: on a board it is part of the image; elsewhere pip install 'cnna[board]'") from None
+        raise ToolError(f"pynq is not installed: on a board it is part of the image; elsewhere {install('board')}") from None
 
     class AcceleratorIP(pynq.DefaultIP):
         """The accelerator's registers; `accelerator` is what models run on."""

@@ -27,8 +27,10 @@ from cnna.spec.artifact import Artifact, Source, load
 from cnna.spec.config import Config
 from cnna.spec.device import Device, Profiler, Recorder
 from cnna.spec.errors import DataError, RunError, ToolError
+from cnna.spec.extras import install
 from cnna.spec.metrics import Figures, RunRecords, summary
 
+CHECKING = "a comparison with the reference (--check)"  # that a user may ask for
 SIMULATED = {
     "emulator": "cnna.sim.emulator.emulator",
     "rtl": "cnna.sim.rtl.cosim",
@@ -101,7 +103,7 @@ class Model:
         self._route = Route(self.artifact, threads)
         self.cpu_agreement: Any = None
         if check and len(self.artifact.programs) < len(self.artifact.pieces):
-            checked = _tools("cnna.sim.reference.cpu_pieces").CpuCheck(self.artifact)
+            checked = _tools("cnna.sim.reference.cpu_pieces", CHECKING).CpuCheck(self.artifact)
             self._route.watch, self.cpu_agreement = checked.check, checked.found
         self._outputs = outputs_of(self.manifest)
         self._plan: Plan | None = None  # of batches that need no way of their own
@@ -224,7 +226,7 @@ class Model:
         if device == "reference" or not isinstance(device, str):
             check_options(self.device_name, options, ())
         if device == "reference":
-            references: list[Executor] = _tools("cnna.sim.reference.reference").references(self.artifact)
+            references: list[Executor] = _tools("cnna.sim.reference.reference", "device reference").references(self.artifact)
             return references
         if isinstance(device, str):
             if device not in SIMULATED:
@@ -283,13 +285,13 @@ class Model:
             seen.profile, seen.timeline = self.device.profile(piece), self.device.timeline()
             seen.weights = self.device.weights(piece)
         if self.check:
-            found = _tools("cnna.sim.check").compare(piece, self._golden(job), job.int8(), answers, self.device)
+            found = _tools("cnna.sim.check", CHECKING).compare(piece, self._golden(job), job.int8(), answers, self.device)
             seen.agreement = found if seen.agreement is None else seen.agreement + found
         return answers
 
     def _golden(self, job: Job) -> Any:
         """Every tensor of a job as the reference computes it from the model in the artifact."""
-        reference = _tools("cnna.sim.reference.reference")
+        reference = _tools("cnna.sim.reference.reference", CHECKING)
         if not self._graphs:
             self._graphs = reference.int8_graphs(self.artifact)
         return reference.run(self._graphs[job.program], job.int8())
@@ -352,12 +354,12 @@ class Model:
 def _agreement(ran: Sequence[_Seen]) -> Any:
     """What was found equal in some runs; None: nothing was compared."""
     found = [seen.agreement for seen in ran if seen.agreement is not None]
-    return _tools("cnna.sim.check").together(found) if found else None
+    return _tools("cnna.sim.check", CHECKING).together(found) if found else None
 
 
 def open_device(device: str, config: Config, **options: Any) -> Device:
     """A simulated device by name. ToolError: what it needs is not installed. DataError: it has no such option."""
-    open_one = _tools(SIMULATED[device]).open_device
+    open_one = _tools(SIMULATED[device], f"device {device}").open_device
     known = [name for name in inspect.signature(open_one).parameters if name != "config"]
     check_options(device, options, known)
     try:
@@ -373,14 +375,14 @@ def check_options(device: str, options: Iterable[str], known: Collection[str]) -
         raise DataError(f"device {device} has no option {', '.join(unknown)}; it has {', '.join(known) or 'none'}")
 
 
-def _tools(module: str) -> Any:
-    """A module of the tools, which a board does not have. ToolError: it, or what it needs, is missing."""
+def _tools(module: str, what: str) -> Any:
+    """A module of the tools, which a board does not have. ToolError: it, or what it needs, is missing; what: the user asked for."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as missing:
-        raise _missing(module, missing) from None
+        raise _missing(what, missing) from None
 
 
 def _missing(what: str, missing: ModuleNotFoundError) -> ToolError:
     """The error that says which package is not installed."""
-    return ToolError(f"{what} needs {missing.name}, which is not installed: pip install 'cnna[tools]'")
+    return ToolError(f"{what} needs {missing.name}, which is not installed: {install('tools')}")

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from cnna.spec.errors import ToolError, UserError
+from cnna.spec.extras import install
 from cnna.spec.files import read_bytes
 
 # What PyYAML raises for values that are none of their tag: 2020-99-99, `!!int a`, `!!bool a`, `!!timestamp a`, `!!map [a]`
@@ -15,7 +16,7 @@ def read_yaml(path: Path, without: str) -> Any:
     try:
         import yaml
     except ModuleNotFoundError:
-        raise ToolError(f"{path}: needs PyYAML: pip install 'cnna[serve]', or {without}") from None
+        raise ToolError(f"{path}: needs PyYAML: {install('serve')}, or {without}") from None
 
     class Loader(yaml.SafeLoader):
         """Refuses a key that comes twice, of which PyYAML would take the last."""

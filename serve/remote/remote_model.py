@@ -24,6 +24,7 @@ from cnna.serve.protocol import tensors
 from cnna.serve.runtimes.interface import USUAL_BATCH, Arrays, Call, Description, Place, Tensor
 from cnna.spec.checks.json_kinds import is_whole
 from cnna.spec.errors import ArtifactError, BusyError, CnnaError, DataError, LateError, ToolError, UserError, reason_of
+from cnna.spec.extras import install
 from cnna.spec.files import read_bytes
 
 KEYS = ("address", "model", "version", "token_file", "certificate", "batch")
@@ -41,7 +42,7 @@ class RemoteModel:
         try:
             import grpc
         except ModuleNotFoundError:
-            raise ToolError(f"{place.folder}: the runtime remote needs the package grpcio: pip install 'cnna[serve]'") from None
+            raise ToolError(f"{place.folder}: the runtime remote needs the package grpcio: {install('serve')}") from None
         self._codes = grpc.StatusCode
         self._where, options = f"{place.folder.parent}/model.yaml: remote", dict(place.options)
         for key in options:

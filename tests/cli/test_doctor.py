@@ -11,6 +11,7 @@ import pytest
 
 from cnna.cli import prerequisites
 from cnna.cli.main import main
+from cnna.spec.extras import install
 
 
 class Release(NamedTuple):
@@ -36,7 +37,7 @@ def test_what_is_missing_is_named_with_its_remedy(tmp_path: Path, monkeypatch: p
         "g++": "apt install g++",
         "make": "apt install make",
         "perl": "apt install perl",
-        "no-such-package": "pip install 'cnna[tools]'",
+        "no-such-package": install("tools"),
     }
 
 

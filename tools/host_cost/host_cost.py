@@ -27,6 +27,7 @@ from counts import read_counts
 from cnna.host.native import build as native
 from cnna.spec.artifact import load
 from cnna.spec.errors import ToolError, UserError
+from cnna.spec.extras import install
 from cnna.spec.files import write_text
 from cnna.spec.manifest import CPU
 
@@ -160,7 +161,7 @@ def pynq_folder() -> Path:
     """The folder of pynq's package. ToolError: it is not installed."""
     found = find_spec("pynq")
     if found is None or not found.submodule_search_locations:
-        raise ToolError("host costs are counted with pynq's registers and buffers, not installed here: pip install 'cnna[board]'")
+        raise ToolError(f"host costs are counted with pynq's registers and buffers, not installed here: {install('board')}")
     return Path(found.submodule_search_locations[0])
 
 
