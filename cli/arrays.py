@@ -110,8 +110,8 @@ def _checked(path: Path, name: str, rows: Rows, shape: Sequence[int | None], all
         return read_once(rows.mapped(partial(integers, dtype=kind, where=where), kind))
     if rows.dtype == np.uint8 and not allow_uint8:
         raise DataError(
-            f"{where} is uint8, but the model has no preprocessing: give float32, "
-            "or store it with cnna quantize --scale --mean --std"
+            f"{where} is uint8, but nothing says how it becomes floats: give float32, "
+            "or --scale, --mean and --std of cnna quantize, run or publish (--scale 1/255 makes 0 to 1)"
         )
     if rows.dtype == np.uint8:
         return read_once(rows)

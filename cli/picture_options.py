@@ -2,7 +2,8 @@
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -106,7 +107,13 @@ def open_samples(
             f"write a {FILE} beside the model"
         )
     how = from_entry(table, str(path), strict=False)
+    try:
+        pictures.frame(shape, how)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
     files = pictures.find(path)[:limit]
+    if path.is_dir() and (rest := pictures.left_out(path)):
+        print(f"note: {path}: ignoring {rest}; pictures are {', '.join(pictures.KINDS)} files in one folder", file=sys.stderr)
 
     def read(start: int, stop: int) -> NDArray[Any]:
         return pictures.as_input(pictures.read(files[start:stop], shape, how), how)
@@ -131,10 +138,12 @@ def say_preparation(
     return {"pictures": found.figures()}
 
 
-def check_channels(how: Preprocess, inputs: Mapping[str, Sequence[int | None]], where: str) -> None:
-    """DataError: means or deviations are neither one number nor one for each channel."""
+def check_channels(how: Preprocess, inputs: Mapping[str, Sequence[int | None]], where: str, given: Collection[str] = ()) -> None:
+    """DataError: means or deviations are neither one number nor one for each channel. where: what says them; given: options."""
     for shape in inputs.values():
         channels = channels_of(tuple(shape), how.layout)
         for name, values in (("mean", how.mean), ("std", how.std)):
             if len(values) not in (1, channels):
-                raise DataError(f"{where}: {name} has {len(values)} values, but the input has {channels} channels")
+                said = f"--{name} {' '.join(f'{value:g}' for value in values)}" if name in given else where
+                there = f"{channels} channel{'s' * (channels != 1)}"
+                raise DataError(f"{said}: {name} has {len(values)} values, but the input has {there}")

@@ -198,5 +198,5 @@ def _preprocess(args: argparse.Namespace, table: Mapping[str, Any], wanted: Mapp
     if len(wanted) != 1:
         raise UserError(f"{args.model}: preprocessing (--scale, ...) is for models of one input; it has {', '.join(wanted)}")
     how = from_entry(table, str(args.model))
-    check_channels(how, wanted, str(args.model))
+    check_channels(how, wanted, str(args.model), given_preprocess(args))
     return how

@@ -208,7 +208,7 @@ def _inputs(args: argparse.Namespace, artifact: Artifact) -> tuple[dict[str, Row
     if not any(key in given for key in (*NORMALISATION, "layout")):
         return inputs, prepared
     how = from_entry(table, str(args.artifact), strict=False)
-    check_channels(how, wanted, str(args.artifact))
+    check_channels(how, wanted, str(args.artifact), given)
     floats = {
         name: rows.mapped(how.apply, np.float32) if rows.dtype == np.uint8 and name not in types else rows
         for name, rows in inputs.items()

@@ -110,7 +110,7 @@ def _samples(args: argparse.Namespace, signature: Signature) -> Arrays:
     types = {tensor.name: tensor.dtype for tensor in signature.inputs if tensor.dtype in WHOLE}
     table = {**(signature.preprocess or {}), **given_preprocess(args)}
     how = from_entry(table, str(args.onnx), strict=False)
-    check_channels(how, shapes, str(args.onnx))
+    check_channels(how, shapes, str(args.onnx), given_preprocess(args))
     rows = open_samples(args.input, shapes, types, table, args.limit)
     say_preparation(args.input, shapes, types, table, args.limit)
     found = {name: one[:] for name, one in rows.items()}

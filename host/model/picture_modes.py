@@ -5,6 +5,9 @@ their upper 8, as Pillow does for colours of 16 bits. Where nothing says which n
 of several pictures, since a sample is one. Pillow, which a PYNQ image has, is imported only when a file is read.
 """
 
+import struct
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -20,17 +23,21 @@ BEFORE = {"La": "LA", "RGBa": "RGBA", "LAB": "RGB"}  # modes that Pillow convert
 WHITE_OF_16 = ("PNG", "PPM", "JPEG2000")  # formats whose numbers Pillow scales to 16 bits, or that say that they have 16
 BITS, KIND, BLACK_IS_ZERO = 258, 262, 1  # TIFF's tags of the bits of a number and of what numbers mean, and a meaning
 ORIENTATION, TURNED = 0x0112, (5, 6, 7, 8)  # EXIF's tag, and its values that make columns of rows
+MOST_PIXELS = 150_000_000  # of a file: 450 MB of colours; Pillow refuses somewhat more, and warns from half of that
+HEAD = 16  # bytes of a file that tell its format
+NOT_OPENED = (SyntaxError, IndexError, TypeError, struct.error)  # what Pillow's readers raise for a file of another format
 SEVERAL = "MPO"  # a JPEG of a camera, with previews or a second view behind the picture
 
 
 def upright(file: Path | BinaryIO, channels: int) -> "Image":
     """A picture of mode L for one channel, RGB for three. DataError: it is none, or cannot be scaled. ToolError: no Pillow."""
     try:
-        from PIL import Image, ImageOps
+        from PIL import ImageOps
     except ImportError:
         raise ToolError("pictures are read with Pillow, which is not installed: pip install pillow") from None
     try:
-        with Image.open(file) as opened:
+        with open_picture(file) as opened:
+            _check_size(file, opened)
             _check_single(file, opened)
             return _eight_bits(file, ImageOps.exif_transpose(opened), _white(opened)).convert("RGB" if channels == 3 else "L")
     except (DataError, MemoryError):
@@ -42,13 +49,44 @@ def upright(file: Path | BinaryIO, channels: int) -> "Image":
 def size_of(file: Path) -> tuple[int, int] | None:
     """Rows and columns of a picture held upright, as the file's head says; None if it says nothing."""
     try:
-        from PIL import Image
-
-        with Image.open(file) as opened:
+        with open_picture(file) as opened:
             turned = "exif" in opened.info and opened.getexif().get(ORIENTATION) in TURNED
             return (opened.width, opened.height) if turned else (opened.height, opened.width)
     except Exception:  # as above; `upright` says what is wrong
         return None
+
+
+def open_picture(file: Path | BinaryIO, formats: Sequence[str] = ()) -> Any:
+    """The file's head, read; nothing is decoded. formats: Pillow's names of those that may be; none: all that Pillow knows.
+
+    `Image.open` does the same, but has a limit of pixels, of which it warns before a caller can look. OSError: no such format.
+    """
+    from PIL import Image
+
+    Image.init()
+    if isinstance(file, Path):
+        with file.open("rb") as whole:
+            head = whole.read(HEAD)
+    else:
+        head = file.read(HEAD)
+    for kind in formats or Image.ID:
+        factory, accept = Image.OPEN[kind]
+        taken = accept(head) if accept else True
+        if not taken or isinstance(taken, str):  # a text says why it cannot be read here
+            continue
+        with suppress(*NOT_OPENED):
+            if isinstance(file, Path):
+                path: Any = str(file)  # a reader closes what it has opened itself
+                return factory(path, path)
+            file.seek(0)
+            return factory(file, "")
+    raise OSError("its format is none that Pillow knows")
+
+
+def _check_size(file: Path | BinaryIO, opened: Any) -> None:
+    if opened.width * opened.height > MOST_PIXELS:
+        size = f"{opened.width:,} x {opened.height:,} pixels"
+        raise DataError(f"{file}: {size}; a picture may have {MOST_PIXELS:,}; save it smaller")
 
 
 def _check_single(file: Path | BinaryIO, opened: Any) -> None:

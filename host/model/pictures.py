@@ -14,27 +14,55 @@ from numpy.typing import NDArray
 from cnna.host.model.picture_modes import upright
 from cnna.spec.errors import DataError
 from cnna.spec.manifest import Manifest
+from cnna.spec.names import in_line
 from cnna.spec.preprocess import Preprocess
 
 BILINEAR = 2  # Pillow's number for it, the same in every version; its name has moved
 KINDS = (".jpg", ".jpeg", ".png")
+OTHERS = (".avif", ".bmp", ".gif", ".heic", ".heif", ".jfif", ".jp2", ".pgm", ".ppm", ".tif", ".tiff", ".webp")  # not looked for
 MARGIN = 256 / 224  # as for ImageNet's test pictures: a picture of another size is scaled to so much more than is cut out
 USUAL = Preprocess()
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet's pixels, scaled to 0..1, by channel
 
 
 def find(where: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
-    """Picture files: those in a folder, by name, or those in the list. DataError: there is none, or one is missing."""
+    """Picture files: those in a folder, by name, or those in the list. DataError: there is none, or one is missing or a folder."""
     if isinstance(where, (str, os.PathLike)):
         folder = Path(where)
-        files = sorted(path for path in folder.glob("*") if path.suffix.lower() in KINDS) if folder.is_dir() else [folder]
+        files = _in_folder(folder) if folder.is_dir() else [folder]
     else:
         files = [Path(path) for path in where]
     if not files:
-        raise DataError(f"{where}: no {', '.join(KINDS)} files")
+        raise DataError(f"{where}: no pictures are given")
     if missing := next((path for path in files if not path.is_file()), None):
-        raise DataError(f"{missing}: no such file")
+        raise DataError(f"{missing}: {'a folder, not a picture' if missing.is_dir() else 'no such file'}")
     return files
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    """The folder's pictures. DataError: it has none."""
+    found = sorted(path for path in folder.glob("*") if path.suffix.lower() in KINDS and not path.is_dir())
+    if not found:
+        rest = left_out(folder)
+        what = f"; it has {rest}" if rest else ""
+        remedy = f": save pictures as {' or '.join(KINDS)}, all in one folder" if rest else ""
+        raise DataError(f"{folder}: no {', '.join(KINDS)} files{what}{remedy}")
+    return found
+
+
+def left_out(folder: Path) -> str:
+    """What in a folder is not read though it may be meant: pictures of other kinds, and folders with pictures; empty: nothing."""
+    there = sorted(path for path in folder.glob("*") if not path.name.startswith("."))
+    files = [path.name for path in there if path.suffix.lower() in OTHERS and path.is_file()]
+    inner = [f"{path.name}/" for path in there if path.is_dir() and _has_pictures(path)]
+    return in_line([*files, *inner]) if files or inner else ""
+
+
+def _has_pictures(folder: Path) -> bool:
+    try:
+        return any(path.suffix.lower() in (*KINDS, *OTHERS) for path in folder.iterdir())
+    except OSError:  # a folder that the user may not read
+        return False
 
 
 def read(files: Iterable[Path | BinaryIO], shape: Sequence[int | None], how: Preprocess = USUAL) -> NDArray[np.uint8]:
@@ -53,7 +81,8 @@ def read(files: Iterable[Path | BinaryIO], shape: Sequence[int | None], how: Pre
         top, left = (size[0] - height) // 2, (size[1] - width) // 2
         if min(top, left) < 0:
             raise DataError(
-                f"{file}: scaled to {size[0]} rows and {size[1]} columns, fewer than the {height} x {width} to cut out; give --size"
+                f"{file}: scaled to {size[0]} rows and {size[1]} columns, fewer than the {height} x {width} to cut out; "
+                f"give a greater --size, as {height},{width}"
             )
         if size != (picture.height, picture.width):
             picture = picture.resize((size[1], size[0]), BILINEAR)
@@ -70,10 +99,13 @@ def frame(shape: Sequence[int | None], how: Preprocess) -> tuple[int, int, int]:
     sizes = [int(size) for size in shape if size is not None]
     channels, height, width = sizes if how.layout == "nchw" else (sizes[2], *sizes[:2])
     if channels not in (1, 3):
-        remedy = "" if how.layout == "nhwc" or sizes[2] not in (1, 3) else "; is its layout nhwc?"
-        raise DataError(f"a picture has 1 or 3 channels, the model's input {sizes} has {channels}{remedy}")
+        other, there = ("nchw", sizes[0]) if how.layout == "nhwc" else ("nhwc", sizes[2])
+        remedy = f"; with --layout {other} it has {there}" if there in (1, 3) else ""
+        raise DataError(f"a picture has 1 or 3 channels, the model's input {sizes} in {how.layout} has {channels}{remedy}")
     if how.crop not in (None, (height, width)):
-        raise DataError(f"pictures are cut to {list(how.crop or ())}, but the model's input is {height} x {width} pixels")
+        cut = " x ".join(map(str, how.crop or ()))
+        remedy = f"leave --crop out, or give --crop {height},{width}"
+        raise DataError(f"pictures are cut to {cut}, but the model's input is {height} x {width} pixels; {remedy}")
     return channels, height, width
 
 

@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.host.model import pictures
+from cnna.host.model.picture_modes import open_picture
 from cnna.serve.engine.core import Core
 from cnna.serve.models.signature import Signature
 from cnna.serve.protocol.described import signature_of
 from cnna.spec.errors import DataError, RunError
 from cnna.spec.preprocess import from_entry
 
+FORMATS = ("JPEG", "PNG")  # Pillow's names
 MOST_PIXELS = 25_000_000  # of one picture, and of all of a request together
 
 
@@ -59,14 +61,9 @@ def _pictures(signature: Signature, name: str, files: Sequence[bytes]) -> NDArra
 def _pixels(where: str, file: bytes) -> int:
     """As the file's head says. DataError: it is neither JPEG nor PNG. RunError: Pillow is not installed."""
     try:
-        from PIL.JpegImagePlugin import JpegImageFile
-        from PIL.PngImagePlugin import PngImageFile
+        with open_picture(BytesIO(file), FORMATS) as opened:
+            return int(opened.width) * int(opened.height)
     except ModuleNotFoundError:
         raise RunError("the server cannot read JPEG and PNG: pip install pillow there, or send uint8 pictures") from None
-    kinds = {b"\xff\xd8\xff": JpegImageFile, b"\x89PNG": PngImageFile}  # `Image.open` has a limit of its own, and warns of it
-    try:
-        kind = next(kind for head, kind in kinds.items() if file.startswith(head))
-        with kind(BytesIO(file)) as opened:
-            return int(opened.width) * int(opened.height)
-    except (OSError, SyntaxError, ValueError, StopIteration):
+    except (OSError, ValueError):
         raise DataError(f"{where}: neither JPEG nor PNG") from None

@@ -67,7 +67,7 @@ def test_several_inputs_by_name(tmp_path: Path) -> None:
         ({"x": GOOD[0]}, r"shape \[1, 2, 2\]"),
         ({"x": GOOD[:0]}, "no sample"),
         ({"x": GOOD.astype(np.int32)}, "int32.*float32"),
-        ({"x": GOOD.astype(np.uint8)}, "uint8.*--scale --mean --std"),
+        ({"x": GOOD.astype(np.uint8)}, "uint8.*--scale, --mean and --std"),
         ({"x": np.where(GOOD == 5, np.nan, GOOD)}, "not finite"),
         ({"x": np.where(GOOD == 5, 1e300, GOOD.astype(np.float64))}, "not finite in float32"),
         ({"a": GOOD, "b": GOOD}, r"has arrays a, b.*image \(or x\)"),

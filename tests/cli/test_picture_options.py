@@ -170,6 +170,22 @@ def _emptied(folder: Path) -> None:
         file.unlink()
 
 
+def _others(folder: Path) -> None:
+    _emptied(folder)
+    for name, kind in (("a.webp", "WEBP"), ("b.GIF", "GIF")):
+        Image.new("RGB", (SIZE, SIZE)).save(folder / "pictures" / name, kind)
+    (folder / "pictures" / "labels.txt").write_text("0")
+
+
+def _classes(folder: Path) -> None:
+    for name in ("cats", "dogs"):
+        (folder / "pictures" / name).mkdir()
+        (folder / "pictures" / f"{name[0]}.png").write_bytes(b"")
+        (folder / "pictures" / f"{name[0]}.png").rename(folder / "pictures" / name / "1.png")
+    for file in (folder / "pictures").glob("*.png"):
+        file.unlink()
+
+
 def _table(text: str) -> Callable[[Path], object]:
     return lambda folder: (folder / "preprocess.json").write_text(text)
 
@@ -179,10 +195,33 @@ MISTAKES: dict[str, tuple[Callable[[Path], object], list[object], str]] = {
     "a broken picture": (_broken, NORM, r"2\.png: not a picture that Pillow reads"),
     "an empty folder": (_emptied, NORM, r"pictures: no \.jpg, \.jpeg, \.png files"),
     "no normalisation": (lambda folder: None, [], r"pictures: nothing says how pictures become floats: give --scale"),
-    "a crop that is not the model's": (lambda folder: None, [*NORM, "--crop", 8], r"cut to \[8, 8\], but .* 16 x 16"),
-    "a size below what is cut": (lambda folder: None, [*NORM, "--size", "8,64"], r"0\.png: scaled to 8 rows and 64 columns"),
-    "a layout that is not the model's": (lambda folder: None, [*NORM, "--layout", "nhwc"], "has 16"),
-    "means of another number": (lambda folder: None, [*NORM, "--mean", 1, 2], "mean has 2 values, but the input has 3 channels"),
+    "a crop that is not the model's": (
+        lambda folder: None,
+        [*NORM, "--crop", 8],
+        r"pictures: .* cut to 8 x 8, but .* 16 x 16 .*--crop 16,16",
+    ),
+    "a size below what is cut": (
+        lambda folder: None,
+        [*NORM, "--size", "8,64"],
+        r"0\.png: scaled to 8 rows and 64 columns.*; give a greater --size, as 16,16",
+    ),
+    "a layout that is not the model's": (
+        lambda folder: None,
+        [*NORM, "--layout", "nhwc"],
+        r"pictures: .*nhwc has 16; with --layout nchw it has 3",
+    ),
+    "means of another number": (
+        lambda folder: None,
+        [*NORM, "--mean", 1, 2],
+        "cnna: --mean 1 2: mean has 2 values, but the input has 3 channels",
+    ),
+    "means of another number in a file": (_table('{"mean": [1, 2]}'), NORM, r"m\.onnx: mean has 2 values"),
+    "pictures of other kinds": (
+        _others,
+        NORM,
+        r"pictures: no \.jpg, \.jpeg, \.png files; it has a\.webp, b\.GIF: save pictures as",
+    ),
+    "folders of classes": (_classes, NORM, r"pictures: no \.jpg, \.jpeg, \.png files; it has cats/, dogs/: .* all in one folder"),
     "a size of nothing": (lambda folder: None, [*NORM, "--size", 0], "--size: 'size' is .* within 1\\.\\."),
     "a size beyond all pictures": (_table('{"size": 100000}'), NORM, r"'size' is 100000; .* within 1\.\.32768"),
     "a file that is no JSON": (_table("{scale"), [], r"preprocess\.json: not JSON"),
@@ -203,6 +242,35 @@ def test_what_cannot_be_used_is_said_in_a_line(folder: Path, capsys: pytest.Capt
     (line,) = capsys.readouterr().err.splitlines()
     assert re.search(said, line), line
     assert not (folder / "q.onnx").exists()
+
+
+def test_what_a_folder_has_beside_its_pictures_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Half of a user's pictures would be left out silently; a folder of any name is none of them."""
+    for name, kind in (("a.webp", "WEBP"), ("b.bmp", "BMP")):
+        Image.new("RGB", (SIZE, SIZE)).save(folder / "pictures" / name, kind)
+    for name in ("dogs", "x.png", "empty"):
+        (folder / "pictures" / name).mkdir()
+    for name in ("dogs", "x.png"):
+        Image.new("RGB", (SIZE, SIZE)).save(folder / "pictures" / name / "1.png")
+    (folder / "pictures" / "labels.txt").write_text("0")
+    quantized(folder, *NORM)
+    said = capsys.readouterr()
+    assert f"{COUNT} pictures" in said.out
+    (note,) = (line for line in said.err.splitlines() if line.startswith("note:"))
+    assert note == (
+        f"note: {folder / 'pictures'}: ignoring a.webp, b.bmp, dogs/, x.png/; pictures are .jpg, .jpeg, .png files in one folder"
+    )
+
+
+def test_arrays_of_uint8_without_preprocessing_are_refused_with_what_to_type(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The remedy would be the very command that was typed."""
+    np.save(folder / "u8.npy", np.zeros((2, 3, SIZE, SIZE), np.uint8))
+    words = ["quantize", folder / "m.onnx", "--calib", folder / "u8.npy", "-o", folder / "q.onnx"]
+    assert main([str(word) for word in words]) == 2
+    assert "give float32, or --scale, --mean and --std" in capsys.readouterr().err
+    assert main([str(word) for word in [*words, *NORM]]) == 0
 
 
 @pytest.mark.parametrize(

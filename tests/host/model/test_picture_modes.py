@@ -2,7 +2,9 @@
 
 import io
 import re
+import struct
 import warnings
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image, ImageCms
 
-from cnna.host.model import pictures
+from cnna.host.model import picture_modes, pictures
 from cnna.spec.errors import DataError
 
 GREY = np.arange(256, dtype=np.uint8).reshape(16, 16)
@@ -104,8 +106,41 @@ def test_modes_that_no_file_is_opened_in(tmp_path: Path, monkeypatch: pytest.Mon
         "HSV": lambda: Image.fromarray(GREY).convert("RGB").convert("HSV"),
     }[mode]()
     assert made.mode == mode
-    monkeypatch.setattr(Image, "open", lambda file: made)
+    monkeypatch.setattr(picture_modes, "open_picture", lambda file: made)
     assert np.array_equal(read(file, 3), np.repeat(GREY[..., None], 3, 2))
+
+
+def flat(width: int, height: int) -> bytes:
+    """A PNG of one bit a pixel, all black: small as a file, whatever its size."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
+    rows = zlib.compress(bytes(1 + (width + 7) // 8) * height, 9)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+def test_a_large_picture_is_read_without_a_warning(tmp_path: Path) -> None:
+    """Pillow warns of 90 million pixels with a line of its own code."""
+    (tmp_path / "a.png").write_bytes(flat(10_000, 10_000))
+    assert not read(tmp_path / "a.png", 1).any()
+
+
+@pytest.mark.parametrize("size", [(20_000, 20_000), (1, picture_modes.MOST_PIXELS + 1)])
+def test_a_picture_beyond_the_limit_is_refused_with_the_limit(tmp_path: Path, size: tuple[int, int]) -> None:
+    """Its pixels would take the machine's memory; the line would call it no picture."""
+    (tmp_path / "a.png").write_bytes(flat(size[0], 8)[:16] + struct.pack(">II", *size) + flat(size[0], 8)[24:])
+    head = bytearray((tmp_path / "a.png").read_bytes())
+    head[29:33] = struct.pack(">I", zlib.crc32(bytes(head[12:29])))
+    (tmp_path / "a.png").write_bytes(bytes(head))
+    with pytest.raises(
+        DataError, match=f"a.png: {size[0]:,} x {size[1]:,} pixels; a picture may have 150,000,000; save it smaller"
+    ):
+        read(tmp_path / "a.png", 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert picture_modes.size_of(tmp_path / "a.png") == size[::-1]
 
 
 def animated(kind: str) -> bytes:

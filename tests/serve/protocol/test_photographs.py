@@ -118,10 +118,11 @@ def test_what_is_no_picture(core: Core, within: Within, name: str, file: bytes, 
 
 def test_a_server_without_pillow_says_so(core: Core, within: Within, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client would be told of a fault that is none, and an operator not what to install."""
-    monkeypatch.setitem(sys.modules, "PIL.PngImagePlugin", None)
+    file = file_of(np.zeros((40, 40, 3), np.uint8), "PNG")
+    monkeypatch.setitem(sys.modules, "PIL", None)
 
     async def run() -> None:
         with pytest.raises(RunError, match="pip install pillow there, or send uint8 pictures"):
-            await decoded(core, "tiny", None, {"picture": array(file_of(np.zeros((40, 40, 3), np.uint8), "PNG"))})
+            await decoded(core, "tiny", None, {"picture": array(file)})
 
     within(run())
