@@ -77,6 +77,13 @@ def counted(operators: Sequence[str]) -> str:
 class Parser(argparse.ArgumentParser):
     """argparse, with one line for a mistake."""
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As of argparse, but a command refuses what it does not know itself, and so names its own help."""
+        found, left = super().parse_known_args(args, namespace)
+        if left:
+            self.error(f"unrecognized arguments: {' '.join(left)}")
+        return found, left
+
     def error(self, message: str) -> NoReturn:
         """Prints the message and ends with code 2."""
         self.exit(BAD_INPUT, f"{self.prog}: {message} (see {self.prog} --help)\n")

@@ -52,6 +52,7 @@ from cnna.compiler.graph.node_names import node_name, sources_of
 from cnna.compiler.passes.fold_constants import fold_constants
 from cnna.compiler.passes.unroll_sequences import unroll_sequences
 from cnna.spec.called import called
+from cnna.spec.checks import archive
 from cnna.spec.errors import ModelError, about_model
 
 OPSET_MAX = onnx.defs.onnx_opset_version()
@@ -204,6 +205,8 @@ def _parse(source: str | Path | bytes, name: str) -> ModelProto:
         if source.startswith(BEGINNING):
             damage = f"begins as an ONNX file, but its {len(source):,} bytes cannot be read to the end"
             raise ModelError(f"{name}: truncated or damaged: it {damage}; copy or export it again") from None
+        if source.startswith(archive.BEGINNING) and archive.MANIFEST.encode() in source:
+            raise ModelError(f"{name}: a .cnna, which is compiled; give the ONNX model from which it was made") from None
         raise ModelError(f"{name}: not an ONNX file (its protobuf cannot be read); export the model as one") from None
     if not model.HasField("graph") or not model.opset_import or not model.ir_version:
         missing = "no graph, opset or IR version"

@@ -13,6 +13,7 @@ from pathlib import Path
 from cnna.spec.errors import ArtifactError
 
 MODEL = "model.onnx"
+BEGINNING = b"PK\x03\x04"  # of a zip archive
 MANIFEST, DIGEST = "manifest.json", "manifest.sha256"
 STAMP = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can hold: equal contents give equal bytes
 # An archive's own records, without names and data: the last record, and two for each member.
@@ -39,7 +40,7 @@ def is_archive(path: Path) -> bool:
     """Whether a file begins as a `.cnna` file does. No ONNX model does."""
     try:
         with path.open("rb") as file:
-            return file.read(4) == b"PK\x03\x04"
+            return file.read(len(BEGINNING)) == BEGINNING
     except OSError:
         return False
 

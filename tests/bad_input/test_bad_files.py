@@ -65,6 +65,17 @@ def test_a_folder_in_the_place_of_a_file(good: Path, tmp_path: Path, refused: Ca
         (
             "quantize {} --calib calib.npy -o out",
             "m.cnna",
+            "a .cnna, which is compiled; give the ONNX model from which it was made",
+        ),
+        (
+            "run m.cnna --input calib.npy --device emulator --against {} -o out",
+            "m.cnna",
+            "a .cnna, which is compiled; give the ONNX model from which it was made",
+        ),
+        ("explain {} --html out", "m.cnna", "a .cnna, which is compiled; give the ONNX model from which it was made"),
+        (
+            "quantize {} --calib calib.npy -o out",
+            "calib.npy",
             "not an ONNX file (its protobuf cannot be read); export the model as one",
         ),
         ("quantize m.onnx --calib calib.npy -o {}/q.onnx", "labels.txt", "is a file, not a folder"),
