@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cnna.cli.exit_signals import until_signal
 from cnna.cli.main import JSON_HELP, Outcome
-from cnna.cli.options import CACHE_HELP, CONFIG_HELP, configuration
+from cnna.cli.options import CONFIG_HELP, add_cache_option, configuration
 from cnna.host.board.overlay import MANIFEST, manifest
 from cnna.spec.config import Config
 from cnna.spec.errors import ToolError, UserError
@@ -51,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for part in (image, ip, serve, info, selftest):
         part.add_argument("--json", type=Path, default=argparse.SUPPRESS, metavar="FILE", help=JSON_HELP)
         part.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help="show the traceback of an error")
-    ip.add_argument("--cache", type=Path, metavar="DIR", help=CACHE_HELP)
+    add_cache_option(ip)
     for part in (image, ip):
         part.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", dest="folder", help="folder for the files")
     serve.add_argument("--backend", choices=BACKENDS, default="rtl", help="what computes (default: rtl, under Verilator)")
@@ -61,7 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--port", type=int, default=PORT, help=f"where to listen (default: {PORT}, which stock pynq needs; 0 takes any)"
     )
     serve.add_argument("--memory", type=int, default=1024, metavar="MIB", help="size of the contiguous memory (default: 1024)")
-    serve.add_argument("--cache", type=Path, metavar="DIR", help=CACHE_HELP)
+    add_cache_option(serve)
 
 
 def run(args: argparse.Namespace) -> Outcome:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cnna.cli.main import Outcome
+from cnna.cli.options import add_cache_option
 from cnna.spec.errors import UserError
 
 KINDS = {  # folder or file in the cache: what it is, and how it comes back
@@ -37,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="list",
         help="list its parts (default), print its size, or empty it",
     )
-    parser.add_argument("--cache", type=Path, metavar="DIR", help="the folder (default: ~/.cache/cnna, below XDG_CACHE_HOME)")
+    add_cache_option(parser, "the folder (default: ~/.cache/cnna, below XDG_CACHE_HOME)")
 
 
 def run(args: argparse.Namespace) -> Outcome:

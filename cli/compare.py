@@ -3,11 +3,11 @@
 import argparse
 from pathlib import Path
 
-from cnna.cli.main import Outcome
+from cnna.cli.main import PAGES, Outcome
 from cnna.cli.options import add_library_option, chart_library
 from cnna.spec.files import read_bytes, write_text
 
-OUTPUTS = ("html",)
+OUTPUTS = {"html": PAGES}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

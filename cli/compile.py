@@ -17,7 +17,7 @@ from cnna.spec.errors import UserError, about_model
 from cnna.spec.files import make_folder
 from cnna.spec.manifest import ACCELERATOR, CpuEntry, pieces_text
 
-OUTPUTS = ("output",)
+OUTPUTS = {"output": (".cnna",)}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

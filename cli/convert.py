@@ -19,7 +19,7 @@ from cnna.spec.artifact import Artifact, save
 from cnna.spec.errors import UserError, about_model
 from cnna.spec.verdicts import POOR, VERDICTS
 
-OUTPUTS = ("output",)
+OUTPUTS = {"output": (".cnna",)}
 SAMPLES = 8  # of the calibration data that are compared with float
 
 

@@ -3,13 +3,13 @@
 import argparse
 from pathlib import Path
 
-from cnna.cli.main import BAD_INPUT, Outcome
+from cnna.cli.main import BAD_INPUT, PAGES, Outcome
 from cnna.cli.options import CONFIG_HELP, add_batch_option, add_shape_option, configuration, load_shaped
 from cnna.cli.progress import Progress
 from cnna.spec.errors import about_model
 from cnna.spec.files import write_text
 
-OUTPUTS = ("html",)
+OUTPUTS = {"html": PAGES}
 DEFAULT = "zcu102"
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cnna.cli.main import Outcome
+from cnna.cli.main import PAGES, Outcome
 from cnna.cli.options import (
     add_ddr_options,
     add_library_option,
@@ -25,7 +25,7 @@ from cnna.spec.config import preset
 from cnna.spec.errors import UserError, about_model
 from cnna.spec.files import write_text, writing
 
-OUTPUTS = ("png", "html")
+OUTPUTS = {"png": (".png",), "html": PAGES}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

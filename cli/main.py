@@ -25,10 +25,11 @@ from cnna.cli.exit_signals import ended_in_order
 from cnna.cli.progress import clear_line
 from cnna.spec.errors import CnnaError, ToolError, UserError
 from cnna.spec.extras import install
-from cnna.spec.files import check_outputs, write_text
+from cnna.spec.files import check_ending, check_outputs, write_text
 from cnna.spec.json_text import json_text
 
-# Name: one line; `cnna.cli.NAME`, or one in FOLDERS, has configure(parser), run(args) -> Outcome, OUTPUTS if it writes files.
+# Name: one line; `cnna.cli.NAME`, or one in FOLDERS, has configure(parser), run(args) -> Outcome, and OUTPUTS if it writes
+# files: for each option the endings of a name that fit what is written; none: any.
 COMMANDS = {
     "quantize": "turn a float ONNX model into an int8 one (QDQ)",
     "explain": "say what will happen to each node of a model, and how quick it will be",
@@ -53,6 +54,7 @@ FOLDERS = {
     "split": "serving",
 }  # command: the folder of its module, where that is not `cli` itself
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+PAGES = (".html", ".htm")  # endings of a page's name
 STANDARD_OUTPUT = Path("-")  # of --json: the figures alone, and everything else to standard error
 JSON_HELP = "write the figures as JSON; - is standard output, and everything else then goes to standard error"
 
@@ -162,7 +164,7 @@ def parser_for(arguments: Sequence[str]) -> argparse.ArgumentParser:
             module.configure(command)
             command.add_argument("--json", type=Path, metavar="FILE", help=JSON_HELP)
             command.add_argument("--debug", action="store_true", help="show the traceback of an error")
-            command.set_defaults(run=module.run, outputs=(*getattr(module, "OUTPUTS", ()), "json"))
+            command.set_defaults(run=module.run, outputs={**getattr(module, "OUTPUTS", {}), "json": ()})
     return parser
 
 
@@ -221,6 +223,8 @@ def _check_files(args: argparse.Namespace) -> bool:
         else:
             inputs += paths
     check_outputs(outputs, inputs)
+    for option, path in outputs.items():
+        check_ending(option, path, args.outputs[option.partition(" ")[0].removeprefix("--")])
     return bool(outputs)
 
 

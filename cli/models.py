@@ -8,7 +8,7 @@ from cnna.cli.main import Outcome
 from cnna.spec.errors import UserError
 from cnna.spec.files import write_bytes
 
-OUTPUTS = ("output", "calib", "test")
+OUTPUTS = {"output": (".onnx",), "calib": (".npz",), "test": (".npz",)}
 PICTURES = 8  # how many --calib and --test write for an untrained graph: 0.6 MB each
 
 

@@ -54,7 +54,20 @@ def configuration(text: str) -> Config:
 def add_library_option(parser: argparse.ArgumentParser) -> None:
     """Adds `--cache` to a command whose page has charts."""
     text = "where the JavaScript of the page's charts is kept (default: the user's cache folder)"
-    parser.add_argument("--cache", type=Path, metavar="DIR", help=text)
+    add_cache_option(parser, text)
+
+
+def add_cache_option(parser: argparse.ArgumentParser, text: str = CACHE_HELP) -> None:
+    """Adds `--cache`. text: its help."""
+    parser.add_argument("--cache", type=_cache_folder, metavar="DIR", help=text)
+
+
+def _cache_folder(text: str) -> Path:
+    """The folder, which need not exist; but a name with a slip in it must not make a whole path elsewhere."""
+    folder = Path(text)
+    if not folder.absolute().parent.exists():
+        raise argparse.ArgumentTypeError(f"{text}: the folder {folder.parent} does not exist; make it first")
+    return folder
 
 
 def chart_library(cache: Path | None) -> str:

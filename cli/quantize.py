@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from cnna.compiler.quantise.quantise import Calibrated
 
-OUTPUTS = ("output", "report")
+OUTPUTS = {"output": (".onnx",), "report": ()}
 METHODS = ("minmax", "percentile", "mse")
 EFFORTS = (0, 1, 2)
 FC_BITS = ("8", "4", "auto")  # of the weights of fully connected layers

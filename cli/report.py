@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from cnna.cli.main import Outcome
+from cnna.cli.main import PAGES, Outcome
 from cnna.cli.options import (
     add_ddr_options,
     add_library_option,
@@ -23,7 +23,7 @@ from cnna.spec.errors import DataError
 from cnna.spec.files import read_bytes, write_text, writing
 from cnna.spec.json_text import json_text
 
-OUTPUTS = ("html", "png", "trace")
+OUTPUTS = {"html": PAGES, "png": (".png",), "trace": ()}
 _TEXTS = ("config", "device", "name", "op", "engine")  # a run's figures that are text
 _NUMBERS = (
     *("batch", "macs", "cpu_macs", "cycles", "mac_utilization", "clock_mhz", "fps", "fps_at_300mhz", "fps_end_to_end"),

@@ -5,7 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from cnna.cli.main import Outcome
-from cnna.cli.options import CACHE_HELP, CONFIG_HELP, configuration
+from cnna.cli.options import CONFIG_HELP, add_cache_option, configuration
 from cnna.cli.progress import Progress
 from cnna.spec.config import Config, ConfigError
 from cnna.spec.errors import UserError
@@ -17,7 +17,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", default="tiny", metavar="C", help=f"{CONFIG_HELP} (default: tiny)")
     parser.add_argument("--module", metavar="NAME", help="write only this block (default: the whole accelerator)")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the files")
-    parser.add_argument("--cache", type=Path, metavar="DIR", help=CACHE_HELP)
+    add_cache_option(parser)
 
 
 def run(args: argparse.Namespace) -> Outcome:

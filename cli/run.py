@@ -14,7 +14,7 @@ from cnna.cli import against
 from cnna.cli.arrays import Arrays, write_arrays
 from cnna.cli.main import Outcome
 from cnna.cli.metric_options import add_metric_option, given_metrics
-from cnna.cli.options import CACHE_HELP, add_ddr_options, add_road_options, ddr_figures, given_ddr, given_road, simulated_ddr
+from cnna.cli.options import add_cache_option, add_ddr_options, add_road_options, ddr_figures, given_ddr, given_road, simulated_ddr
 from cnna.cli.picture_options import add_picture_options, check_channels, given_preprocess, open_samples, say_preparation
 from cnna.cli.progress import Progress, counter
 from cnna.host.board.overlay import is_virtual, open_overlay
@@ -28,7 +28,7 @@ from cnna.spec.files import read_bytes
 from cnna.spec.metrics import RunRecords, summary
 from cnna.spec.preprocess import NORMALISATION, from_entry
 
-OUTPUTS = ("output", "trace")
+OUTPUTS = {"output": (".npz",), "trace": ()}
 DEVICES = ("rtl", "emulator", "reference", "pynq")
 TOP = 5
 SIMULATING = "simulating clocks"
@@ -55,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trace", type=Path, metavar="F.fst", help="write a waveform (rtl)")
     parser.add_argument("--from-cycle", type=int, metavar="N", help="first clock of the waveform")
     parser.add_argument("--to-cycle", type=int, metavar="N", help="last clock of the waveform")
-    parser.add_argument("--cache", type=Path, metavar="DIR", help=CACHE_HELP)
+    add_cache_option(parser)
     add_picture_options(parser, "in the place of what the model stores")
     add_ddr_options(parser)
     add_road_options(parser)

@@ -4,7 +4,7 @@ An output may also be a special file, such as `/dev/null`, `/dev/stdout` or a na
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -105,6 +105,12 @@ def check_outputs(outputs: Mapping[str, Path], inputs: Iterable[Path]) -> None:
         except OSError as error:
             raise UserError(f"{path}: {_reason(error)}") from None
         seen[option] = path
+
+
+def check_ending(option: str, path: Path, endings: Sequence[str]) -> None:
+    """UserError: a name says that the file is of another format than what an option writes. A name may also say nothing."""
+    if endings and path.suffix and path.suffix.lower() not in endings and not _is_special(path):
+        raise UserError(f"{option} {path}: its name must end in {' or '.join(endings)}, as what is written")
 
 
 def _is_special(path: Path) -> bool:

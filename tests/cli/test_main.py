@@ -155,7 +155,7 @@ def test_files_are_written_although_the_reader_has_gone(tmp_path: Path, exit_cod
         "    for _ in range(100): print('x' * 10_000, flush=True); time.sleep(0.001)\n"
         "    args.out.write_text('whole')\n"
         f"    return cli.Outcome({{'a': 1}}, {exit_code}, (args.out,))\n"
-        "module = SimpleNamespace(configure=configure, run=run, OUTPUTS=('out',))\n"
+        "module = SimpleNamespace(configure=configure, run=run, OUTPUTS={'out': ()})\n"
         "cli.importlib = SimpleNamespace(import_module=lambda name: module)\n"
         "sys.exit(cli.main(sys.argv[1:]))"
     )

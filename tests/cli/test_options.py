@@ -2,6 +2,7 @@
 
 import argparse
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -85,3 +86,42 @@ def test_a_change_that_changes_nothing_is_none() -> None:
     assert configuration(f"tiny,pix={tiny.pix}") == tiny
     text = f"tiny,pix={tiny.pix},bank_words={2 * tiny.bank_words},ports={tiny.ports}"
     assert configuration(text) == configuration(f"tiny,bank_words={2 * tiny.bank_words}")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("run m.cnna --input x.npy -o {}y.npy", "--output {}y.npy: its name must end in .npz, as what is written"),
+        ("run m.cnna --input x.npy -o {}y.TXT", "--output {}y.TXT: its name must end in .npz"),
+        ("report m.cnna --png {}x.jpg", "--png {}x.jpg: its name must end in .png"),
+        ("report m.cnna --html {}x.pdf", "--html {}x.pdf: its name must end in .html or .htm"),
+        ("explore m.onnx --png {}x.svg", "--png {}x.svg: its name must end in .png"),
+        ("models digits --calib {}x.npy", "--calib {}x.npy: its name must end in .npz"),
+        ("quantize m.onnx --calib x.npy -o {}q.cnna", "--output {}q.cnna: its name must end in .onnx"),
+        ("compile q.onnx --config tiny -o {}m.onnx", "--output {}m.onnx: its name must end in .cnna"),
+    ],
+)
+def test_a_name_of_another_format_is_refused_before_any_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str, said: str
+) -> None:
+    """numpy.load and viewers would take the name's word, and fail on the file."""
+    assert main([word.format(f"{tmp_path}/") for word in line.split()]) == 2
+    assert said.format(f"{tmp_path}/") in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["y", "y.npz", "y.NPZ"])
+def test_a_name_that_says_nothing_or_the_format_is_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    """What has always been written would be refused. The model is what is missing here."""
+    assert main(["run", str(tmp_path / "m.cnna"), "--input", "x.npy", "-o", str(tmp_path / name)]) == 2
+    assert "m.cnna: no such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["run m.cnna --input x", "report m.cnna", "rtl --config tiny -o o", "cache", "explore m.onnx"])
+def test_a_cache_below_nothing_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    """A slip in the name would make a path of folders somewhere, and fill it."""
+    with pytest.raises(SystemExit) as ended:
+        main([*command.split(), "--cache", str(tmp_path / "none" / "cache")])
+    assert ended.value.code == 2
+    assert f"none/cache: the folder {tmp_path / 'none'} does not exist; make it first" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
