@@ -145,7 +145,10 @@ def ddr(found: Figures) -> Spec:
     rule = {
         "data": {"values": [{"most": found["ddr_bytes_per_cycle"]}]},
         "mark": {"type": "rule", "strokeDash": [5, 4], "color": KIND_COLOURS["measured"]},
-        "encoding": {"y": {"field": "most", "type": "quantitative"}, "tooltip": _numbers({"most": "bytes a clock at most"})},
+        "encoding": {
+            "y": {"field": "most", "type": "quantitative"},
+            "tooltip": _numbers({"most": f"{found['ddr_limit']}: bytes a clock at most"}),
+        },
     }
     return {"height": BYTES_HEIGHT, "layer": [bars, rule]}
 
@@ -188,7 +191,7 @@ def roofline(found: Figures) -> Spec:
     peak, rate = found["macs_per_cycle"], found["ddr_bytes_per_cycle"]
     foot = max(low, least / rate)
     roof = [{"x": foot, "y": foot * rate}, {"x": peak / rate, "y": peak}, {"x": high, "y": peak}]
-    roofs = [{"limit": f"array {peak:,}, DDR {rate} bytes a clock", **place} for place in roof]
+    roofs = [{"limit": f"array {peak:,}, {found['ddr_limit']} {rate} bytes a clock", **place} for place in roof]
     if vector := vector_roof(found):
         roofs += [{"limit": f"vector engine {vector:,}", "x": x, "y": vector} for x in (max(low, vector / rate), high)]
     points = [

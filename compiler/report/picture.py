@@ -159,7 +159,7 @@ def _draw_roofline(axes: Any, found: Figures) -> dict[int, Spot]:
 def _name_slope(axes: Any, found: Figures) -> None:
     """Writes the name of the memory's limit above its line, if it fits the axes. The axes must have been drawn."""
     peak, bandwidth = found["macs_per_cycle"], found["ddr_bytes_per_cycle"]
-    words = f"DDR: {bandwidth} bytes a clock"
+    words = f"{found['ddr_limit']}: {bandwidth} bytes a clock"
     room = (0.68 * NAME_POINTS * len(words) + 12) * DPI / 72
     left, box = axes.get_xlim()[0], axes.get_window_extent()
     least = axes.transData.inverted().transform((box.x0 + room, box.y0))[0]

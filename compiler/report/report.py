@@ -65,7 +65,7 @@ def figures(artifact: Artifact, measured: Mapping[str, Any] | None = None, memor
         "macs": manifest["macs"],
         "macs_per_cycle": config.macs,
         "vector_macs_per_cycle": TAPS * config.pix * config.ci,
-        "ddr_bytes_per_cycle": min(memory.bytes_per_cycle, BEAT_BYTES * config.ports),
+        **_roof(memory, config),
         "cpu_macs": manifest["cpu_macs"],
         "program_writes": sum(program.manifest["program_writes"] for program in programs),
         "segments": {name: sum(program.manifest["segments"][name] for program in programs) for name in SEGMENTS},
@@ -83,6 +83,13 @@ def figures(artifact: Artifact, measured: Mapping[str, Any] | None = None, memor
         "memory": memory_over_time(artifact, bars["predicted"] or []),
         "ddr": ddr_over_time(artifact, bars["predicted"] or []),
     }
+
+
+def _roof(memory: DdrSpeed, config: Config) -> Figures:
+    """The bytes that can come from and go to DDR in a clock, and what limits them: the memory, or the ports to it."""
+    ports = BEAT_BYTES * config.ports
+    limit = "DDR" if memory.bytes_per_cycle <= ports else "its port" if config.ports == 1 else f"its {config.ports} ports"
+    return {"ddr_bytes_per_cycle": min(memory.bytes_per_cycle, ports), "ddr_limit": limit}
 
 
 def layers_of(artifact: Artifact) -> list[LayerEntry]:
