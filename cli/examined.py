@@ -151,7 +151,7 @@ def run(
             costs = found.costs or (examiner.costs(noise) if args.report else {})
             kept = found.figures["kept"]
             examined = examiner.examined(model, report, None if kept else noise, costs, kept)
-    return model, report, Examination({"model": str(args.model), **examined.figures(), **more})
+    return model, report, Examination({"model": str(args.model), "name": model.graph.name, **examined.figures(), **more})
 
 
 def _split(args: argparse.Namespace, images: Arrays, labels: "_Labels | None") -> tuple[Arrays, "Measured"]:

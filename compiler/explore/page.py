@@ -16,7 +16,8 @@ _STYLE = Style(
     _LIGHT,
     _DARK,
     _RULES
-    + """table { font-size: .85rem } code { font-size: .95em } td, th { white-space: nowrap }
+    + """table { font-size: .85rem } code { font-size: .95em } td, th { white-space: nowrap; padding: .2rem .45rem }
+td.word { white-space: normal; min-width: 15rem }
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(30rem, 100%), 1fr)); gap: 1rem }
 #copied { min-height: 1.5em; color: var(--ink) }""",
 )
@@ -70,7 +71,8 @@ def _value(number: int, point: Point, best: bool) -> dict[str, Any]:
 def _row(value: dict[str, Any]) -> str:
     cells = "".join(f'<td data-value="{value[key]}">{value[key]:{form}}</td>' for _, key, form in COLUMNS)
     text = escape(value["config"])
-    return f'<tr data-layer="{value["layer"]}" data-copy="{text}">{cells}<td class="word"><code>{text}</code></td></tr>'
+    shown = text.replace(",", ",<wbr>")
+    return f'<tr data-layer="{value["layer"]}" data-copy="{text}">{cells}<td class="word"><code>{shown}</code></td></tr>'
 
 
 def _plot(values: Sequence[dict[str, Any]], field: str, title: str, colour: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 from cnna.compiler.report.charts import ENGINE_COLOURS, RAMPS, charts
 from cnna.compiler.report.layout import Spot, layered, path
 from cnna.compiler.report.network import ENGINE, LAYER, NAME, OP
-from cnna.compiler.report.page import CHARTS, Style, page
+from cnna.compiler.report.page import CHARTS, Style, key_entry, page
 from cnna.compiler.report.pieces_section import pieces_section
 from cnna.compiler.report.report import Figures, for_ddr
 from cnna.compiler.report.table import WORDS, bound, cell, stalls_text
@@ -27,6 +27,7 @@ from cnna.spec.files import write_text
 from cnna.spec.manifest import CPU
 from cnna.spec.piece_times import PieceTime, several
 
+NO_BREAK = "\u00a0"
 PACKAGE = "vl-convert-python"  # brings the JavaScript of the charts
 
 _BOX, _END = (168.0, 36.0), (120.0, 20.0)  # sizes of a layer's box, and of an input's or output's
@@ -41,11 +42,12 @@ _STYLE = Style(
     _RULES
     + """table { white-space: nowrap; font-size: .87rem }
 th.group { text-align: center } th.edge, td.edge { border-left: 1px solid var(--line) }
-table.totals { font-size: 1rem; margin-top: 1rem } table.totals tbody tr { background: none }
-table.totals td { white-space: normal }
-td.bars { min-width: 5rem }
-table.layers { font-size: .8rem } table.layers th, table.layers td { padding: .2rem .4rem }
+table.totals { font-size: 1rem; margin-top: 1rem; white-space: normal } table.totals tbody tr { background: none }
+td.bars { min-width: 3.5rem }
+table.layers { font-size: .8rem } table.layers th, table.layers td { padding: .2rem .4rem } table.layers th { white-space: normal }
 table.layers td.name { max-width: 14rem; overflow: hidden; text-overflow: ellipsis }
+@media (max-width: 80rem) { table.layers td.name { max-width: 8rem } }
+@media (max-width: 40rem) { table.totals { font-size: .85rem } table.totals th, table.totals td { padding: .2rem .3rem } }
 table.layers td.stalls { white-space: normal; min-width: 7rem }
 td.bars i { display: block; height: .45rem; border-radius: 2px; background: var(--predicted); margin: 1px 0 }
 td.bars i.measured, p.key i.measured { background: var(--measured) }
@@ -56,7 +58,7 @@ td.bars i.measured, p.key i.measured { background: var(--measured) }
 .graph rect:not(.engine) { fill: var(--soft) } .graph g.chosen rect:not(.engine) { fill: var(--chosen) }
 .graph .line { fill: none; stroke: var(--dim); stroke-width: 1.2 }
 p.key i { display: inline-block; width: 1rem; height: .6rem; border-radius: 2px; background: var(--predicted);
-  margin: 0 .3rem 0 1rem }""",
+  margin: 0 .3rem 0 0 } p.key .entry { margin-right: .7rem }""",
 )
 _BODY = Template("""<p>$about</p>
 <p id="problem" hidden></p>
@@ -79,7 +81,7 @@ $engines
 </table></div>
 <h2>Layers</h2>
 <p class="key">The clocks of a layer include those in which the array waits for it. A click on a heading sorts, a click on a row
-marks the layer in the charts. Bars:<i></i>predicted$key</p>
+marks the layer in the charts. Bars: $key</p>
 <div class="wide"><table class="layers">
 $layers
 </table></div>
@@ -130,10 +132,10 @@ def html(found: Figures, library: str) -> str:
         totals=_totals(found),
         pieces=_pieces(found),
         began=_BEGAN if found["timeline"]["measured"] else "",
-        over_time=_places(drawn),
+        over_time=_places(drawn, found),
         graph=_graph(found),
         engines=_engines(found),
-        key='<i class="measured"></i>measured' if measured else "",
+        key=key_entry("", "predicted") + (key_entry('class="measured"', "measured") if measured else ""),
         layers=_layers(found),
         script=script(drawn, library),
     )
@@ -152,11 +154,15 @@ def own_script(name: str) -> str:
     return files("cnna.compiler.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _places(drawn: Mapping[str, Any]) -> str:
+def _places(drawn: Mapping[str, Any], found: Figures) -> str:
     """A place for each chart over time that is drawn, under its heading."""
+    headings = {
+        **_OVER_TIME,
+        "ddr": f"{_OVER_TIME['ddr']}; dashed: {found['ddr_limit']}, {found['ddr_bytes_per_cycle']} bytes a clock",
+    }
     return "\n".join(
         f'<p>{escape(heading)}</p>\n<div class="wide"><div class="chart" id="{name}"></div></div>'
-        for name, heading in _OVER_TIME.items()
+        for name, heading in headings.items()
         if name in drawn
     )
 
@@ -166,8 +172,8 @@ def _graph(found: Figures) -> str:
     if not found["graph"]:
         return ""
     engines = {box["engine"]: ENGINE_COLOURS.get(box["engine"], _OTHER) for box in found["graph"]["boxes"] if box["engine"]}
-    key = "".join(f'<i style="background: {colour}"></i>{escape(engine)}' for engine, colour in engines.items())
-    text = "A click on a box marks its layer in the charts and in the table. Colours:"
+    key = "".join(key_entry(f'style="background: {colour}"', engine) for engine, colour in engines.items())
+    text = "A click on a box marks its layer in the charts and in the table. Colours: "
     return f'<h2>Graph</h2>\n<p class="key">{text}{key}</p>\n<div class="graph" id="graph">\n{drawing(found["graph"])}\n</div>\n'
 
 
@@ -237,7 +243,12 @@ def _cell(layer: Figures, key: str, form: str, most: float, edge: str) -> str:
     own = f" {key}" if key in ("name", "stalls") else ""
     value = layer[key] if key in layer and isinstance(layer[key], int | float) else None
     data = "" if value is None else f' data-value="{value}"'
-    return f'<td class="{_kind(key)}{own}{edge}"{data}{_hint(layer, key)}>{escape(cell(layer, key, form))}</td>'
+    return f'<td class="{_kind(key)}{own}{edge}"{data}{_hint(layer, key)}>{escape(_unbroken(cell(layer, key, form)))}</td>'
+
+
+def _unbroken(text: str) -> str:
+    """The text with line breaks behind commas alone: a cause keeps its clocks."""
+    return ", ".join(part.replace(" ", NO_BREAK) for part in text.split(", "))
 
 
 def _bars(layer: Figures, most: float) -> str:

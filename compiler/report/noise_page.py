@@ -9,7 +9,7 @@ from math import ceil, floor
 from string import Template
 from typing import Any
 
-from cnna.compiler.report.page import Style, page
+from cnna.compiler.report.page import Style, key_entry, page
 from cnna.compiler.report.report import Figures
 from cnna.spec.names import in_line
 from cnna.spec.verdicts import decibel_text
@@ -27,14 +27,15 @@ _STYLE = Style(
     """table { font-size: .9rem } th, td { text-align: right } td.word, th.word { text-align: left }
 .wide th, .wide td { white-space: nowrap }
 table.noise td:nth-child(2) { white-space: normal; min-width: 9rem; overflow-wrap: break-word }
+@media (max-width: 40rem) { th, td { padding: .2rem .3rem } .wide th { white-space: normal }
+  table.noise td:nth-child(2) { min-width: 6rem } }
 tbody tr:nth-child(odd) { background: var(--soft) }
 svg { width: 100%; height: auto; display: block; font-size: 12px }
 svg .right { text-anchor: end; fill: var(--dim) } svg .middle { text-anchor: middle; fill: var(--dim) }
 svg .number { text-anchor: middle; fill: var(--ink); font-size: 10px } svg .grid { stroke: var(--line) }
 svg .axis { stroke: var(--dim) } .bar { fill: var(--bar); background: var(--bar) }
 .worst { fill: var(--worst); background: var(--worst) } .kept { fill: var(--kept); background: var(--kept) }
-i { display: inline-block; width: .8rem; height: .8rem; border-radius: 2px; margin: 0 .3rem 0 1rem }
-i:first-child { margin-left: 0 }""",
+i { display: inline-block; width: .8rem; height: .8rem; border-radius: 2px; margin-right: .3rem } .entry { margin-right: .7rem }""",
 )
 _BODY = Template("""<p>$about</p>
 <table>
@@ -44,7 +45,7 @@ $outputs
 $search<h2>Signal to noise, layer by layer</h2>
 <p>Each bar is the output of a layer in the quantised network, beside the same tensor in the float network. It carries the noise of
 all layers before it too.</p>
-<p><i class="bar"></i>int8<i class="worst"></i>int8, and costs most$key</p>
+<p>$key</p>
 <div class="wide">$drawing</div>
 <h2>The layers that cost most</h2>
 <p>Cost is the share of the noise in the model's outputs that goes if this layer alone stays in float; below zero, if its noise
@@ -69,20 +70,26 @@ def noise_page(found: Figures) -> str:
         results=_results(found),
         outputs=_outputs(found),
         search=f"<p>{escape(found['search']['said'])}</p>\n" if found.get("search") else "",
-        key='<i class="kept"></i>in float' if any(not layer["int8"] for layer in found["layers"]) else "",
+        key="".join(key_entry(f'class="{kind}"', words) for kind, words in _key(found)),
         drawing=_drawing(found["layers"], [layer["name"] for layer in worst[:MARKED] if layer["cost"] > 0]),
         candidates=len(found["worst"]),
         worst=_table([rows[numbers[layer["name"]] - 1] for layer in worst]),
         layers=_table(rows),
     )
-    return page(f"{found['model']} in int8", _STYLE, body)
+    return page(f"{found['name']} in int8", _STYLE, body)
+
+
+def _key(found: Figures) -> list[tuple[str, str]]:
+    """The classes of bars, and what they mean."""
+    kept = [("kept", "in float")] if any(not layer["int8"] for layer in found["layers"]) else []
+    return [("bar", "int8"), ("worst", "int8, and costs most"), *kept]
 
 
 def about(found: Figures) -> str:
     """How the network was quantised, and on what it was measured."""
     effort = f", effort {found['effort']}" if found["effort"] else ""
     on = "that calibration has not seen" if found["held_out"] else "of the calibration itself"
-    how = f"Quantised with {found['calibration_samples']} samples ({found['method']}{effort})"
+    how = f"{found['model']}, quantised with {found['calibration_samples']} samples ({found['method']}{effort})"
     return f"{how}; measured on {found['samples']} samples {on}."
 
 

@@ -15,10 +15,11 @@ _PAGE = Template("""<!DOCTYPE html>
   $light }
 @media (prefers-color-scheme: dark) { :root { --page: #14171b; --ink: #e4e8ec; --dim: #9aa4af; --line: #363d45; --soft: #1d2127;
   $dark } }
+html { overflow-y: scroll }
 body { font: 15px/1.5 system-ui, sans-serif; background: var(--page); color: var(--ink); max-width: $width; margin: 2rem auto;
   padding: 0 1rem }
 h1 { font-size: 1.6rem; margin: 0 0 .2rem } h2 { font-size: 1.1rem; margin: 2.2rem 0 .4rem }
-p { margin: .3rem 0; color: var(--dim) }
+p { margin: .3rem 0; color: var(--dim) } h1, h2, p { overflow-wrap: anywhere } .entry { white-space: nowrap }
 .wide { overflow-x: auto }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums }
 th { font-weight: 600; color: var(--dim) } th, td { padding: .2rem .6rem; border-bottom: 1px solid var(--line) }
@@ -42,6 +43,11 @@ th[aria-sort=ascending]::after { content: " ▲" } th[aria-sort=descending]::aft
 .chart { width: 100%; min-width: 18rem } #problem { color: var(--measured); font-weight: 600 }
 """,
 )
+
+
+def key_entry(swatch: str, words: str) -> str:
+    """An entry of a key, which no line break parts. swatch: the attribute that colours it. words: as they are."""
+    return f'<span class="entry"><i {swatch}></i>{escape(words)}</span> '
 
 
 class Style(NamedTuple):

@@ -9,6 +9,7 @@ const ink = dark ? "#e4e8ec" : "#1d2329", paper = dark ? "#14171b" : "#ffffff", 
 const look = {
   background: null, font: "system-ui, sans-serif", view: { stroke: line },
   axis: { labelColor: ink, titleColor: ink, gridColor: line, domainColor: line, tickColor: line, titleFontWeight: "normal" },
+  axisX: { labelSeparation: 12 }, // numbers that touch read as one
   legend: { labelColor: ink, titleColor: ink, layout: { top: { direction: narrow ? "vertical" : "horizontal", anchor: "start" } } }, text: { color: ink },
   style: { halo: { fill: paper, stroke: paper, strokeWidth: 5, strokeJoin: "round" } },
   range: { ramp: ramps[dark ? "dark" : "light"] },

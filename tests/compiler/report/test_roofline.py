@@ -1,11 +1,15 @@
 """The roofline's points lie under the limits of the engines that computed them."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.graph import ir
-from cnna.compiler.report import report, roofline
-from cnna.spec.config import preset
+from cnna.compiler.report import charts, report, roofline
+from cnna.compiler.report.html import html
+from cnna.spec.boards import ddr_of
+from cnna.spec.config import BEAT_BYTES, preset
 
 from ...agreement import artifact_of
 from ...graph_builder import Builder
@@ -23,3 +27,22 @@ def test_layers_beside_the_array_lie_under_the_vector_engines_roof():
     assert [engine for engine, _ in spots].count("vector") == 3
     assert all(spot and spot[1] <= roofs[engine] for engine, spot in spots)
     assert roofline.vector_roof(found) == roofs["vector"]
+
+
+def test_the_line_of_ddr_says_what_limits_it():
+    """`tiny` would be said to have 48 bytes of DDR a clock, and its charts draw 16, without a word why."""
+    builder = Builder(np.random.default_rng(1), "one")
+    graph = builder.graph(builder.conv(builder.input(3, 8, 8), 16, ir.Window()))
+    limits = {}
+    for name in ("tiny", "zcu102"):
+        config = preset(name)
+        found = report.figures(artifact_of(compile_graph(graph, config, 1).piece()))
+        limits[name] = found["ddr_limit"], found["ddr_bytes_per_cycle"]
+        for shown in (str(charts.roofline(found)), str(html(found, ""))):
+            assert (
+                f"{found['ddr_limit']}{',' if shown.startswith('<') else ''} {found['ddr_bytes_per_cycle']} bytes a clock" in shown
+            )
+    assert limits == {"tiny": ("its port", BEAT_BYTES), "zcu102": ("DDR", ddr_of(preset("zcu102")).bytes_per_cycle)}
+    assert (
+        report.figures(artifact_of(compile_graph(graph, replace(preset("tiny"), ports=2), 1).piece()))["ddr_limit"] == "its 2 ports"
+    )
