@@ -23,6 +23,7 @@ from cnna.host.model.divergence import DECIBELS, Divergence, OutputDivergence
 from cnna.host.model.inputs import Given
 from cnna.host.model.session import InferenceSession
 from cnna.spec.artifact import Artifact
+from cnna.spec.counts import many
 from cnna.spec.errors import DataError, ModelError, about_model
 from cnna.spec.names import in_line
 from cnna.spec.preprocess import from_entry
@@ -180,10 +181,10 @@ def lines(found: Against) -> list[str]:
     scaled = sum(match.scales is not None for match in found.matches.values())
     by_value = sum(match.by_value for match in found.matches.values())
     said = [
-        f"against {found.name}: {len(found.tensors)} of the {found.known} tensors on the accelerator are in it, "
+        f"against {found.name}: {len(found.tensors)} of the {many(found.known, 'tensor')} on the accelerator are in it, "
         f"{f'{scaled} of them equalised, with other scales of their channels, ' if scaled else ''}"
         f"{f'{by_value} found by value since their names differ, ' if by_value else ''}"
-        f"{found.samples} sample{'s' * (found.samples != 1)}; the worst {f'{WORST} ' if more else ''}first"
+        f"{many(found.samples, 'sample')}; the worst {f'{WORST} ' if more else ''}first"
     ]
     width = max([6, *(len(found.label(one.name)) for one in shown)])
     said.append(f"{'tensor':{width}}  signal to noise  cosine  greatest  mean (of the range)")

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from cnna.cli.main import Outcome
 from cnna.cli.options import add_cache_option
+from cnna.spec.counts import many
 from cnna.spec.errors import UserError
 
 KINDS = {  # folder or file in the cache: what it is, and how it comes back
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> Outcome:
         print(f"{folder}: {total / MIB:,.1f} MiB")
     elif args.do == "list":
         for part in parts:
-            print(f"{part.name:12}{part.entries:6,} entries{part.size_bytes / MIB:10,.1f} MiB  {part.what}")
+            print(f"{part.name:12}{many(part.entries, 'entry  ', 'entries'):>14}{part.size_bytes / MIB:10,.1f} MiB  {part.what}")
         print(f"{folder}: {total / MIB:,.1f} MiB in all; `cnna cache clear` frees all but others")
     else:
         return Outcome({**figures, "cleared": _clear(folder, parts)})

@@ -12,6 +12,7 @@ from cnna.spec.artifact import Artifact, CpuPiece, save, stored_model
 from cnna.spec.boards import described
 from cnna.spec.checks.archive import is_archive
 from cnna.spec.config import Config
+from cnna.spec.counts import many
 from cnna.spec.end_to_end import EndToEnd, end_to_end
 from cnna.spec.errors import UserError, about_model
 from cnna.spec.files import make_folder
@@ -57,7 +58,7 @@ def run(args: argparse.Namespace) -> Outcome:
     figures = figures_of(artifact)
     cpu = cpu_entries(artifact)
     print(
-        f"{output}: {figures['layers']} layers for {described(config)}, {figures['macs']:,} MACs an image, "
+        f"{output}: {many(figures['layers'], 'layer')} for {described(config)}, {figures['macs']:,} MACs an image, "
         f"{figures['program_writes']:,} register writes, {figures['constant_bytes']:,} bytes of constants"
     )
     if artifact.programs:

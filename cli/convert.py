@@ -16,6 +16,7 @@ from cnna.host.model.answers import named, outputs_of
 from cnna.host.model.divergence import OutputDivergence
 from cnna.host.model.session import InferenceSession
 from cnna.spec.artifact import Artifact, save
+from cnna.spec.counts import many
 from cnna.spec.errors import UserError, about_model
 from cnna.spec.verdicts import POOR, VERDICTS
 
@@ -51,7 +52,7 @@ def run(args: argparse.Namespace) -> Outcome:
     whole = artifact.manifest["macs"] + artifact.manifest["cpu_macs"]
     share = artifact.manifest["macs"] / whole if whole else None
     print(
-        f"{args.output}: for {config.name}, quantised with {made.report.samples} samples ({made.report.how}); "
+        f"{args.output}: for {config.name}, quantised with {many(made.report.samples, 'sample')} ({made.report.how}); "
         + ("no multiply-accumulates" if share is None else f"{share:.1%} of {whole:,} multiply-accumulates on the accelerator")
     )
     if cpu := compile.cpu_entries(artifact):
@@ -73,7 +74,7 @@ def _verified(args: argparse.Namespace, artifact: Artifact, images: Arrays) -> a
     inputs = {name: array[chosen] for name, array in images.items()}
     other = against.open_other(args.model, artifact, inputs)
     against.check_metrics(artifact, other, given_metrics(args))
-    running = Progress(f"running {len(chosen)} samples on the emulator")
+    running = Progress(f"running {many(len(chosen), 'sample')} on the emulator")
     with running, InferenceSession(artifact, "emulator", check=True) as session:
         answers = named(outputs_of(artifact.manifest), session.run(None, inputs))
     return against.compare(artifact, inputs, answers, other, counter("comparing with float"), given_metrics(args))

@@ -22,6 +22,7 @@ from cnna.cli.options import (
 from cnna.cli.progress import Progress
 from cnna.spec.boards import BOARDS, LUT_SHARE, Board
 from cnna.spec.config import preset
+from cnna.spec.counts import many
 from cnna.spec.errors import UserError, about_model
 from cnna.spec.files import write_text, writing
 
@@ -85,7 +86,7 @@ def run(args: argparse.Namespace) -> Outcome:
     print(explore.table(best))
     print(
         f"predicted{f' for {memory}' if ddr else ''}, {_clock(board)}; of {len(points):,} explored, those that none beats "
-        "in speed, DSP48E2 and BRAM36 at once" + (f"; {refused} configurations cannot run the model" if refused else "")
+        "in speed, DSP48E2 and BRAM36 at once" + (f"; {many(refused, 'configuration')} cannot run the model" if refused else "")
     )
     if args.png:
         from cnna.compiler.explore.explore import picture
@@ -123,7 +124,7 @@ def _layer(args: argparse.Namespace) -> Outcome:
     with about_model(args.model):
         _, graphs = _graphs(args)
         choices = layer.tilings(graphs, config, args.layer)
-    print(f"{args.layer} on {config.name}, {len(choices) - 1:,} legal tilings, estimated for one image")
+    print(f"{args.layer} on {config.name}, {many(len(choices) - 1, 'legal tiling')}, estimated for one image")
     for line in layer.best(choices):
         print(line)
     if args.png:

@@ -14,6 +14,7 @@ from cnna.cli.main import Outcome, counted
 from cnna.cli.options import add_shape_option, load_shaped
 from cnna.cli.picture_options import add_picture_options, beside, check_channels, given_preprocess, read_samples, say_preparation
 from cnna.cli.progress import counter
+from cnna.spec.counts import many
 from cnna.spec.errors import UserError, about_model
 from cnna.spec.files import write_bytes
 from cnna.spec.preprocess import Preprocess, from_entry
@@ -122,7 +123,7 @@ def run(args: argparse.Namespace) -> Outcome:
         made = quantised(args)
     report = made.report
     write_bytes(args.output, made.model.SerializeToString())
-    print(f"{args.output}: {len(report.quants)} tensors quantised with {report.samples} samples ({report.how})")
+    print(f"{args.output}: {many(len(report.quants), 'tensor')} quantised with {many(report.samples, 'sample')} ({report.how})")
     if report.coded:
         print(f"weights of 4 bits: {counted(report.coded)}")
     if report.floating:

@@ -10,6 +10,7 @@ from cnna.cli.compile import predicted
 from cnna.cli.progress import counter
 from cnna.spec.config import Config
 from cnna.spec.cortex_a53 import Range
+from cnna.spec.counts import many
 from cnna.spec.end_to_end import rates
 from cnna.spec.errors import ModelError
 
@@ -72,14 +73,14 @@ def _result(found: "Found", limit: float, samples: int) -> str:
     """What was found, in a line."""
     best, names = found.best, [layer.name for layer in found.best.kept]
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    which = f"{len(names)} of {found.layers} layers in float on the CPU ({', '.join(names[:NAMED])}{more})"
+    which = f"{len(names)} of {many(found.layers, 'layer')} in float on the CPU ({', '.join(names[:NAMED])}{more})"
     from cnna.compiler.quantise.answers import AGREEMENT, FEW, LABELLED
 
     few = min(FEW, samples)
     on = (
-        f"points of {found.of} on {samples} samples held out, of which each counts {100 / samples:.2g}"
+        f"points of {found.of} on {many(samples, 'sample')} held out, of which each counts {100 / samples:.2g}"
         if found.of in (AGREEMENT, LABELLED)
-        else f"points of {found.of} on {few} sample{'s' * (few > 1)} held out"
+        else f"points of {found.of} on {many(few, 'sample')} held out"
     )
     if not found.met:
         nearest = f"the nearest network, with {which}," if names else "the network in int8"

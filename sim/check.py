@@ -19,6 +19,7 @@ from cnna.sim.emulator.memory import PAGE_BYTES
 from cnna.sim.emulator.state import LoggedWrite
 from cnna.spec.artifact import ProgramPiece
 from cnna.spec.config import BEAT_BYTES, Config
+from cnna.spec.counts import many
 from cnna.spec.device import Device
 from cnna.spec.errors import CheckError
 from cnna.spec.manifest import CommandEntry, ProgramManifest
@@ -56,7 +57,9 @@ class Agreement:
         return Agreement(self.executions, max(self.tensors, other.tensors), self.elements + other.elements)
 
     def __str__(self) -> str:
-        return f"{' == '.join(self.executions)}: {self.tensors} tensors, {self.elements} elements"
+        return (
+            f"{' == '.join(self.executions)}: {many(self.tensors, 'tensor')}, {self.elements} element{'s' * (self.elements != 1)}"
+        )
 
 
 def together(found: Sequence[Agreement]) -> Agreement:

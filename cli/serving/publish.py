@@ -18,6 +18,7 @@ from cnna.serve.models.publication import next_version, publish
 from cnna.serve.models.signature import Signature, rows_of, signature_of
 from cnna.spec.artifact import Artifact
 from cnna.spec.config import Config
+from cnna.spec.counts import many
 from cnna.spec.errors import CheckError, UserError, about_model
 from cnna.spec.preprocess import from_entry
 
@@ -75,7 +76,7 @@ def run(args: argparse.Namespace) -> Outcome:
     folder = publish(args.repo, args.model, version, artifacts, inputs, outputs, spare)
     samples = len(next(iter(inputs.values())))
     kept = f"; a fallback whose answers differ by at most {spare.difference:.3g}" if spare is not None else ""
-    print(f"{folder}: {len(artifacts)} artifacts, golden answers to {samples} sample{'s' * (samples != 1)}{kept}")
+    print(f"{folder}: {many(len(artifacts), 'artifact')}, golden answers to {many(samples, 'sample')}{kept}")
     return Outcome({"folder": str(folder), "model": args.model, "version": version, "artifacts": len(artifacts)})
 
 

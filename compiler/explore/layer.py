@@ -21,6 +21,7 @@ from cnna.compiler.plan.pitch import set_pitches
 from cnna.compiler.plan.tile import Tiling, box_of, box_words, tiles, tiling_clocks, tiling_work
 from cnna.compiler.report.axis_numbers import from_zero, logarithmic
 from cnna.spec.config import Config
+from cnna.spec.counts import many
 from cnna.spec.errors import UserError
 from cnna.spec.names import in_line, nearest
 
@@ -42,7 +43,7 @@ class Choice:
     def about(self) -> str:
         """The tiling in words."""
         where = f"{' and '.join(self.staged)} in DDR, {self.copies} staged at once" if self.staged else "all on chip"
-        return f"{self.rows} rows, {self.blocks} blocks, {where}: {self.cycles:,} clocks, {self.bytes:,} DDR bytes"
+        return f"{many(self.rows, 'row')}, {many(self.blocks, 'block')}, {where}: {self.cycles:,} clocks, {self.bytes:,} DDR bytes"
 
 
 class Layers:

@@ -9,6 +9,7 @@ from cnna.compiler.explore.sizes import Budget
 from cnna.compiler.report.charts import whole
 from cnna.compiler.report.html import script
 from cnna.compiler.report.page import CHARTS, Style, page
+from cnna.spec.counts import many
 
 _LIGHT, _DARK, _RULES = CHARTS
 _STYLE = Style(
@@ -48,7 +49,7 @@ def html(name: str, points: Sequence[Point], budget: Budget, library: str) -> st
         "dsp": _plot(values, "dsp48e2", f"DSP48E2, of {budget.dsp:,}", "bram36"),
         "bram": _plot(values, "bram36", f"BRAM36, of {budget.bram36:,}", "dsp48e2"),
     }
-    body = f"""<p>{len(points):,} configurations, predicted. Filled: none is as quick with fewer DSP48E2 and less
+    body = f"""<p>{many(len(points), "configuration")}, predicted. Filled: none is as quick with fewer DSP48E2 and less
 BRAM36. Point at a dot for its configuration; a click marks it in both plots and in the table, and copies the text for
 <code>--config</code>.</p>
 <p id="problem" hidden></p><p id="copied"></p>

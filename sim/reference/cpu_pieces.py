@@ -19,6 +19,7 @@ from cnna.compiler.frontend.onnx_import import load_model, with_shapes
 from cnna.compiler.frontend.onnx_model.hollow import is_hollow
 from cnna.sim.reference.same_rounding import with_roundings
 from cnna.spec.artifact import Artifact, CpuPiece
+from cnna.spec.counts import many
 from cnna.spec.cpu_ops import makes, onnxruntime_errors, reads, session_options
 from cnna.spec.errors import ArtifactError, CheckError
 
@@ -38,8 +39,9 @@ class CpuAgreement:
     left: int = 0
 
     def __str__(self) -> str:
+        elements = f"{self.elements} element{'s' * (self.elements != 1)}"
         rest = f"; {self.left} not compared" if self.left else ""
-        return f"CPU pieces == quantised model within {TOLERANCE:g}: {self.tensors} tensors, {self.elements} elements{rest}"
+        return f"CPU pieces == quantised model within {TOLERANCE:g}: {many(self.tensors, 'tensor')}, {elements}{rest}"
 
 
 class CpuCheck:
