@@ -132,9 +132,10 @@ class EndToEnd:
         fps, latency = self.fps(), self.latency()
         if fps is None or latency is None:
             return "images a second from end to end are not predicted: the file does not say what the CPU takes; compile it again"
-        count = f"{self.crossings} crossing{'s' * (self.crossings != 1)} of {self.crossing_bytes:,} bytes"
-        parts = [f"accelerator {_duration(self.accelerator_seconds)}", f"CPU {_duration(self.cpu_seconds or 0)}"]
-        parts.append(f"{count} {_durations(self.crossing_seconds)}")
+        parts = [f"CPU {_duration(self.cpu_seconds or 0)}"]
+        if self.starts:
+            count = f"{self.crossings} crossing{'s' * (self.crossings != 1)} of {self.crossing_bytes:,} bytes"
+            parts = [f"accelerator {_duration(self.accelerator_seconds)}", *parts, f"{count} {_durations(self.crossing_seconds)}"]
         speed = f"{rates(fps)} images a second, {_durations(latency)} for a batch alone"
         return f"modelled from end to end: {speed}; a batch of {self.batch} takes {', '.join(parts)}"
 

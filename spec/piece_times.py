@@ -13,14 +13,18 @@ from cnna.spec.end_to_end import PIECE_SECONDS
 from cnna.spec.host_model import BATCH
 from cnna.spec.manifest import ACCELERATOR, CPU, PieceEntry
 
-HEADS = ("piece", "where", "nodes", "MACs", "clocks", "us of nodes", "us of calls", "us")
-OF_TIMES = "times are of a batch: clocks are predicted, times of the CPU and of calls, starts and crossings are modelled"
+HEADS = ("piece", "where", "layers", "MACs", "clocks", "us of layers", "us of calls", "us")
+OF_TIMES = (
+    "layers are what the nodes became, or operators on the CPU; MACs and times are of a batch: clocks are predicted, "
+    "times of the CPU and of calls, starts and crossings are modelled"
+)
 SMALL = 1e-4  # seconds, below which tenths of a microsecond are shown
 
 
 @dataclass(frozen=True)
 class PieceTime:
-    """A piece, for a batch. node_seconds: of its nodes, on their side. more_seconds: of the host, for the piece as a whole.
+    """A piece, for a batch. nodes: its layers, or the CPU's operators. node_seconds: theirs. more_seconds: of
+    the host, for the piece as a whole.
 
     On the CPU these are calls of onnxruntime, one an image; on the accelerator the start, and packing what goes there and comes
     back.
@@ -56,10 +60,10 @@ def piece_times(
 def _time(entry: PieceEntry, config: Config, batch: int, left: Iterator[int]) -> PieceTime:
     if entry["kind"] == CPU:
         call = 0.0 if entry["numpy"] and only_views(entry["operators"]) else batch * PIECE_SECONDS
-        return PieceTime(entry["kind"], len(entry["operators"]), entry["macs"], None, batch * entry["seconds"] - call, call)
+        return PieceTime(entry["kind"], len(entry["operators"]), batch * entry["macs"], None, batch * entry["seconds"] - call, call)
     clocks = next(left)
     more = seconds(run_work(entry["inputs"], entry["outputs"], batch)).middle
-    return PieceTime(entry["kind"], len(entry["layers"]), entry["macs"], clocks, clocks / (config.clock_mhz * 1e6), more)
+    return PieceTime(entry["kind"], len(entry["layers"]), batch * entry["macs"], clocks, clocks / (config.clock_mhz * 1e6), more)
 
 
 def several(times: Sequence[PieceTime]) -> bool:

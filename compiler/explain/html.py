@@ -13,6 +13,7 @@ from cnna.compiler.explain.text import HEADS, costs, summary, where, why
 from cnna.compiler.report.html import own_script
 from cnna.compiler.report.page import Style, page
 from cnna.compiler.report.pieces_section import pieces_section
+from cnna.spec.counts import many
 from cnna.spec.manifest import ACCELERATOR, CPU
 from cnna.spec.piece_times import several
 
@@ -111,7 +112,7 @@ def _nodes(title: str, rows: Sequence[tuple[int, Row]]) -> str:
 """
     if _group(rows[0][1]) == CPU or len(rows) <= MANY:
         return f"<h2>{title}</h2>\n{table}"
-    return f"<details><summary><h2>{title}: {len(rows)} nodes</h2></summary>\n{table}</details>\n"
+    return f"<details><summary><h2>{title}: {many(len(rows), 'node')}</h2></summary>\n{table}</details>\n"
 
 
 def _row(number: int, row: Row) -> str:

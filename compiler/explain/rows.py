@@ -35,9 +35,9 @@ class Row:
 
     side: ACCELERATOR, CPU, REFUSED (onnxruntime cannot run it either) or CONSTANT. piece: its number, from 0; None for a constant.
     also: other pieces that have a part of it, because a rewrite made several nodes of it, such as a layer and a change of shape.
-    folded: the node that does its work as well. clocks: of the accelerator for a batch; seconds: there or on the CPU; None if
-    unknown. reason: why it does not run on the accelerator, or else how its weights come. rewrite: what would bring it there, or
-    halve its weights. gain_seconds, gain_clocks: what that would save, for a batch.
+    folded: the node that does its work as well, in a rewrite or in its layer. macs: of a batch. clocks: of the accelerator for a
+    batch; seconds: there or on the CPU; None if unknown. reason: why it does not run on the accelerator, or else how its weights
+    come. rewrite: what would bring it there, or halve its weights. gain_seconds, gain_clocks: what that would save, for a batch.
     """
 
     name: str
@@ -86,6 +86,9 @@ class _Rows:
         self.piece_of = {node.output: number for number, piece in enumerate(facts.pieces) for node in piece.graph.nodes}
         self.sources = dict.fromkeys((node.name for node in facts.whole.nodes), "")
         self.clocks = _clocks(facts.entries, self.sources)
+        self.layers = _layers(facts.entries, self.sources)
+        self.readers = _readers(facts.whole)
+        self.owners = {node.name: origin.name for origin in origins for node in origin.made}
         self.coded = {source_of(name, self.sources) or name for name in facts.coded}
         self.norms = normalisations([origin.node for origin in origins])
         self.views = {number for number, entry in enumerate(facts.entries) if _only_views(entry)}  # pieces
@@ -119,9 +122,10 @@ class _Rows:
             gain = self._gain(self._made(origin, rewrite), main, rewrite == NORM)
         number = self.piece_of[main.output]
         also = tuple(sorted({self.piece_of[node.output] for node in origin.made} - {number}))
+        joined = self._joined(origin, main) if side == ACCELERATOR and clocks is None else None
         return Row(
-            *(origin.name, origin.node.op_type, side, number, also, reason, rewrite, None),
-            *(sum(macs.values()), clocks, seconds, gain, None if gain is None else round(gain * self.facts.config.clock_mhz * 1e6)),
+            *(origin.name, origin.node.op_type, side, number, also, reason, rewrite, joined, self.facts.batch * sum(macs.values())),
+            *(clocks, seconds, gain, None if gain is None else round(gain * self.facts.config.clock_mhz * 1e6)),
         )
 
     def _weights(self, main: AnyNode) -> tuple[str | None, str | None, float | None]:
@@ -184,6 +188,30 @@ class _Rows:
         own = [self.clocks[node.name] for node in origin.made if node.name in self.clocks]
         return (sum(own), sum(own) / (self.facts.config.clock_mhz * 1e6)) if own else (None, None)
 
+    def _joined(self, origin: Origin, main: AnyNode) -> str | None:
+        """The node whose layer does the work of one that has become no layer; None if nothing is left to do, or if it is unknown.
+
+        That layer writes its output, or that of what is joined behind it; else a layer reads what it makes, as it orders it.
+        """
+        number, waiting, seen = self.piece_of[main.output], [main.output], set[str]()
+        while waiting:
+            name = waiting.pop(0)
+            if (layer := self.layers.get((number, name))) is not None:
+                return self._owner(layer, origin)
+            for node in self.readers.get(name, ()):
+                if self.piece_of[node.output] != number or node.output in seen:
+                    continue
+                seen.add(node.output)
+                if node.name in self.clocks:
+                    return self._owner(node.name, origin)
+                waiting.append(node.output)
+        return None
+
+    def _owner(self, name: str, origin: Origin) -> str | None:
+        """The user's node from which a node of the quantised graph was made; None if it is the origin itself."""
+        owner = self.owners.get(name, name)
+        return None if owner == origin.name else owner
+
     def _seconds(self, node: AnyNode) -> float:
         """What a node takes on the CPU, for a batch."""
         return self.facts.batch * node_seconds(node, self.facts.whole, self.piece_of[node.output] in self.views)
@@ -213,6 +241,25 @@ class _Rows:
 
 def _only_views(entry: PieceEntry | None) -> bool:
     return entry is not None and entry["kind"] == CPU and entry["numpy"] and only_views(entry["operators"])
+
+
+def _layers(entries: Sequence[PieceEntry | None], sources: Mapping[str, str]) -> dict[tuple[int, str], str]:
+    """The node of the quantised graph whose layer writes a tensor, by the piece's number and the tensor's name."""
+    return {
+        (number, layer["output"]): source_of(layer["name"], sources) or layer["name"]
+        for number, entry in enumerate(entries)
+        if entry is not None and entry["kind"] == ACCELERATOR
+        for layer in entry["layers"]
+        if "output" in layer
+    }
+
+
+def _readers(graph: Graph) -> dict[str, list[AnyNode]]:
+    found: dict[str, list[AnyNode]] = {}
+    for node in graph.nodes:
+        for name in node.inputs:
+            found.setdefault(name, []).append(node)
+    return found
 
 
 def _clocks(entries: Sequence[PieceEntry | None], sources: Mapping[str, str]) -> dict[str, int]:

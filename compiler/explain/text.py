@@ -5,6 +5,7 @@ from cnna.compiler.explain.rows import CONSTANT, Row
 from cnna.compiler.frontend.pieces.hints import NORM
 from cnna.compiler.report.table import printed
 from cnna.spec.boards import clock_and_ddr
+from cnna.spec.counts import listed, many
 from cnna.spec.manifest import ACCELERATOR, CPU, pieces_text
 from cnna.spec.piece_times import aligned, microseconds, piece_lines, several
 
@@ -54,13 +55,13 @@ def why(row: Row) -> str:
 
     Of a layer that is there: what weights of 4 bits would bring, or nothing.
     """
-    if row.folded:
-        return f"part of '{row.folded}'"
-    parts = [row.reason or ""]
+    parts = [f"part of '{row.folded}'" if row.folded else "", row.reason or ""]
     if row.rewrite:
         parts.append(row.rewrite)
     if row.also:
-        parts.append(f"a part of it is in piece {', '.join(str(number + 1) for number in row.also)}")
+        one = len(row.also) == 1
+        where = listed([number + 1 for number in row.also])
+        parts.append(f"a part of it is in piece {where}" if one else f"parts of it are in pieces {where}")
     if row.gain_seconds is not None and row.gain_clocks is not None and row.gain_clocks > 0:
         clocks = f" ({row.gain_clocks:,} clocks)" if row.side == ACCELERATOR else ""
         parts.append(f"saves {microseconds(row.gain_seconds)} us{clocks}")
@@ -69,7 +70,8 @@ def why(row: Row) -> str:
 
 def summary(found: Explanation, model: str, default: bool) -> list[str]:
     """Lines about the whole. model: what the user calls it; default: whether the configuration was not chosen."""
-    many = "one image at a time" if found.batch == 1 else f"{found.batch} images at a time; each time is of all of them"
+    of_all = f"{found.batch} images at a time; MACs, clocks and times of nodes are of all of them"
+    images = "one image at a time" if found.batch == 1 else of_all
     chosen = " (the default; --config chooses another)" if default else ""
     count = {side: sum(row.side == side for row in found.rows) for side in (ACCELERATOR, CPU, "refused")}
     sides = [
@@ -77,11 +79,11 @@ def summary(found: Explanation, model: str, default: bool) -> list[str]:
     ]
     folded = sum(row.side == CONSTANT for row in found.rows)
     lines = [
-        f"{model} on {found.config.name}{chosen}, {clock_and_ddr(found.config)}, {many}"
+        f"{model} on {found.config.name}{chosen}, {clock_and_ddr(found.config)}, {images}"
         + ("; its ranges are assumed, which changes neither places nor clocks" if found.assumed else ""),
-        f"{_many(len(found.rows), 'node')}: {', '.join(sides)}{f', {folded} constant' if folded else ''}; "
+        f"{many(len(found.rows), 'node')}: {', '.join(sides)}{f', {folded} constant' if folded else ''}; "
         f"{pieces_text(found.pieces)}{_parts(found)}",
-        f"{found.mac_share:.1%} of {found.macs + found.cpu_macs:,} MACs are on the accelerator{_time_share(found)}",
+        f"{found.mac_share:.1%} of {found.macs + found.cpu_macs:,} MACs an image are on the accelerator{_time_share(found)}",
     ]
     if found.speed is not None:
         lines.append(str(found.speed))
@@ -95,7 +97,7 @@ def _normalisations(found: Explanation) -> list[str]:
     if not gains:
         return []
     cost = f"{sum(gains) * 1e3:.3g} ms of the host's time for a batch, as modelled"
-    takes = f"{_many(len(gains), 'normalisation')} take{'s' * (len(gains) == 1)}"
+    takes = f"{many(len(gains), 'normalisation')} take{'s' * (len(gains) == 1)}"
     return [f"{takes} {cost}; with BatchNormalization, trained again, the accelerator would do that work"]
 
 
@@ -114,10 +116,6 @@ def _parts(found: Explanation) -> str:
     return f"{some}{whose}{f' ({operators})' if operators else ''}"
 
 
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}{'s' * (count != 1)}"
-
-
 def _time_share(found: Explanation) -> str:
     share = found.speed and found.speed.accelerator_share
-    return "" if share is None else f", and {share:.1%} of the predicted time"
+    return "" if share is None else f", which takes {share:.1%} of the predicted time; the host takes the rest"

@@ -19,7 +19,7 @@ from cnna.compiler.report.network import ENGINE, LAYER, NAME, OP
 from cnna.compiler.report.page import CHARTS, Style, key_entry, page
 from cnna.compiler.report.pieces_section import pieces_section
 from cnna.compiler.report.report import Figures, for_ddr
-from cnna.compiler.report.table import WORDS, bound, cell, stalls_text
+from cnna.compiler.report.table import WORDS, bound, cell, of_batch, stalls_text
 from cnna.spec.end_to_end import modelled
 from cnna.spec.errors import ToolError
 from cnna.spec.extras import install
@@ -128,7 +128,8 @@ def html(found: Figures, library: str) -> str:
     drawn = charts(found)
     body = _BODY.substitute(
         about=f"{found['macs']:,} MACs an image, {found['macs_per_cycle']:,} a clock at most; {found['program_writes']:,} register "
-        f"writes, {found['segments']['constant']:,} bytes of constants, {found['segments']['workspace']:,} of workspace.",
+        f"writes, {found['segments']['constant']:,} bytes of constants, {found['segments']['workspace']:,} of workspace"
+        f"{of_batch(found)}.",
         totals=_totals(found),
         pieces=_pieces(found),
         began=_BEGAN if found["timeline"]["measured"] else "",

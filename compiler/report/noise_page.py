@@ -11,6 +11,7 @@ from typing import Any
 
 from cnna.compiler.report.page import Style, key_entry, page
 from cnna.compiler.report.report import Figures
+from cnna.spec.counts import many
 from cnna.spec.names import in_line
 from cnna.spec.verdicts import decibel_text
 
@@ -89,8 +90,8 @@ def about(found: Figures) -> str:
     """How the network was quantised, and on what it was measured."""
     effort = f", effort {found['effort']}" if found["effort"] else ""
     on = "that calibration has not seen" if found["held_out"] else "of the calibration itself"
-    how = f"{found['model']}, quantised with {found['calibration_samples']} samples ({found['method']}{effort})"
-    return f"{how}; measured on {found['samples']} samples {on}."
+    how = f"{found['model']}, quantised with {many(found['calibration_samples'], 'sample')} ({found['method']}{effort})"
+    return f"{how}; measured on {many(found['samples'], 'sample')} {on}."
 
 
 def _results(found: Figures) -> str:

@@ -60,7 +60,7 @@ def headline(found: Figures) -> list[str]:
     """The figures of the whole artifact, one a line."""
     lines = [
         f"{found['name']} for {found['described']}, batch {found['batch']}: {found['macs']:,} MACs an image, "
-        f"{found['program_writes']:,} register writes, {found['segments']['constant']:,} bytes of constants"
+        f"{found['program_writes']:,} register writes, {found['segments']['constant']:,} bytes of constants{of_batch(found)}"
     ]
     if found["coded_layers"]:
         lines.append(f"weights come as codes of 4 bits in {', '.join(found['coded_layers'])}")
@@ -70,6 +70,11 @@ def headline(found: Figures) -> list[str]:
     if found["device"] and not found["measured"]:
         lines.append(f"the run was on {found['device']}, which counts no clocks: all figures are predicted")
     return lines
+
+
+def of_batch(found: Figures) -> str:
+    """That figures are of a batch, where that is not one image; rates of images are not."""
+    return f"; MACs of layers, clocks and DDR bytes are of the batch of {found['batch']}" if found["batch"] > 1 else ""
 
 
 def _total_line(found: Figures, kind: str) -> str:
@@ -108,7 +113,8 @@ def engine_lines(found: Figures) -> list[str]:
     """What each engine does, one line for each."""
     lines = []
     for entry in found["engines"]:
-        line = f"{entry['engine']:7} {entry['commands']:6,} commands, busy {entry['predicted_busy_share'] or 0:6.1%} predicted"
+        commands = f"{entry['commands']:6,} command{'s,' if entry['commands'] != 1 else ', '}"
+        line = f"{entry['engine']:7} {commands} busy {entry['predicted_busy_share'] or 0:6.1%} predicted"
         line += f", {entry['busy_share']:6.1%} measured" if entry["busy_share"] is not None else ""
         moved = entry["ddr_read_bytes"] + entry["ddr_write_bytes"]
         lines.append(line + (f", {moved:,} DDR bytes" if moved else ""))

@@ -114,3 +114,11 @@ def test_a_start_costs_what_was_counted():
     """The compiler would cut models into pieces for an accelerator that starts in no time."""
     assert crossing_seconds(1, 0) == pytest.approx(seconds(run_work([{"shape": [0]}], [{"shape": [0]}], 1)).middle, rel=0.05)
     assert crossing_seconds(2, 100) < 2 * crossing_seconds(1, 100)
+
+
+def test_a_model_of_the_cpu_alone_crosses_nothing():
+    """The line would end in "0 crossings of 0 bytes 0 to 0 ms"."""
+    found = str(end_to_end([_cpu(0.002)], 0, CLOCK_MHZ, BATCH))
+    assert "crossing" not in found
+    assert "accelerator" not in found
+    assert "takes CPU " in found

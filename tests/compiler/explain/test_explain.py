@@ -11,7 +11,7 @@ from onnxruntime.quantization import QuantFormat
 from cnna.compiler.compile import compile_model
 from cnna.compiler.explain.explain import Explanation, explain
 from cnna.compiler.explain.rows import CONSTANT, REFUSED
-from cnna.compiler.explain.text import summary
+from cnna.compiler.explain.text import summary, why
 from cnna.compiler.frontend.onnx_import import load_model
 from cnna.compiler.frontend.pieces.support import STEP_MAX
 from cnna.compiler.graph.node_names import source_of
@@ -128,8 +128,38 @@ def test_rows_are_what_compile_does(name, batch):
     assert found.speed is not None
     assert found.speed.accelerator_seconds == pytest.approx(speed.accelerator_seconds, rel=FLOAT_SHARE)
     assert replace(found.speed, accelerator_seconds=speed.accelerator_seconds) == speed
-    assert sum(row.macs for row in found.rows) == found.macs + found.cpu_macs
+    for of_batch in (sum(row.macs for row in found.rows), sum(time.macs for time in found.times)):
+        assert of_batch == batch * (found.macs + found.cpu_macs), "MACs of an image would stand beside clocks of a batch"
     assert sum(row.clocks or 0 for row in found.rows) == found.cycles
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_each_node_has_clocks_or_a_word_why_not(name):
+    """A sum that a convolution computes would have neither, and look as if it were forgotten."""
+    found = explain(network(name), TINY)
+    known = {row.name for row in found.rows}
+    for row in found.rows:
+        assert row.side == CONSTANT or row.seconds is not None or why(row), row
+        assert row.folded is None or row.folded in known - {row.name}, row
+
+
+def test_a_node_of_a_layer_names_the_one_that_does_its_work():
+    """Activations behind a convolution, a product with its own sigmoid, and the sum behind both are one layer."""
+    text = "[hs] e = HardSwish (a) [c1] b = Conv <pads=[1,1,1,1]> (e, w2) [sg] c = Sigmoid (b) [mul] d = Mul (b, c)"
+    rows = {
+        row.name: row for row in explain(graph(f"{STEM} {text} [add] f = Add (d, e) [c2] y = Conv (f, w2)", WEIGHTS), TINY).rows
+    }
+    assert {name: rows[name].folded for name in ("hs", "mul", "add")} == {"hs": "stem", "mul": "c1", "add": "c1"}
+    assert [rows[name].folded for name in ("stem", "c1", "c2")] == [None] * 3
+    assert [bool(rows[name].clocks) for name in ("stem", "c1", "c2")] == [True] * 3
+
+
+def test_a_part_elsewhere_is_named_in_the_right_number():
+    """The line would read "in piece 2, 4"."""
+    row = explain(network("flat"), TINY).rows[0]
+    assert why(replace(row, also=(1,))).endswith("a part of it is in piece 2")
+    assert why(replace(row, also=(1, 3))).endswith("parts of it are in pieces 2 and 4")
+    assert why(replace(row, also=(1, 3, 5))).endswith("parts of it are in pieces 2, 4 and 6")
 
 
 def test_a_change_of_shape_is_no_call_of_onnxruntime():
