@@ -120,11 +120,12 @@ const TIMES = [0, 1 / 3, 2 / 3, 1]; // along the chart, at which the time is wri
 function chart(series) {
   const [width, height, bottom] = [900, 116, 98];
   const step = series[1].ts - series[0].ts;
-  const most = Math.max(...series.map((one) => one.samples / step), 1);
+  const highest = Math.max(...series.map((one) => one.samples / step));
+  const most = highest || 1; // an empty chart has an axis too
   const lost = Math.max(...series.map((one) => one.failed + one.refused), 1);
   const bar = width / series.length;
   const last = series[series.length - 1].ts + step;
-  return html`<p class="dim">${time(series[0].ts)} to ${time(last)}, samples/s, at most ${number(most)}; red: failed or refused</p>
+  return html`<p class="dim">${time(series[0].ts)} to ${time(last)}, samples/s, at most ${number(highest)}; red: failed or refused</p>
   <div class="axes"><span class="up dim"><span>${number(most)}</span><span>${number(most / 2)}</span><span>0</span></span>
   <svg class="chart" viewBox="0 0 ${width} ${height}" preserveAspectRatio="none" role="img" aria-label="samples a second">
     ${[bottom, bottom - TALL / 2, bottom - TALL].map((y) => html`<line x1="0" x2=${width} y1=${y} y2=${y} />`)}
@@ -140,7 +141,7 @@ function chart(series) {
 }
 
 function number(value) {
-  return value.toFixed(value < 10 ? 1 : 0);
+  return value.toFixed(value && value < 1 ? 2 : value < 10 ? 1 : 0);
 }
 
 function models(found) {
@@ -201,7 +202,9 @@ function picture() {
     })}`;
 }
 
+// On a narrow screen each cell stands with its heading, and the headings' row is away.
 function table(name, heads, rows) {
+  for (const row of rows) row.props.children.forEach((cell, place) => (cell.props["data-head"] = heads[place].replace("#", "")));
   const cells = heads.map((text) => html`<th class=${text.startsWith("#") ? "number" : ""}>${text.replace("#", "")}</th>`);
   return html`<div class="wide"><table class=${name}><thead><tr>${cells}</tr></thead><tbody>${rows}</tbody></table></div>`;
 }

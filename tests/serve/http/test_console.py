@@ -54,6 +54,11 @@ document.body.dataset.state = all('tr[data-model="tiny"] td.state')[0].textConte
 document.body.dataset.bars = [...all("svg.chart rect.samples")].filter((one) => one.getAttribute("height") > 0).length;
 document.body.dataset.troubles = all("table.troubles tbody tr").length;
 document.body.dataset.said = all("#said")[0].textContent;
+const seen = [...all("button"), ...all("td.reason"), ...all("td.number")].filter((one) => one.textContent);
+document.body.dataset.right = Math.ceil(Math.max(...seen.map((one) => one.getBoundingClientRect().right)) - innerWidth);
+const values = [...all("svg.chart title")].map((title) => Number(title.textContent.split(": ")[1].split(" ")[0]));
+const said = [...all("p.dim")].find((line) => line.textContent.includes("at most")).textContent;
+document.body.dataset.highest = `${Math.max(...values).toFixed(1)} ${Number(said.match(/at most ([0-9.]+);/)[1]).toFixed(1)}`;
 document.body.dataset.used = "all";
 """.replace("TOKEN", TOKEN)
 
@@ -127,9 +132,12 @@ def test_history_is_bounded_and_complete() -> None:
 
 
 @needs_browser
-@pytest.mark.parametrize("token", [None, TOKEN])
-def test_a_browser_draws_it_and_tries_a_picture(token: str | None, within: Within) -> None:
-    """A table would be empty, a board's cause not shown, a picture not classified, or an error stand in the browser's console."""
+@pytest.mark.parametrize(("token", "wide"), [(None, 400), (TOKEN, 1200)])
+def test_a_browser_draws_it_and_tries_a_picture(token: str | None, wide: int, within: Within) -> None:
+    """A table would be empty, a board's cause not shown, a picture not classified, or an error stand in the browser's console.
+
+    On a telephone, the reasons and the buttons would lie right of the edge.
+    """
     file = io.BytesIO()
     Image.fromarray(pictures()[0]).save(file, "PNG")
 
@@ -153,7 +161,7 @@ def test_a_browser_draws_it_and_tries_a_picture(token: str | None, within: Withi
                 inputs = await decoded(core, "tiny", None, {"picture": sent})
                 wanted = (await core.admit("tiny", inputs).future).outputs
                 page_address = f"http://127.0.0.1:{listening.getsockname()[1]}/"
-                body = await asyncio.to_thread(drawn, page_address, 8000, timeout_seconds=600)
+                body = await asyncio.to_thread(drawn, page_address, 8000, f"--window-size={wide},900", timeout_seconds=600)
             finally:
                 server.should_exit = True
                 await serving
@@ -167,6 +175,9 @@ def test_a_browser_draws_it_and_tries_a_picture(token: str | None, within: Withi
             "said": "",
         }
         assert "its worker died (signal 9)" in data["cause"]
+        assert int(data["right"]) <= 0, "a reason, a figure or a button is off the screen"
+        highest, said = map(float, data["highest"].split())
+        assert 0 < highest == said, "the line would name another speed than that of the highest bar"
         assert int(data["bars"]) > 0
         assert int(data["troubles"]) > 0
 
