@@ -12,6 +12,7 @@
 
 import mmap
 import os
+import re
 import subprocess
 import sys
 import time
@@ -52,6 +53,7 @@ POLL_CLOCKS = 20_000  # between looks at STATUS, for programs that run without t
 PATIENCE_CLOCKS = 200_000  # beyond RUN_LIMIT, which counts from when a program begins: until then a reset may wait for the bus
 MOST_CLOCKS = 1 << 32  # of a run without RUN_LIMIT: more than CYCLES counts
 MOST_LETTERS = 200  # of what an error says of a failed test; all of it stands above
+EXPLAINED = re.compile(r" \+ where ")  # from here on a failed assertion names objects by their addresses; all of it stands above
 MEMORY_BYTES = 1 << 28  # of a user's testbench; only touched pages cost anything
 
 Report = Callable[[int, float], None]  # clocks since the simulation began, time.monotonic(); may raise to stop
@@ -233,5 +235,6 @@ def _results(path: Path) -> tuple[int, list[str]]:
         for failure in (*case.iter("failure"), *case.iter("error")):
             said = [failure.get(key) or "" for key in ("error_type", "error_msg")]
             said = said if said[1] else [failure.get("message") or ""]
-            failed.append(" ".join(f"{case.get('name')}: {': '.join(filter(None, said))}".split())[:MOST_LETTERS])
+            line = " ".join(f"{case.get('name')}: {': '.join(filter(None, said))}".split())
+            failed.append(EXPLAINED.split(line, 1)[0][:MOST_LETTERS])
     return len(cases), failed

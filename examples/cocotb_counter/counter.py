@@ -24,7 +24,8 @@ async def stays_within_its_cycles(dut):
     await tb.run(path, np.zeros((1, *load(path).manifest["model_inputs"][0]["shape"]), np.float32))
     cycles, active = await tb.counter("CYCLES"), await tb.counter("ARRAY_ACTIVE")
     print(f"{cycles:,} cycles, {active:,} at work")
-    assert 0 < active < cycles < int(cocotb.plusargs.get("budget", 200_000)), f"{cycles} cycles, {active} at work"
+    budget = int(cocotb.plusargs.get("budget", 200_000))
+    assert 0 < active < cycles < budget, f"{cycles} cycles, {active} at work, and the budget is {budget}"
 
 
 if __name__ == "__main__":

@@ -292,9 +292,13 @@ static void run(
         accelerator.run();
         unpack(out, accelerator.output, y);
         if (std::fwrite(y.data(), sizeof(float), y.size(), stdout) != y.size()) fail("the answer cannot be written");
-        std::fprintf(stderr, "%u clocks\n", accelerator.cycles());
+        if (const uint32_t clocks = accelerator.cycles())
+            std::fprintf(stderr, "%u clocks\n", clocks);
+        else
+            std::fprintf(stderr, "a batch is answered; this accelerator counts no clocks, as an emulator does\n");
         if (greatest) say_greatest(y, static_cast<size_t>(batch), greatest);
     }
+    if (first && !bytes) fail("the input is empty: give batches of " + std::to_string(whole) + " bytes of float32");
     if (bytes) fail("the input ends after " + std::to_string(bytes) + " of the " + std::to_string(whole) + " bytes of a batch");
     if (std::fflush(stdout)) fail("the answer cannot be written");
 }
