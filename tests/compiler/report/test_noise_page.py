@@ -12,7 +12,14 @@ def page(clipped: float = 0.0, cost: float = 0.0, snr_db: float = 30.0) -> str:
     """Of one layer."""
     layer = {"name": "conv", "op": "Conv", "int8": True, "snr_db": snr_db, "clipped": clipped, "cost": cost}
     output = {"name": "scores", "said": "top-1 100.00%", "samples": 8, "verdict": "good", "why": "its name has 'score'"}
-    found: dict[str, Any] = {"model": "m.onnx", "method": "minmax", "effort": 0, "calibration_samples": 40, "samples": 40}
+    found: dict[str, Any] = {
+        "model": "m.onnx",
+        "name": "m",
+        "method": "minmax",
+        "effort": 0,
+        "calibration_samples": 40,
+        "samples": 40,
+    }
     found |= {"held_out": False, "agreement": 0.9776, "classified": ["scores", "boxes"], "float_top1": 0.9, "int8_top1": 0.8}
     return noise_page({**found, "outputs": [output], "layers": [layer], "worst": ["conv"]})
 
