@@ -112,6 +112,8 @@ def open_samples(
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
     files = pictures.find(path)[:limit]
+    if not path.is_dir() and path.suffix.lower() not in pictures.KINDS:
+        raise DataError(f"{path}: a picture in another format than {', '.join(pictures.KINDS)}; save it in one of them")
     if path.is_dir() and (rest := pictures.left_out(path)):
         print(f"note: {path}: ignoring {rest}; pictures are {', '.join(pictures.KINDS)} files in one folder", file=sys.stderr)
 

@@ -110,7 +110,7 @@ def check_outputs(outputs: Mapping[str, Path], inputs: Iterable[Path]) -> None:
 def check_ending(option: str, path: Path, endings: Sequence[str]) -> None:
     """UserError: a name says that the file is of another format than what an option writes. A name may also say nothing."""
     if endings and path.suffix and path.suffix.lower() not in endings and not _is_special(path):
-        raise UserError(f"{option} {path}: its name must end in {' or '.join(endings)}, as what is written")
+        raise UserError(f"{option} {path}: its name must end in {' or '.join(endings)}, which says what is written")
 
 
 def _is_special(path: Path) -> bool:

@@ -127,8 +127,8 @@ def as_input(pictures: NDArray[np.uint8], how: Preprocess) -> NDArray[np.uint8]:
 
 
 def are_pictures(path: Path) -> bool:
-    """Whether a path that a user gives stands for pictures: a folder, or a picture file."""
-    return path.is_dir() or path.suffix.lower() in KINDS
+    """Whether a path that a user gives stands for pictures: a folder, or a picture file, of whatever format."""
+    return path.is_dir() or path.suffix.lower() in (*KINDS, *OTHERS)
 
 
 class Samples(NamedTuple):

@@ -91,7 +91,7 @@ def test_a_change_that_changes_nothing_is_none() -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("run m.cnna --input x.npy -o {}y.npy", "--output {}y.npy: its name must end in .npz, as what is written"),
+        ("run m.cnna --input x.npy -o {}y.npy", "--output {}y.npy: its name must end in .npz, which says what is written"),
         ("run m.cnna --input x.npy -o {}y.TXT", "--output {}y.TXT: its name must end in .npz"),
         ("report m.cnna --png {}x.jpg", "--png {}x.jpg: its name must end in .png"),
         ("report m.cnna --html {}x.pdf", "--html {}x.pdf: its name must end in .html or .htm"),

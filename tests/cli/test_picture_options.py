@@ -262,6 +262,15 @@ def test_what_a_folder_has_beside_its_pictures_is_said(folder: Path, capsys: pyt
     )
 
 
+@pytest.mark.parametrize("name", ["a.webp", "a.BMP"])
+def test_a_picture_of_another_kind_is_called_a_picture(folder: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    """It would be called no .npy, and nothing would say which pictures are read."""
+    Image.new("RGB", (SIZE, SIZE)).save(folder / name)
+    words = ["quantize", folder / "m.onnx", "--calib", folder / name, "-o", folder / "q.onnx", *NORM]
+    assert main([str(word) for word in words]) == 2
+    assert f"{folder / name}: a picture in another format than .jpg, .jpeg, .png; save it" in capsys.readouterr().err
+
+
 def test_arrays_of_uint8_without_preprocessing_are_refused_with_what_to_type(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
