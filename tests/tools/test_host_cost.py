@@ -153,5 +153,5 @@ def test_every_network_has_kept_counts(root):
 def test_the_folder_of_pynq_is_needed(monkeypatch):
     """pynq's own registers and buffers are part of what is counted."""
     monkeypatch.setattr(host_cost, "find_spec", lambda name: None)
-    with pytest.raises(ToolError, match=r"pip install 'cnna\[board\]'"):
+    with pytest.raises(ToolError, match=r"pip install '\.\[board\]'"):
         host_cost.pynq_folder()
