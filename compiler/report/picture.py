@@ -1,6 +1,7 @@
 """The report as a picture: engines over time, clocks and utilisation of every layer, and the roofline."""
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -11,7 +12,9 @@ from cnna.compiler.report.report import Figures, for_ddr
 from cnna.compiler.report.roofline import longest, point, vector_roof
 
 ROWS_AN_INCH = 5
-TIMELINE_INCHES, ROOFLINE_INCHES = 2.6, 6.0  # heights; the second is the most that the roofline takes
+TIMELINE_INCHES, ROOFLINE_INCHES = 2.6, 6.0  # heights; the second is the roofline's where bars go on below it
+MARGIN_INCHES = 1.5  # of a height, for the axis and its title
+FEWEST_BELOW = 5  # bars below the roofline: fewer are not worth an axis of their own
 DPI = 110
 NUMBER_POINTS, NAME_POINTS = 7, 8  # sizes of letters
 NARROWEST = 0.3  # a gap narrower than so many pixels cannot be seen
@@ -29,25 +32,45 @@ def drawn(found: Figures) -> Any:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    layers = found["layers"]
-    height = min(max(SIZES["least_inches"], len(layers) / ROWS_AN_INCH + 1.5), SIZES["most_inches"])
+    height, beside = _heights(len(found["layers"]))
     figure = Figure(figsize=(SIZES["width_inches"], TIMELINE_INCHES + height), layout="constrained", dpi=DPI)
     FigureCanvasAgg(figure)
     predicted = f", predicted{for_ddr(found)}" if for_ddr(found) else ""
     figure.suptitle(f"{found['name']} on {found['config']}, batch {found['batch']}{predicted}")
-    places = figure.subplot_mosaic([["time", "time"], ["bars", "roofline"]], height_ratios=(TIMELINE_INCHES, height))
-    bars, roofline = places["bars"], places["roofline"]
+    split = beside < len(found["layers"])
+    below = [["bars", "roofline"], ["bars", "more"]][: 1 + split]
+    ratios = (TIMELINE_INCHES, ROOFLINE_INCHES, height - ROOFLINE_INCHES) if split else (TIMELINE_INCHES, height)
+    mosaic: Any = [["time", "time"], *below]
+    places = figure.subplot_mosaic(mosaic, height_ratios=ratios)
+    roofline = places["roofline"]
     rows = _draw_timeline(places["time"], found)
-    _draw_bars(bars, found, NUMBER_POINTS * min(1, height * ROWS_AN_INCH / max(1, len(layers))))
+    _draw_bars(places["bars"], found, range(beside), height)
+    if split:
+        _draw_bars(places["more"], found, range(beside, len(found["layers"])), height - ROOFLINE_INCHES)
+        for axes in (places["bars"], places["more"]):  # one scale, so that bars of both can be compared
+            axes.set_xlim(0, max(each.get_xlim()[1] for each in (places["bars"], places["more"])))
     best = _draw_roofline(roofline, found)
-    if height > ROOFLINE_INCHES:
-        roofline.set_box_aspect(1)
-        roofline.set_anchor("N")
     figure.draw_without_rendering()  # only now is it known where everything lies
     _number_timeline(places["time"], rows)
     _name_slope(roofline, found)
     _number(roofline, {n + 1: best[n] for n in longest(found) if n in best})
     return figure
+
+
+def _heights(layers: int) -> tuple[float, int]:
+    """The height of the part below the timeline, and how many layers' bars stand beside the roofline.
+
+    The others stand below it, so that both columns have the same height.
+    """
+    whole = max(SIZES["least_inches"], layers / ROWS_AN_INCH + MARGIN_INCHES)
+    both = (layers / ROWS_AN_INCH + 2 * MARGIN_INCHES + ROOFLINE_INCHES) / 2
+    beside = ceil((both - MARGIN_INCHES) * ROWS_AN_INCH)
+    if layers - beside < FEWEST_BELOW:
+        return min(whole, SIZES["most_inches"]), layers
+    if both <= SIZES["most_inches"]:
+        return both, beside
+    most = SIZES["most_inches"]  # bars are lower than usual then, and equally in both columns
+    return most, ceil(layers * (most - MARGIN_INCHES) / (2 * (most - MARGIN_INCHES) - ROOFLINE_INCHES))
 
 
 def _draw_timeline(axes: Any, found: Figures) -> list[list[Any]]:
@@ -99,9 +122,10 @@ def _number_timeline(axes: Any, rows: Sequence[Sequence[Any]]) -> None:
                 axes.text((begin + end) / 2, row, str(layer + 1), **about).set_in_layout(False)
 
 
-def _draw_bars(axes: Any, found: Figures, points: float) -> None:
-    """Draws the clocks of each layer, the first layer at the top, and writes the utilisation beside each bar."""
-    layers, measured = found["layers"], bool(found["measured"])
+def _draw_bars(axes: Any, found: Figures, which: range, inches: float) -> None:
+    """Draws the clocks of some layers, the first at the top, and writes the utilisation beside each bar. inches: of height."""
+    layers, measured = found["layers"][which.start : which.stop], bool(found["measured"])
+    points = NUMBER_POINTS * min(1, inches * ROWS_AN_INCH / max(1, len(layers)))
     places = list(range(len(layers)))
     size = 0.4 if measured else 0.8
     shift = size / 2 if measured else 0
@@ -114,7 +138,7 @@ def _draw_bars(axes: Any, found: Figures, points: float) -> None:
         used = layer["mac_utilization"] if measured else layer["predicted_mac_utilization"]
         if used:
             axes.text(max(layer["predicted_cycles"], layer["cycles"] or 0), place, f" {used:.0%}", va="center", fontsize=points)
-    axes.set_yticks(places, [f"{layer['name'][-32:]}  {n}" for n, layer in enumerate(layers, 1)], fontsize=points)
+    axes.set_yticks(places, [f"{layer['name'][-32:]}  {n}" for n, layer in enumerate(layers, which.start + 1)], fontsize=points)
     axes.set_ylim(len(layers) - 0.4, -0.6)
     axes.margins(x=0.08)
     axes.set_xlabel("clocks (and utilisation of the array)")

@@ -117,6 +117,22 @@ def test_words_of_the_picture_do_not_overlap(artifact, measured, many):
     assert any(text.endswith(",000,000") for text in said)
 
 
+@pytest.mark.parametrize("many", [1, 4, 12, 40, 400])
+def test_the_picture_of_a_long_network_has_no_empty_quarter(artifact, many):
+    """The roofline stood alone at the top of the right half, and nothing below it; no layer may be left out for that."""
+    found = report.figures(artifact)
+    found["layers"] = [{**layer, "name": f"n{n}", "predicted_cycles": 100 * n} for n, layer in enumerate(found["layers"] * many, 1)]
+    figure = drawn(found)
+    _, left, *right = figure.axes
+    columns = [min(axes.get_position().y0 for axes in column) for column in ([left], right)]
+    assert columns[0] == pytest.approx(columns[1], abs=0.02), "a column ends above the other"
+    bars = [axes for axes in (left, *right) if "utilisation" in axes.get_xlabel()]
+    shown = [int(label.get_text().split()[-1]) for axes in bars for label in axes.get_yticklabels()]
+    assert shown == [*range(1, len(found["layers"]) + 1)]
+    assert len({axes.get_xlim() for axes in bars}) == 1, "equal bars would be of different lengths"
+    assert bars[0].get_xlim()[1] > 100 * len(shown)
+
+
 def test_picture_and_page_have_the_same_colours(artifact, measured):
     """The weights of one would be taken for the array of the other."""
     axes = drawn(report.figures(artifact, measured)).axes[0]
