@@ -83,7 +83,7 @@ def summary(found: Explanation, model: str, default: bool) -> list[str]:
         + ("; its ranges are assumed, which changes neither places nor clocks" if found.assumed else ""),
         f"{many(len(found.rows), 'node')}: {', '.join(sides)}{f', {folded} constant' if folded else ''}; "
         f"{pieces_text(found.pieces)}{_parts(found)}",
-        f"{found.mac_share:.1%} of {found.macs + found.cpu_macs:,} MACs an image are on the accelerator{_time_share(found)}",
+        _mac_share(found),
     ]
     if found.speed is not None:
         lines.append(str(found.speed))
@@ -116,6 +116,15 @@ def _parts(found: Explanation) -> str:
     return f"{some}{whose}{f' ({operators})' if operators else ''}"
 
 
+def _mac_share(found: Explanation) -> str:
+    """Where the multiply-accumulates are, and which share of the time that side takes."""
+    whole = found.macs + found.cpu_macs
+    if ACCELERATOR not in found.pieces:
+        return "nothing runs on the accelerator" + (f": all {whole:,} MACs an image are on the CPU" if whole else "")
+    share = f"{found.mac_share:.1%} of {whole:,} MACs an image are on the accelerator" if whole else "there are no MACs"
+    return f"{share}{_time_share(found)}"
+
+
 def _time_share(found: Explanation) -> str:
     share = found.speed and found.speed.accelerator_share
-    return "" if share is None else f", which takes {share:.1%} of the predicted time; the host takes the rest"
+    return "" if share is None else f"; the accelerator takes {share:.1%} of the predicted time, the host the rest"

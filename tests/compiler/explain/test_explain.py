@@ -154,6 +154,23 @@ def test_a_node_of_a_layer_names_the_one_that_does_its_work():
     assert [bool(rows[name].clocks) for name in ("stem", "c1", "c2")] == [True] * 3
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[s] y = Softmax (x)", r"nothing runs on the accelerator"),
+        (
+            "[p] y = MaxPool <kernel_shape=[2,2]> (x)",
+            r"there are no MACs; the accelerator takes [\d.]+% of the .* time, the host the rest",
+        ),
+        (STEM.replace("a =", "y ="), r"100.0% of [\d,]+ MACs an image are on the accelerator; the accelerator takes [\d.]+% of .*"),
+    ],
+)
+def test_shares_say_whose_they_are(text, said):
+    """The line would give the accelerator 0.0 % of 0 MACs, or a share of the time that reads as one of the MACs."""
+    lines = summary(explain(graph(text, WEIGHTS), TINY), "m.onnx", False)
+    assert any(re.fullmatch(said, line) for line in lines), lines
+
+
 def test_a_part_elsewhere_is_named_in_the_right_number():
     """The line would read "in piece 2, 4"."""
     row = explain(network("flat"), TINY).rows[0]
