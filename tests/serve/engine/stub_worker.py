@@ -116,6 +116,9 @@ class Shelf:
     def models(self) -> list[str]:
         return list(self.there)
 
+    def ignored(self) -> list[str]:
+        return []
+
     def versions(self, model: str) -> list[str]:
         return list(self.there[model])
 
