@@ -1,9 +1,11 @@
 """The end-to-end columns of docs/performance.md: the host's work of a row, counted or estimated, and what the model makes of it.
 
-`make host-cost` counts (docs/host_cost.json). A row that was not counted takes its network's estimate, which `make bench` keeps.
+`make host-cost` counts (docs/host_cost.json). A row that was not counted takes the counts of one picture at batch 1, and without
+those its network's estimate, which `make bench` keeps.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from bench_rows import HOST_PATHS, Row
@@ -18,9 +20,9 @@ ABOUT = """
 The accelerator waits for its host, which *fps* leaves out. *Modelled* columns are for pictures from uint8 arrays to answers:
 the slow and the quick end of a model of the board's four Cortex-A53 ([how](host-cost.md)). No board has confirmed them.
 "End to end" are pictures a second of a long stream, with four cores and with one, and "latency" is that of one batch alone.
-The work of {native} rows was counted with the native host library ([how](host.md)), that of {python} in Python alone; that of the
-others is estimated, for Python alone. The DPU's figures are measured
-on a board, from picture to answer, so they compare with the modelled ones, not with *fps*. {ahead}
+The host's work was counted with the native host library ([how](host.md)) for {native} rows, and with Python alone for {python};
+a batch has that of its pictures one by one, which is more than it takes. That of the others is estimated, for Python alone.
+The DPU's figures are measured on a board, from picture to answer, so they compare with the modelled ones, not with *fps*. {ahead}
 """
 
 
@@ -34,7 +36,7 @@ def estimated(artifact: Artifact) -> dict[str, Any]:
 def model(row: Row, found: Found, kept: Found) -> EndToEnd | None:
     """The model of a row at 300 MHz. kept: the counts of docs/host_cost.json. None: its host's work is unknown."""
     host, best = found.get("host"), found["measured"] or found["predicted"]
-    counted = _counted(kept.get(row.key, {}))
+    counted = _counted(paths_of(row, kept))
     if counted is None and host is None:
         return None
     if counted is not None:
@@ -44,6 +46,12 @@ def model(row: Row, found: Found, kept: Found) -> EndToEnd | None:
         assert host is not None
         stream, single, cpu, seconds = HostWork(**host["stream"]), HostWork(**host["single"]), None, host["cpu_seconds"]
     return EndToEnd(row.batch, row.batch / best["fps_at_300mhz"], seconds, 0, 0, found["pieces"][0], stream, single, cpu)
+
+
+def paths_of(row: Row, kept: Found) -> Found:
+    """What was counted for a row; for a batch that was not, a picture at batch 1, whose Python serves it alone."""
+    found: Found = kept.get(row.key, {}) or kept.get(replace(row, batch=1).key, {})
+    return found
 
 
 def _counted(paths: Found) -> dict[str, HostWork] | None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from bench_host import ABOUT, HEADS, ahead, cells
+from bench_host import ABOUT, HEADS, ahead, cells, paths_of
 from bench_rows import (
     BATCHES,
     CODED,
@@ -119,8 +119,8 @@ def page(kept: Mapping[str, Found], counts: Found = MappingProxyType({})) -> str
 
 def _about(known: list[Row], kept: Mapping[str, Found], counts: Found) -> str:
     """What the modelled columns are, and where the DPU stands."""
-    native = sum("native" in counts.get(row.key, ()) for row in known)
-    python = sum(row.key in counts for row in known) - native
+    native = sum("native" in paths_of(row, counts) for row in known)
+    python = sum(bool(paths_of(row, counts)) for row in known) - native
     said = ahead({row: kept[row.key] for row in known}, counts, DPU)
     return ABOUT.strip().format(native=native or "no", python=python or "no", ahead=said) + "\n"
 

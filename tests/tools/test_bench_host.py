@@ -25,6 +25,15 @@ def test_counts_go_before_estimates():
     assert model(ROW, FOUND, native).fps().quick == pytest.approx(1 / (1 / 250 + 25e-6))  # the accelerator decides
 
 
+def test_a_batch_has_the_work_of_its_pictures():
+    """A batch beside a counted picture would be shown ten times as slow, by the estimate for Python."""
+    kept = {ROW.key: {"native": {"stream": {"pack": WORK.scaled(0.1).counts()}, "single": {}}}}
+    four = model(Row("resnet50", 4), FOUND, kept)
+    assert four.stream == WORK.scaled(0.4)
+    own = kept | {"resnet50/b4": {"native": {"stream": {"pack": WORK.scaled(0.05).counts()}, "single": {}}}}
+    assert model(Row("resnet50", 4), FOUND, own).stream == WORK.scaled(0.2)
+
+
 def test_every_column_has_a_cell():
     """A row without any knowledge of its host must not shift the table."""
     assert len(cells(ROW, FOUND, {})) == len(HEADS)

@@ -31,8 +31,11 @@ def keep_declared(shaped: ModelProto, model: ModelProto, single: Set[str]) -> No
         if kind.HasField("shape") and len(kind.shape.dim) != len(dims):
             continue
         axis = _named(dims, firsts)
-        if axis is None and _alike(dims[0], firsts) and _keeps_samples(value.name, shaped):
-            axis = 0
+        if axis is None and _alike(dims[0], firsts):
+            if _keeps_samples(value.name, shaped):
+                axis = 0
+            elif dims[0].dim_value != 1:
+                continue  # the batch for which the model was written, or not: nobody knows what one sample has
         _write(value, [1 if number == axis else dim.dim_value for number, dim in enumerate(dims)], axis)
 
 
