@@ -1,7 +1,8 @@
 """The shapes that a model declares for its outputs, where inference finds none: behind operators of other domains, above all.
 
 ONNX and onnxruntime infer nothing behind many operators of `com.microsoft` and `ai.onnx.ml`. What the model says of its outputs is
-then all that is known. It is written for a batch of one, and the axis that is the batch is marked, since no trace can find it.
+then all that is known; if it says nothing, the model is tried (`tried_shapes`). A shape is written for a batch of one, and the axis
+that is the batch is marked, since no trace can find it.
 """
 
 from collections.abc import Sequence, Set
@@ -10,6 +11,7 @@ from onnx import ModelProto, NodeProto, TensorShapeProto, ValueInfoProto
 
 from cnna.compiler.frontend.batch.batch_axis import RULES
 from cnna.compiler.frontend.batch.batch_moves import lost
+from cnna.compiler.frontend.batch.tried_shapes import tried
 from cnna.compiler.frontend.onnx_model.input_shapes import UNKNOWN, inputs_of
 from cnna.compiler.frontend.onnx_model.subgraphs import captured
 
@@ -37,6 +39,20 @@ def keep_declared(shaped: ModelProto, model: ModelProto, single: Set[str]) -> No
             elif dims[0].dim_value != 1:
                 continue  # the batch for which the model was written, or not: nobody knows what one sample has
         _write(value, [1 if number == axis else dim.dim_value for number, dim in enumerate(dims)], axis)
+    _try_others(shaped, model, single)
+
+
+def _try_others(shaped: ModelProto, model: ModelProto, single: Set[str]) -> None:
+    """Gives outputs behind strangers that still have no shape the one that a trial run shows."""
+    unknown = [one for one in shaped.graph.output if not any(dim.dim_value for dim in one.type.tensor_type.shape.dim)]
+    unknown = [value for value in unknown if _keeps_samples(value.name, shaped)]
+    if unknown:
+        sizes = {value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim] for value in inputs_of(shaped)}
+        found = tried(model, [value.name for value in unknown], sizes, single)
+        for value in unknown:
+            if value.name in found:
+                value.type.tensor_type.elem_type = found[value.name].kind
+                _write(value, found[value.name].shape, found[value.name].axis)
 
 
 def declared_axes(shaped: ModelProto) -> dict[str, int]:

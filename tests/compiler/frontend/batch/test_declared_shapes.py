@@ -60,6 +60,29 @@ def test_outputs_keep_their_names_and_join(name: str, first: str | int | None, l
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("first", ["N", 1, None])
+@pytest.mark.parametrize("declared", [None, "letters", "type alone"])
+@pytest.mark.parametrize("name", BODIES)
+def test_outputs_of_which_nothing_is_said_keep_their_names(name: str, declared: str | None, first: str | int | None) -> None:
+    """They had answers `y.0` and `y.1`: neither ONNX nor onnxruntime has a rule, and the model gives names of sizes at most."""
+    model = model_of(name, first, "N")
+    for value in model.graph.output:
+        axes = len(value.type.tensor_type.shape.dim)
+        value.ClearField("type")
+        if declared:
+            shape = [f"size{axis}" for axis in range(axes)] if declared == "letters" else None
+            value.CopyFrom(helper.make_tensor_value_info(value.name, TensorProto.FLOAT, shape))
+    x = np.random.default_rng(3).normal(size=(2, 3, 4, 4)).astype(np.float32)
+    made = load_model(quantise(load_model(model.SerializeToString()), {"x": x})[0].SerializeToString())
+    with Model(compile_model(made, TINY), "emulator", check=True) as opened:
+        found = opened.run({"x": x})
+    named = found if isinstance(found, dict) else {"y": found}
+    assert [*named] == [value.name for value in model.graph.output]
+    wanted = [np.concatenate(one) for one in zip(*(answers(made, {"x": x[n : n + 1]}) for n in range(2)), strict=True)]
+    for got, want in zip(named.values(), wanted, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", ["Scaler", "CDist", "Scaler, Mul"])
 def test_a_shape_that_is_not_true_is_refused_before_it_runs(name: str) -> None:
     """The artifact would promise it, and a run would end with "compile it again"."""
