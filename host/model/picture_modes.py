@@ -63,23 +63,23 @@ def open_picture(file: Path | BinaryIO, formats: Sequence[str] = ()) -> Any:
     """
     from PIL import Image
 
-    Image.init()
     if isinstance(file, Path):
         with file.open("rb") as whole:
             head = whole.read(HEAD)
     else:
         head = file.read(HEAD)
-    for kind in formats or Image.ID:
-        factory, accept = Image.OPEN[kind]
-        taken = accept(head) if accept else True
-        if not taken or isinstance(taken, str):  # a text says why it cannot be read here
-            continue
-        with suppress(*NOT_OPENED):
-            if isinstance(file, Path):
-                path: Any = str(file)  # a reader closes what it has opened itself
-                return factory(path, path)
-            file.seek(0)
-            return factory(file, "")
+    for load in (Image.preinit, Image.init):  # the usual formats, and all
+        load()
+        for factory, accept in (Image.OPEN[kind] for kind in formats or Image.ID if kind in Image.OPEN):
+            taken = accept(head) if accept else True
+            if not taken or isinstance(taken, str):  # a text says why it cannot be read here
+                continue
+            with suppress(*NOT_OPENED):
+                if isinstance(file, Path):
+                    path: Any = str(file)  # a reader closes what it has opened itself
+                    return factory(path, path)
+                file.seek(0)
+                return factory(file, "")
     raise OSError("its format is none that Pillow knows")
 
 
