@@ -177,7 +177,8 @@ class Plan:
         """Hands a batch over. Its outputs are the model's answers, which are there when it has ended."""
         flight = job.flight
         form, given = flight.form, flight.given
-        for tensor, x in zip(form.tensors, given):  # noqa: B905 - `strict` would cost as much as the rest of it
+        for number, tensor in enumerate(form.tensors):  # sooner done than `zip` with `strict`
+            x = given[number]
             try:
                 tensor.data = addressof(first_byte(x))
             except (TypeError, ValueError):  # it is read-only

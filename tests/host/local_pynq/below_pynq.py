@@ -64,12 +64,13 @@ def stand_in(folder: Path) -> None:
 
     for place, name in ((os, "open"), (os, "stat"), (os, "listdir"), (os, "remove")):
         setattr(place, name, led(getattr(place, name)))
-    builtins.open = io.open = opened  # type: ignore[assignment]
+    for module in (builtins, io):
+        vars(module)["open"] = opened
     os.geteuid = lambda: 0
     platform.machine = lambda: "aarch64"  # pynq sets clocks on its boards' processors alone
     os.environ |= {"XILINX_XRT": str(folder), "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "TMPDIR": str(folder / "tmp")}
     os.chdir(folder)  # pynq leaves loaded.xclbin behind
-    sys.modules["pyxrt"] = pyxrt_stand_in.module(folder)  # type: ignore[assignment]
+    sys.modules["pyxrt"] = pyxrt_stand_in.module(folder)
     _keep_order(folder)
 
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from cnna.sim.emulator.memory import DDR_BASE as BASE
@@ -36,7 +36,7 @@ def taken(folder: Path) -> Iterator[dict[str, Any]]:
         file.write(json.dumps(living))
 
 
-def module(folder: Path) -> SimpleNamespace:
+def module(folder: Path) -> ModuleType:
     """The module, for the board of a folder."""
 
     class Buffer:
@@ -91,11 +91,11 @@ def module(folder: Path) -> SimpleNamespace:
             self.loaded = Path(path).read_bytes()
 
     infos = "bdf dynamic_regions electrical host m2m max_clock_frequency_mhz mechanical memory name pcie_info thermal vmr"
-    return SimpleNamespace(
-        __name__="pyxrt",
-        __spec__=None,
+    made = ModuleType("pyxrt")
+    vars(made).update(
         bo=Buffer,
         device=XrtDevice,
         xrt_info_device=SimpleNamespace(**{name: name for name in infos.split()}),
         xclBOSyncDirection=SimpleNamespace(XCL_BO_SYNC_BO_TO_DEVICE=0, XCL_BO_SYNC_BO_FROM_DEVICE=1),
     )
+    return made

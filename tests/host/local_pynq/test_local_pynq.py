@@ -1,33 +1,12 @@
 """The driver on pynq's own classes for a board of this machine: `EmbeddedDevice`, `Overlay`, `MMIO` and `allocate`."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from cnna.spec import artifact
-
-from ...sim.board import stock
-from ..hand_made import expected, requantised_copy, samples
+from ..hand_made import expected
 from .local_board import LocalBoard
-
-
-@pytest.fixture
-def board(tmp_path: Path) -> Iterator[LocalBoard]:
-    """A board in which no image is loaded yet."""
-    made = LocalBoard(tmp_path)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> tuple[Path, Path, Path]:
-    """An overlay, samples and an artifact."""
-    np.save(tmp_path / "x.npy", samples(5, seed=3))
-    artifact.save(requantised_copy(batch=2), tmp_path / "copy.cnna")
-    return stock.images(tmp_path), tmp_path / "x.npy", tmp_path / "copy.cnna"
-
 
 ANSWERS = """
 import json

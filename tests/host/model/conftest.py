@@ -1,10 +1,11 @@
-"""The board of the tests of models: emulated without pynq, and empty when a test has ended."""
+"""The boards of the tests of models: emulated without pynq, or mapped; empty when a test has ended."""
 
 from collections.abc import Iterator
 
 import pytest
 
 from ..emulated_board import EmulatedBoard
+from ..mapped_board import MappedBoard
 
 
 @pytest.fixture
@@ -13,3 +14,13 @@ def board() -> Iterator[EmulatedBoard]:
     with_memory = EmulatedBoard()
     yield with_memory
     assert not with_memory.buffers, "a test has left memory allocated"
+
+
+@pytest.fixture
+def mapped(monkeypatch: pytest.MonkeyPatch) -> Iterator[MappedBoard]:
+    """A mapped board, on which Python's own way of running jobs would be an error."""
+    made = MappedBoard()
+    monkeypatch.setattr("cnna.host.model.board_model.PingPong", None)
+    yield made
+    made.shut()
+    assert not made.buffers, "a test has left memory allocated"

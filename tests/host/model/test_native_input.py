@@ -1,6 +1,7 @@
 """Whatever a user gives to a model on a board, the native run loop answers or refuses as the Python path does, word for word."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -106,10 +107,11 @@ def said(call: Callable[[], Any]) -> Any:
 
 def all_said(model: BoardModel, given: list[Any], numbers: list[int]) -> list[Any]:
     """What a model says to feeds: every third by `run`, the others by `stream`."""
-    return [
-        said(lambda x=x, number=number: model.run(x) if number % 3 else list(model.stream([x])))  # type: ignore[misc]
-        for x, number in zip(given, numbers, strict=True)
-    ]
+
+    def answer(x: Any, number: int) -> Any:
+        return model.run(x) if number % 3 else list(model.stream([x]))
+
+    return [said(partial(answer, x, number)) for x, number in zip(given, numbers, strict=True)]
 
 
 STORED = {"scale": 0.3, "mean": [1.5] * SHAPE[0], "std": [2.0, 1, 1, 1, 4, 1]}
@@ -153,10 +155,10 @@ def test_answers_of_any_layout_are_numpys() -> None:
             x.astype(np.float64),
         )[kind]  # fmt: skip
         axis = int(rng.integers(-x.ndim, x.ndim))
-        for mine, numpys in (
-            (lambda: answers.softmax(x, axis), lambda: cpu_ops.softmax(x, axis)),  # noqa: B023
-            (lambda: answers.argmax(x, axis), lambda: x.argmax(axis)),  # noqa: B023
-            (lambda: answers.top_k(x, min(3, x.shape[axis]), axis), lambda: cpu_ops.top_k(x, min(3, x.shape[axis]), axis)),  # noqa: B023
+        k = min(3, x.shape[axis])
+        for one, other in (
+            (answers.softmax(x, axis), cpu_ops.softmax(x, axis)),
+            (answers.argmax(x, axis), x.argmax(axis)),
+            (answers.top_k(x, k, axis), cpu_ops.top_k(x, k, axis)),
         ):
-            one, other = mine(), numpys()
             assert all(map(np.array_equal, *((y if isinstance(y, tuple) else (y,)) for y in (one, other)))), (kind, x.shape, axis)

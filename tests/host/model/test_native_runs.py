@@ -21,20 +21,10 @@ from ..hand_made import expected, failing, requantised_copy, samples
 from ..mapped_board import MappedBoard
 
 
-@pytest.fixture
-def board(monkeypatch: pytest.MonkeyPatch) -> Iterator[MappedBoard]:
-    """A mapped board, on which Python's own way of running jobs would be an error."""
-    made = MappedBoard()
-    monkeypatch.setattr("cnna.host.model.board_model.PingPong", None)
-    yield made
-    made.shut()
-    assert not made.buffers, "a test has left memory allocated"
-
-
 @pytest.mark.parametrize("batch", [1, 2, 3])
-def test_answers_are_the_emulators(board: MappedBoard, batch: int) -> None:
+def test_answers_are_the_emulators(mapped: MappedBoard, batch: int) -> None:
     """A slot, an address or a count of samples that is wrong would give another batch's answers."""
-    with BoardModel(requantised_copy(batch=batch), board) as session:
+    with BoardModel(requantised_copy(batch=batch), mapped) as session:
         for count in (1, 2, 5, 7):
             x = samples(count, seed=count)
             assert np.array_equal(session.run(x), expected(x, batch=batch))
@@ -43,27 +33,27 @@ def test_answers_are_the_emulators(board: MappedBoard, batch: int) -> None:
             assert np.array_equal(answer, expected(x, batch=batch))
 
 
-def test_each_batch_is_one_start(board: MappedBoard) -> None:
+def test_each_batch_is_one_start(mapped: MappedBoard) -> None:
     """A run more or less would show in no answer, and make every figure wrong."""
-    with BoardModel(requantised_copy(batch=2), board) as session:
+    with BoardModel(requantised_copy(batch=2), mapped) as session:
         session.run(samples(5))
-        assert board.page.starts == 3
+        assert mapped.page.starts == 3
 
 
-def test_jobs_of_two_models_alternate(board: MappedBoard) -> None:
+def test_jobs_of_two_models_alternate(mapped: MappedBoard) -> None:
     """The registers of one model would be left set for the other's run."""
-    with BoardModel(requantised_copy(batch=1), board) as one, BoardModel(requantised_copy(batch=2), board) as two:
+    with BoardModel(requantised_copy(batch=1), mapped) as one, BoardModel(requantised_copy(batch=2), mapped) as two:
         given = [(number % 2, samples(1 + number % 2, seed=number)) for number in range(12)]
         batches = [BoardBatch.of((one, two), model, x, tag=x) for model, x in given]
         for batch, answers in alternate((one, two), batches):
             assert np.array_equal(answers["y"], expected(batch.tag))
 
 
-def test_an_error_is_tried_again_after_a_reset(board: MappedBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_is_tried_again_after_a_reset(mapped: MappedBoard, monkeypatch: pytest.MonkeyPatch) -> None:
     """A single bad answer of the bus must cost only a retry; a lasting one must be reported with place and cause."""
     x = samples(3)
-    with BoardModel(requantised_copy(batch=1), board, retries=1) as session:
-        failures = failing(monkeypatch, type(board.emulator))
+    with BoardModel(requantised_copy(batch=1), mapped, retries=1) as session:
+        failures = failing(monkeypatch, type(mapped.emulator))
         assert np.array_equal(session.run(x), expected(x))
         failures[0] = 99
         with pytest.raises(RunError, match=r"stopped: read_response SLVERR on port 0 at program write \d+ of \d+, layer copy"):
@@ -72,25 +62,25 @@ def test_an_error_is_tried_again_after_a_reset(board: MappedBoard, monkeypatch: 
         assert np.array_equal(session.run(x), expected(x))
 
 
-def test_a_hang_says_where_and_leaves_the_accelerator_idle(board: MappedBoard) -> None:
+def test_a_hang_says_where_and_leaves_the_accelerator_idle(mapped: MappedBoard) -> None:
     """`timed out` alone explains nothing: the message must have program counter, layer, engines, errors and traffic."""
-    with BoardModel(requantised_copy(batch=1), board, retries=0, timeout_seconds=0.3) as session:
-        board.page.stuck = True
+    with BoardModel(requantised_copy(batch=1), mapped, retries=0, timeout_seconds=0.3) as session:
+        mapped.page.stuck = True
         with pytest.raises(TimedOutError) as caught:
             session.run(samples(2))
         for part in ("hangs: no progress for 0.3 s", *STANDING):
             assert part in str(caught.value), str(caught.value)
-        board.page.stuck = False
-        assert not REGISTERS["STATUS"].unpack(board.read(offset("STATUS")))["busy"]
+        mapped.page.stuck = False
+        assert not REGISTERS["STATUS"].unpack(mapped.read(offset("STATUS")))["busy"]
         assert np.array_equal(session.run(samples(1)), expected(samples(1)))
 
 
-def test_a_nan_ends_the_stream_behind_the_answers_before_it(board: MappedBoard) -> None:
+def test_a_nan_ends_the_stream_behind_the_answers_before_it(mapped: MappedBoard) -> None:
     """The batches before it are sound; the error must name the tensor, and the next run must find an idle accelerator."""
     bad = samples(1)
     bad[0, 1, 2, 3] = np.nan
     feeds = [samples(1, seed=1), samples(1, seed=2), bad, samples(1, seed=3)]
-    with BoardModel(requantised_copy(batch=1), board) as session:
+    with BoardModel(requantised_copy(batch=1), mapped) as session:
         stream = session.stream(feeds)
         for x in feeds[:2]:
             assert np.array_equal(next(stream), expected(x))
@@ -99,17 +89,17 @@ def test_a_nan_ends_the_stream_behind_the_answers_before_it(board: MappedBoard) 
         assert np.array_equal(session.run(feeds[3]), expected(feeds[3]))
 
 
-def test_an_exception_in_the_middle_leaves_the_accelerator_idle(board: MappedBoard) -> None:
+def test_an_exception_in_the_middle_leaves_the_accelerator_idle(mapped: MappedBoard) -> None:
     """After Ctrl-C in a loop over images, the next run must find an accelerator that answers, and its memory."""
 
     def source() -> Iterator[np.ndarray]:
         yield samples(1)
         raise KeyboardInterrupt
 
-    with BoardModel(requantised_copy(batch=1), board) as session:
+    with BoardModel(requantised_copy(batch=1), mapped) as session:
         with pytest.raises(KeyboardInterrupt):
             list(session.stream(source()))
-        assert not REGISTERS["STATUS"].unpack(board.read(offset("STATUS")))["busy"]
+        assert not REGISTERS["STATUS"].unpack(mapped.read(offset("STATUS")))["busy"]
         x = samples(2)
         assert np.array_equal(session.run(x), expected(x))
         stream = session.stream(samples(1, seed=n) for n in range(9))
@@ -118,20 +108,20 @@ def test_an_exception_in_the_middle_leaves_the_accelerator_idle(board: MappedBoa
         assert np.array_equal(session.run(x), expected(x)), "a stream that is closed early gives its turn back"
 
 
-def test_ctrl_c_ends_a_native_wait(board: MappedBoard) -> None:
+def test_ctrl_c_ends_a_native_wait(mapped: MappedBoard) -> None:
     """Python sees Ctrl-C only between two calls: a wait without an end would hold it for ever."""
-    with BoardModel(requantised_copy(batch=1), board, retries=0) as session:
-        board.page.stuck = True
+    with BoardModel(requantised_copy(batch=1), mapped, retries=0) as session:
+        mapped.page.stuck = True
         threading.Timer(0.3, signal.raise_signal, [signal.SIGINT]).start()
         with pytest.raises(KeyboardInterrupt):
             session.run(samples(1))
-        board.page.stuck = False
+        mapped.page.stuck = False
         assert np.array_equal(session.run(samples(1)), expected(samples(1)))
 
 
-def test_no_thread_and_no_array_is_left(board: MappedBoard) -> None:
+def test_no_thread_and_no_array_is_left(mapped: MappedBoard) -> None:
     """Each stream that is left open would keep a thread and its batches until the process ends."""
-    with BoardModel(requantised_copy(batch=1), board) as session:
+    with BoardModel(requantised_copy(batch=1), mapped) as session:
         session.run(samples(1))
         before = threads()  # that of the session is among them
         for number in range(20):
@@ -149,16 +139,16 @@ def threads() -> int:
     return len(list(Path("/proc/self/task").iterdir()))
 
 
-def test_the_interrupts_file_is_open_while_the_session_is(board: MappedBoard, tmp_path: Path) -> None:
+def test_the_interrupts_file_is_open_while_the_session_is(mapped: MappedBoard, tmp_path: Path) -> None:
     """The loop would poll although there is an interrupt; a session that is closed must give the file back."""
     device = tmp_path / "uio0"
     os.mkfifo(device)  # which is readable as soon as it is armed
-    board.interrupt = Interrupt(device)
+    mapped.interrupt = Interrupt(device)
 
     def opened() -> int:
         return sum(os.path.realpath(file) == str(device) for file in Path("/proc/self/fd").iterdir())
 
-    with BoardModel(requantised_copy(batch=1), board) as session:
+    with BoardModel(requantised_copy(batch=1), mapped) as session:
         assert np.array_equal(session.run(samples(3)), expected(samples(3)))
         assert opened() == 1
     assert opened() == 0

@@ -1,6 +1,6 @@
 """Planned batches answer as unplanned ones do, to the bit and with the same words; a plan takes only what it can do alike."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -28,16 +28,6 @@ OUTPUT = {"name": "s", "shape": [1, VALUES], "dtype": "float32", "batch_axis": 0
 Feed = Mapping[str, NDArray[Any]]
 
 
-@pytest.fixture
-def board(monkeypatch: pytest.MonkeyPatch) -> Iterator[MappedBoard]:
-    """A mapped board, on which Python's own way of running jobs would be an error."""
-    made = MappedBoard()
-    monkeypatch.setattr("cnna.host.model.board_model.PingPong", None)
-    yield made
-    made.shut()
-    assert not made.buffers, "a test has left memory allocated"
-
-
 def classifier(batch: int, *operators: Any, **changes: Any) -> Artifact:
     """The copy with operators behind it, a softmax of all values by default, whose output is `s`."""
     made = requantised_copy(batch=batch, **{"model_outputs": [OUTPUT], "preprocess": STORED, **changes})
@@ -61,30 +51,30 @@ def feeds(batch: int) -> list[Feed]:
     return [{"x": x} for x in found]
 
 
-def unplanned(artifact: Artifact, board: MappedBoard) -> InferenceSession:
+def unplanned(artifact: Artifact, mapped: MappedBoard) -> InferenceSession:
     """A session that has no plan."""
     with pytest.MonkeyPatch.context() as changed:
         changed.setattr("cnna.host.model.board_model.Plan.of", lambda *given: None)
-        return InferenceSession(artifact, board)
+        return InferenceSession(artifact, mapped)
 
 
-def test_the_plan_has_what_it_is_for(board: MappedBoard) -> None:
+def test_the_plan_has_what_it_is_for(mapped: MappedBoard) -> None:
     """Every other test here would compare the general way with itself."""
-    with BoardModel(classifier(2), board) as model:
+    with BoardModel(classifier(2), mapped) as model:
         for feed in (pictures(2, 0), pictures(1, 0, last=True), samples(2)):
             assert isinstance(model.flight({"x": feed}), PlannedFlight)
         assert isinstance(model.flight({"x": samples(2)[..., ::-1]}), Flight), "its elements do not follow each other"
     for operators, shape in (((FLAT, SOFTMAX, AGAIN), [1, VALUES]), ((ACROSS,), [1, *SHAPE])):
-        with BoardModel(classifier(2, *operators, model_outputs=[{**OUTPUT, "name": "t", "shape": shape}]), board) as model:
+        with BoardModel(classifier(2, *operators, model_outputs=[{**OUTPUT, "name": "t", "shape": shape}]), mapped) as model:
             assert isinstance(model.flight({"x": samples(2)}), Flight), "the run loop has one softmax, along what lies together"
 
 
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("make", [classifier, requantised_copy])
-def test_answers_are_those_of_the_general_way(board: MappedBoard, make: Any, batch: int) -> None:
+def test_answers_are_those_of_the_general_way(mapped: MappedBoard, make: Any, batch: int) -> None:
     """A type, a layout, a count of samples or an axis that the plan takes for another would change some bit."""
     artifact = make(batch=batch, preprocess=STORED)
-    with InferenceSession(artifact, board) as session, unplanned(artifact, board) as other:
+    with InferenceSession(artifact, mapped) as session, unplanned(artifact, mapped) as other:
         given = feeds(batch)
         streams = [list(session.stream(None, given)) for _ in range(2)]  # the second time, the plan knows all of them
         singles = [session.run(None, feed) for feed in given]
@@ -96,15 +86,15 @@ def test_answers_are_those_of_the_general_way(board: MappedBoard, make: Any, bat
                 assert answer.shape == wanted.shape
 
 
-def test_several_outputs_keep_their_names_and_their_order(board: MappedBoard) -> None:
+def test_several_outputs_keep_their_names_and_their_order(mapped: MappedBoard) -> None:
     """Ports are in the program's order, outputs in the user's: one would get the other's values."""
     artifact = requantised_copy(batch=2)
     (port,) = artifact.programs[0].manifest["outputs"]
     outputs = [{**OUTPUT, "name": name, "shape": [1, *SHAPE]} for name in ("z", "y")]
     made = requantised_copy(batch=2, outputs=[port, {**port, "name": "z", "tensor": "x"}], model_outputs=outputs)
-    with BoardModel(made, board) as model:
+    with BoardModel(made, mapped) as model:
         assert isinstance(model.flight({"x": samples(2)}), PlannedFlight)
-    with InferenceSession(made, board) as session, unplanned(made, board) as other:
+    with InferenceSession(made, mapped) as session, unplanned(made, mapped) as other:
         for names, x in ((None, samples(2)), (["y"], samples(1))):
             found, wanted = session.run(names, {"x": x}), other.run(names, {"x": x})
             assert len(found) == len(wanted)
@@ -126,9 +116,9 @@ def test_several_outputs_keep_their_names_and_their_order(board: MappedBoard) ->
         [samples(1)],
     ],
 )
-def test_errors_have_the_words_of_the_general_way(board: MappedBoard, feed: Any) -> None:
+def test_errors_have_the_words_of_the_general_way(mapped: MappedBoard, feed: Any) -> None:
     """A feed that does not fit would be run as something else, or end in a traceback of the plan's own."""
-    with InferenceSession(classifier(2), board) as session, unplanned(classifier(2), board) as other:
+    with InferenceSession(classifier(2), mapped) as session, unplanned(classifier(2), mapped) as other:
         said = []
         for one in (session, other):
             list(one.stream(None, [{"x": samples(1)}, {"x": pictures(2, 0)}]))
@@ -138,11 +128,11 @@ def test_errors_have_the_words_of_the_general_way(board: MappedBoard, feed: Any)
         assert said[0] == said[1]
 
 
-def test_a_nan_has_the_words_of_the_general_way(board: MappedBoard) -> None:
+def test_a_nan_has_the_words_of_the_general_way(mapped: MappedBoard) -> None:
     """The run loop knows a code alone; the tensor's name must come from the batch that it belongs to."""
     bad = samples(1)
     bad[0, 1, 2, 1] = np.nan
-    with InferenceSession(classifier(1), board) as session:
+    with InferenceSession(classifier(1), mapped) as session:
         stream = session.stream(None, [{"x": samples(1)}, {"x": bad}])
         next(stream)
         with pytest.raises(DataError, match="tensor x holds NaN"):
@@ -150,11 +140,11 @@ def test_a_nan_has_the_words_of_the_general_way(board: MappedBoard) -> None:
         session.run(None, {"x": samples(1)})
 
 
-def test_an_error_is_tried_again_and_then_told(board: MappedBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_is_tried_again_and_then_told(mapped: MappedBoard, monkeypatch: pytest.MonkeyPatch) -> None:
     """A planned batch must be packed and run again as another is, and its error say the place."""
-    with InferenceSession(classifier(1), board, retries=1) as session:
+    with InferenceSession(classifier(1), mapped, retries=1) as session:
         (wanted,) = session.run(None, {"x": samples(1)})
-        failures = failing(monkeypatch, type(board.emulator))
+        failures = failing(monkeypatch, type(mapped.emulator))
         assert np.array_equal(session.run(None, {"x": samples(1)})[0], wanted)
         failures[0] = 99
         with pytest.raises(RunError, match=r"stopped: read_response SLVERR on port 0 at program write \d+ of \d+, layer copy"):
@@ -162,9 +152,9 @@ def test_an_error_is_tried_again_and_then_told(board: MappedBoard, monkeypatch: 
         failures[0] = 0
 
 
-def test_no_answer_is_that_of_the_slot_before(board: MappedBoard) -> None:
+def test_no_answer_is_that_of_the_slot_before(mapped: MappedBoard) -> None:
     """Slots, counters and rooms for answers go round: with one too few, a batch would show what an older one has left there."""
-    with InferenceSession(classifier(1), board) as session, unplanned(classifier(1), board) as other:
+    with InferenceSession(classifier(1), mapped) as session, unplanned(classifier(1), mapped) as other:
         given = [pictures(1, seed) for seed in range(40)]
         kept = [answer for (answer,) in session.stream(None, ({"x": x} for x in given))]
         assert len({answer.tobytes() for answer in kept}) == len(given)
@@ -172,9 +162,9 @@ def test_no_answer_is_that_of_the_slot_before(board: MappedBoard) -> None:
             assert np.array_equal(answer, other.run(None, {"x": x})[0])
 
 
-def test_floats_may_change_once_the_stream_has_taken_them(board: MappedBoard) -> None:
+def test_floats_may_change_once_the_stream_has_taken_them(mapped: MappedBoard) -> None:
     """A caller that fills one array again and again would get one answer for several pictures; a picture costs too much to copy."""
-    with BoardModel(classifier(1), board) as model:
+    with BoardModel(classifier(1), mapped) as model:
         for x, copied in ((samples(1), True), (pictures(1, 0), False)):
             for _ in range(2):  # the second time, the plan knows it
                 flight = model.flight({"x": x})
@@ -182,9 +172,9 @@ def test_floats_may_change_once_the_stream_has_taken_them(board: MappedBoard) ->
                 assert np.shares_memory(flight.given[0], x) != copied
 
 
-def test_figures_of_a_planned_run_are_those_of_the_general_way(board: MappedBoard) -> None:
+def test_figures_of_a_planned_run_are_those_of_the_general_way(mapped: MappedBoard) -> None:
     """Counters are kept in a ring of rows: another run's would be figures of nothing that ran."""
-    with InferenceSession(requantised_copy(batch=1), board) as session, unplanned(requantised_copy(batch=1), board) as other:
+    with InferenceSession(requantised_copy(batch=1), mapped) as session, unplanned(requantised_copy(batch=1), mapped) as other:
         session.run(None, {"x": samples(1)})
         planned = session.last
         list(session.stream(None, [{"x": samples(1, seed)} for seed in range(3)]))
@@ -194,9 +184,9 @@ def test_figures_of_a_planned_run_are_those_of_the_general_way(board: MappedBoar
         assert other.last | timed == planned | timed
 
 
-def test_models_with_and_without_a_plan_alternate(board: MappedBoard) -> None:
+def test_models_with_and_without_a_plan_alternate(mapped: MappedBoard) -> None:
     """A planned job has the number of its program among all that take turns, not that of its own model."""
-    with BoardModel(requantised_copy(batch=1), board) as one, BoardModel(classifier(2), board) as two:
+    with BoardModel(requantised_copy(batch=1), mapped) as one, BoardModel(classifier(2), mapped) as two:
         given = [(number % 2, samples(1 + number % 2, seed=number)) for number in range(8)]
         batches = [BoardBatch.of((one, two), model, {"x": x}, tag=(model, x)) for model, x in given]
         assert all(isinstance(batch.flight, PlannedFlight) for batch in batches)
