@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.cli.arrays import Arrays
 from cnna.cli.matched import Factors, Match, alike, matched, named
 from cnna.cli.metric_options import metric_of
+from cnna.cli.samples.arrays import Arrays
 from cnna.host.model.answers import outputs_of
 from cnna.host.model.divergence import DECIBELS, Divergence, OutputDivergence
 from cnna.host.model.inputs import Given

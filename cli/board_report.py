@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from cnna.cli.arrays import arrays_of, read_arrays
 from cnna.cli.main import Outcome
+from cnna.cli.samples.arrays import arrays_of, read_arrays
 from cnna.host.board import power
 from cnna.host.board.overlay import is_virtual, open_overlay
 from cnna.host.board.pynq_driver import open_board

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from cnna.cli import against, compile, quantize
-from cnna.cli.arrays import Arrays
 from cnna.cli.main import Outcome
 from cnna.cli.metric_options import add_metric_option, given_metrics
 from cnna.cli.options import configuration
 from cnna.cli.progress import Progress, counter
+from cnna.cli.samples.arrays import Arrays
 from cnna.host.model.answers import named, outputs_of
 from cnna.host.model.divergence import OutputDivergence
 from cnna.host.model.session import InferenceSession

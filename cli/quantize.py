@@ -9,11 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cnna.cli import examined
-from cnna.cli.arrays import Arrays
 from cnna.cli.main import Outcome, counted
 from cnna.cli.options import add_shape_option, load_shaped
-from cnna.cli.picture_options import add_picture_options, beside, check_channels, given_preprocess, read_samples, say_preparation
 from cnna.cli.progress import counter
+from cnna.cli.samples.arrays import Arrays
+from cnna.cli.samples.picture_options import (
+    add_picture_options,
+    beside,
+    check_channels,
+    given_preprocess,
+    read_samples,
+    say_preparation,
+)
 from cnna.spec.counts import many
 from cnna.spec.errors import UserError, about_model
 from cnna.spec.files import write_bytes

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.cli import against
-from cnna.cli.arrays import Arrays, write_arrays
 from cnna.cli.main import Outcome
 from cnna.cli.metric_options import add_metric_option, given_metrics
 from cnna.cli.options import add_cache_option, add_ddr_options, add_road_options, ddr_figures, given_ddr, given_road, simulated_ddr
-from cnna.cli.picture_options import add_picture_options, check_channels, given_preprocess, open_samples, say_preparation
 from cnna.cli.progress import Progress, counter
+from cnna.cli.samples.arrays import Arrays, write_arrays
+from cnna.cli.samples.picture_options import add_picture_options, check_channels, given_preprocess, open_samples, say_preparation
 from cnna.host.board.overlay import is_virtual, open_overlay
 from cnna.host.model.answers import WHOLE, compare_answers, named, outputs_of
 from cnna.host.model.rows import Rows

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from cnna.cli.arrays import Arrays
 from cnna.cli.main import Outcome
 from cnna.cli.options import CONFIG_HELP, add_shape_option, configuration, load_shaped
-from cnna.cli.picture_options import add_picture_options, check_channels, given_preprocess, open_samples, say_preparation
 from cnna.cli.progress import Progress
+from cnna.cli.samples.arrays import Arrays
+from cnna.cli.samples.picture_options import add_picture_options, check_channels, given_preprocess, open_samples, say_preparation
 from cnna.host.model.answers import WHOLE, named, outputs_of
 from cnna.host.model.session import InferenceSession
 from cnna.serve.models import fallback, golden

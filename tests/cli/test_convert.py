@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cnna.cli.arrays import write_arrays
 from cnna.cli.main import INTERRUPTED, main
+from cnna.cli.samples.arrays import write_arrays
 from cnna.host.model import model
 
 

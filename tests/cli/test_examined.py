@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from cnna.cli.arrays import write_arrays
 from cnna.cli.main import main
+from cnna.cli.samples.arrays import write_arrays
 from cnna.spec.cortex_a53 import Range
 from cnna.spec.end_to_end import rates
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import patch
 
-from cnna.cli.arrays import read_arrays
+from cnna.cli.samples.arrays import read_arrays
 from cnna.host.model.model import Model
 from cnna.sim.rtl import build
 from cnna.sim.rtl.cosim import CosimDevice

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
-from cnna.cli.arrays import read_arrays
+from cnna.cli.samples.arrays import read_arrays
 from cnna.host.model.model import Model
 from cnna.sim.rtl import build, cosim
 from cnna.sim.rtl.sources import sources

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cnna.cli.arrays import Arrays
 from cnna.cli.main import main
+from cnna.cli.samples.arrays import Arrays
 from cnna.cli.serving import publish as command
 from cnna.compiler.quantise.quantise import quantise
 from cnna.compiler.zoo.digits import data

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cnna.cli.arrays import open_rows
-from cnna.cli.row_files import rows_in
+from cnna.cli.samples.arrays import open_rows
+from cnna.cli.samples.row_files import rows_in
 from cnna.compiler.compile import compile_model
 from cnna.compiler.quantise.quantise import quantise
 from cnna.host.model.model import Model

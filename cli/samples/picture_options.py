@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.cli.arrays import Arrays, open_rows, read_once
+from cnna.cli.samples.arrays import Arrays, open_rows, read_once
 from cnna.host.model import pictures
 from cnna.host.model.preparation import preparation
 from cnna.host.model.rows import Rows

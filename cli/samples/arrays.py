@@ -11,7 +11,7 @@ from zipfile import ZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.cli.row_files import rows_in
+from cnna.cli.samples.row_files import rows_in
 from cnna.host.model.inputs import Given, integers, shared
 from cnna.host.model.rows import Rows, rows_of
 from cnna.spec.errors import DataError
