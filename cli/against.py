@@ -26,7 +26,7 @@ from cnna.spec.artifact import Artifact
 from cnna.spec.counts import many
 from cnna.spec.errors import DataError, ModelError, about_model
 from cnna.spec.names import in_line
-from cnna.spec.preprocess import from_entry
+from cnna.spec.samples.preprocess import from_entry
 from cnna.spec.verdicts import TOP1, decibel_text
 
 WORST = 10  # rows to print

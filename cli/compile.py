@@ -13,9 +13,9 @@ from cnna.spec.boards import described
 from cnna.spec.checks.archive import is_archive
 from cnna.spec.config import Config
 from cnna.spec.counts import many
-from cnna.spec.end_to_end import EndToEnd, end_to_end
 from cnna.spec.errors import UserError, about_model
 from cnna.spec.files import make_folder
+from cnna.spec.host_time.end_to_end import EndToEnd, end_to_end
 from cnna.spec.manifest import ACCELERATOR, CpuEntry, pieces_text
 
 OUTPUTS = {"output": (".cnna",)}

@@ -24,7 +24,7 @@ from cnna.cli.samples.picture_options import (
 from cnna.spec.counts import many
 from cnna.spec.errors import UserError, about_model
 from cnna.spec.files import write_bytes
-from cnna.spec.preprocess import Preprocess, from_entry
+from cnna.spec.samples.preprocess import Preprocess, from_entry
 
 if TYPE_CHECKING:
     from onnx import ModelProto

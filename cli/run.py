@@ -26,7 +26,7 @@ from cnna.spec.device import Device
 from cnna.spec.errors import CheckError, DataError, UserError
 from cnna.spec.files import read_bytes
 from cnna.spec.metrics import RunRecords, summary
-from cnna.spec.preprocess import NORMALISATION, from_entry
+from cnna.spec.samples.preprocess import NORMALISATION, from_entry
 
 OUTPUTS = {"output": (".npz",), "trace": ()}
 DEVICES = ("rtl", "emulator", "reference", "pynq")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from cnna.cli.compile import predicted
 from cnna.cli.progress import counter
 from cnna.spec.config import Config
-from cnna.spec.cortex_a53 import Range
 from cnna.spec.counts import many
-from cnna.spec.end_to_end import rates
 from cnna.spec.errors import ModelError
+from cnna.spec.host_time.cortex_a53 import Range
+from cnna.spec.host_time.end_to_end import rates
 
 if TYPE_CHECKING:
     from onnx import ModelProto

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from cnna.spec.checks import archive, soundness
 from cnna.spec.checks.archive import DIGEST, MANIFEST, MODEL
-from cnna.spec.commands import UnsoundError
 from cnna.spec.config import Config, ConfigError
 from cnna.spec.ddr import PLANNED, DdrSpeed
 from cnna.spec.errors import ArtifactError, UserError
@@ -35,6 +34,7 @@ from cnna.spec.manifest import (
     StoredManifest,
     misfit,
 )
+from cnna.spec.program.commands import UnsoundError
 from cnna.spec.regmap import VERSION
 
 FORMAT = "cnna"

@@ -130,7 +130,7 @@ class _MaybePictured(TypedDict, total=False):
 
 
 class PreprocessEntry(_MaybePictured):
-    """(picture * scale - mean) / std, by channel; missing entries are as in `cnna.spec.preprocess`."""
+    """(picture * scale - mean) / std, by channel; missing entries are as in `cnna.spec.samples.preprocess`."""
 
     scale: float
     mean: list[float]

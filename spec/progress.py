@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.spec.commands import go_writes
 from cnna.spec.machine import RESPONSES
 from cnna.spec.manifest import ProgramManifest
+from cnna.spec.program.commands import go_writes
 from cnna.spec.regmap import BOUNDED, COUNT_BITS, COUNTED, ENGINES, ERRORS, GO_OFFSETS, REGISTERS, STALLS, offset
 
 Read = Callable[[str], Mapping[str, int]]  # reads a register by its name, and gives its fields

@@ -13,14 +13,14 @@ from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 
-from cnna.spec.command_registers import ADDRESS_BITS as ADDRESS_BITS
-from cnna.spec.command_registers import CONV, COUNTED, LOAD, STORE, VECTOR, WEIGHT
-from cnna.spec.command_registers import COUNT_BITS as COUNT_BITS
-from cnna.spec.command_registers import DECK_BIT as DECK_BIT
-from cnna.spec.command_registers import VECTOR_OPS as VECTOR_OPS
-from cnna.spec.command_registers import WEIGHT_KINDS as WEIGHT_KINDS
 from cnna.spec.field import Field
 from cnna.spec.field import Register as Register
+from cnna.spec.program.command_registers import ADDRESS_BITS as ADDRESS_BITS
+from cnna.spec.program.command_registers import CONV, COUNTED, LOAD, STORE, VECTOR, WEIGHT
+from cnna.spec.program.command_registers import COUNT_BITS as COUNT_BITS
+from cnna.spec.program.command_registers import DECK_BIT as DECK_BIT
+from cnna.spec.program.command_registers import VECTOR_OPS as VECTOR_OPS
+from cnna.spec.program.command_registers import WEIGHT_KINDS as WEIGHT_KINDS
 
 VERSION = (1, 4)  # major and minor version of this map; a driver refuses another major, and an older minor
 CODEBOOK_MINOR = 5  # minor version of accelerators with `Config.codebook`, and of their programs: they have CODED as well

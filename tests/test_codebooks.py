@@ -15,9 +15,9 @@ from cnna.host.device.accelerator import Accelerator
 from cnna.sim.emulator.emulator import EmulatorDevice
 from cnna.spec.artifact import save
 from cnna.spec.codebook import CODES
-from cnna.spec.commands import commands
 from cnna.spec.config import PRESETS
 from cnna.spec.errors import ArtifactError
+from cnna.spec.program.commands import commands
 
 from . import networks
 from .agreement import BOOKS, Case, agree, agree_emulated

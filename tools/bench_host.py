@@ -11,8 +11,8 @@ from typing import Any
 from bench_rows import HOST_PATHS, Row
 
 from cnna.spec.artifact import Artifact
-from cnna.spec.end_to_end import EndToEnd, end_to_end, rates
-from cnna.spec.host_work import HostWork
+from cnna.spec.host_time.end_to_end import EndToEnd, end_to_end, rates
+from cnna.spec.host_time.host_work import HostWork
 
 Found = Mapping[str, Any]
 HEADS = ("modelled end to end", "on 1 core", "modelled latency, ms")

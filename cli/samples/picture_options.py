@@ -17,7 +17,7 @@ from cnna.host.model.preparation import preparation
 from cnna.host.model.rows import Rows
 from cnna.spec.errors import DataError, ModelError
 from cnna.spec.files import read_bytes
-from cnna.spec.preprocess import COLOURS, LAYOUTS, NORMALISATION, Preprocess, channels_of, from_entry
+from cnna.spec.samples.preprocess import COLOURS, LAYOUTS, NORMALISATION, Preprocess, channels_of, from_entry
 
 FILE = "preprocess.json"  # beside a model
 

@@ -20,7 +20,7 @@ from cnna.spec.artifact import Artifact
 from cnna.spec.config import Config
 from cnna.spec.counts import many
 from cnna.spec.errors import CheckError, UserError, about_model
-from cnna.spec.preprocess import from_entry
+from cnna.spec.samples.preprocess import from_entry
 
 BATCHES = "1,4,8"
 SAMPLES = 4

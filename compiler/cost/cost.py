@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from cnna.compiler.cost.engine_steps import Fields, command_steps, table_clocks
 from cnna.compiler.lower.kernels import Range
 from cnna.compiler.lower.layout import together
-from cnna.spec.commands import Command, commands
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import PLANNED, DdrSpeed
-from cnna.spec.decks import located, sets_on
 from cnna.spec.machine import QUEUE_COMMANDS
+from cnna.spec.program.commands import Command, commands
+from cnna.spec.program.decks import located, sets_on
+from cnna.spec.program.ring_words import brought_words
 from cnna.spec.regmap import COUNTED, VECTOR_OPS
-from cnna.spec.ring_words import brought_words
 
 FILL_CLOCKS = {"load": 20, "weight": 0, "conv": 70, "vector": 45, "store": 20}  # pipeline fill and drain of a command
 OWN_CONFLICT = 0.9  # clocks that a group's reads wait for an earlier group's two writes in the same region (measured)

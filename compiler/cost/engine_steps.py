@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from cnna.compiler.lower.kernels import ConvKernel, Kernel, Lowered, Map, one_by_one
 from cnna.spec.config import Config
-from cnna.spec.window import steps_in_row
+from cnna.spec.program.window import steps_in_row
 
 TABLE_CLOCKS = 24  # by which a new table holds up a command with short groups; the rest goes on beside the layer before (measured)
 Fields = Mapping[str, int]

@@ -27,10 +27,10 @@ from cnna.compiler.quantise.quantise import is_quantised
 from cnna.compiler.report.report import coded_in
 from cnna.spec.boards import ddr_of
 from cnna.spec.config import Config
-from cnna.spec.end_to_end import EndToEnd, end_to_end
 from cnna.spec.errors import ModelError
+from cnna.spec.host_time.end_to_end import EndToEnd, end_to_end
+from cnna.spec.host_time.piece_times import PieceTime, piece_times
 from cnna.spec.manifest import ACCELERATOR, CPU, PieceEntry
-from cnna.spec.piece_times import PieceTime, piece_times
 
 Say = Callable[[str], None]
 

@@ -14,8 +14,8 @@ from cnna.compiler.report.html import own_script
 from cnna.compiler.report.page import Style, page
 from cnna.compiler.report.pieces_section import pieces_section
 from cnna.spec.counts import many
+from cnna.spec.host_time.piece_times import several
 from cnna.spec.manifest import ACCELERATOR, CPU
-from cnna.spec.piece_times import several
 
 _STYLE = Style(
     "90rem",

@@ -20,7 +20,7 @@ from cnna.compiler.graph.ir import AnyNode, Graph
 from cnna.compiler.graph.node_names import source_of
 from cnna.spec.config import Config
 from cnna.spec.cpu_ops import only_views
-from cnna.spec.end_to_end import PIECE_SECONDS, run_seconds
+from cnna.spec.host_time.end_to_end import PIECE_SECONDS, run_seconds
 from cnna.spec.manifest import ACCELERATOR, CPU, PieceEntry
 
 REFUSED, CONSTANT = "refused", "constant"  # where a node runs, besides ACCELERATOR and CPU

@@ -6,8 +6,8 @@ from cnna.compiler.frontend.pieces.hints import NORM
 from cnna.compiler.report.table import printed
 from cnna.spec.boards import clock_and_ddr
 from cnna.spec.counts import listed, many
+from cnna.spec.host_time.piece_times import aligned, microseconds, piece_lines, several
 from cnna.spec.manifest import ACCELERATOR, CPU, pieces_text
-from cnna.spec.piece_times import aligned, microseconds, piece_lines, several
 
 HEADS = ("node", "operator", "where", "MACs", "clocks", "us")
 WORDS = 3  # columns of nodes, from the left, that hold words

@@ -15,7 +15,7 @@ from cnna.compiler.graph.node_names import place
 from cnna.compiler.graph.pointwise import table_of
 from cnna.spec import arith
 from cnna.spec.errors import ModelError
-from cnna.spec.pack import quantise
+from cnna.spec.samples.pack import quantise
 
 ACC_LIMIT = 1 << 31  # sums are int32
 

@@ -11,7 +11,7 @@ from onnx import helper, numpy_helper
 from cnna.compiler.frontend.onnx_model.subgraphs import rename_inside
 from cnna.compiler.graph import float_ops as f
 from cnna.compiler.graph.ir import Graph, Node, Quant, Window
-from cnna.spec.pack import WHOLE_BYTES
+from cnna.spec.samples.pack import WHOLE_BYTES
 
 POOLS_DILATE_SINCE = 19  # the first opset in which an AveragePool may have dilations
 

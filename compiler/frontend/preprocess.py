@@ -1,4 +1,4 @@
-"""What happens to uint8 pictures before the network (`cnna.spec.preprocess`), kept in the model's metadata."""
+"""What happens to uint8 pictures before the network (`cnna.spec.samples.preprocess`), kept in the model's metadata."""
 
 import json
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from onnx import ModelProto
 
 from cnna.spec.errors import ModelError
-from cnna.spec.preprocess import Preprocess, from_entry
+from cnna.spec.samples.preprocess import Preprocess, from_entry
 
 __all__ = ["KEY", "Preprocess", "entries", "store", "stored"]
 KEY = "cnna.preprocess"

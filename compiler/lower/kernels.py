@@ -22,7 +22,7 @@ class Map:
 
     pitch: words from one row to the next in feature memory (`compiler.plan.pitch` sets it). images: how many images of the batch it
     holds. part_of: the map of all images, if this one is cut from it (`compiler.plan.segment`). depth: blocks in a set
-    (`spec.decks`).
+    (`spec.program.decks`).
     """
 
     name: str

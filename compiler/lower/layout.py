@@ -1,6 +1,6 @@
 """Where words lie: a map, or the part of it that a tile works on, in feature memory and in DDR.
 
-Feature memory: image by image, in an image set by set (`spec.decks`), in a set row by row, `pitch` words apart. Sizes and ranges of
+Feature memory: image by image, in an image set by set (`decks`), in a set row by row, `pitch` words apart. Sizes and ranges of
 it are those of a deck. DDR: block by block in place of set by set, rows at multiples of 16 bytes.
 """
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cnna.compiler.lower.kernels import Map, Range
 from cnna.spec.config import BEAT_BYTES, Config
-from cnna.spec.decks import located
+from cnna.spec.program.decks import located
 
 Indices = slice | NDArray[np.int64]  # a slice where each is the next number
 

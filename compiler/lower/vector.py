@@ -15,7 +15,7 @@ from cnna.compiler.lower.weights import behind_table, vector_stream
 from cnna.compiler.lower.windows import taps_apart
 from cnna.spec import arith
 from cnna.spec.arith import pack_params
-from cnna.spec.window import steps_in_row
+from cnna.spec.program.window import steps_in_row
 
 IDENTITY = ir.Combine(2, 0, 0, 1, FULL)  # y = x, exactly
 

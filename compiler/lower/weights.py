@@ -12,7 +12,7 @@ from cnna.compiler.lower.kernels import Stream
 from cnna.compiler.lower.layout import SEGMENT_ALIGN, STREAM_ALIGN
 from cnna.spec.codebook import book_beats, books_of, codes_of, packed_books, packed_codes, stripe_rows, word_beats
 from cnna.spec.config import BEAT_BYTES, PARAM_BYTES, TABLE_BYTES, Config
-from cnna.spec.window import row_steps
+from cnna.spec.program.window import row_steps
 
 
 def conv_stream(params: NDArray[np.uint64], weights: NDArray[np.int8], config: Config) -> Stream:

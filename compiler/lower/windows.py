@@ -3,7 +3,7 @@
 from cnna.compiler.graph.ir import Window
 from cnna.compiler.lower.kernels import Range
 from cnna.spec.config import Config
-from cnna.spec.window import APART_MOST, steps_in_row
+from cnna.spec.program.window import APART_MOST, steps_in_row
 
 LEAST_STEPS = 2  # for a group: the writers take as long
 

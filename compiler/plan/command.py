@@ -11,7 +11,7 @@ from cnna.compiler.lower.kernels import Kernel, Lowered, Map, Phase, Range, sour
 from cnna.compiler.lower.layout import Box, DdrPlace, FeaturePlace
 from cnna.compiler.plan.allocate import Allocation
 from cnna.spec.config import Config
-from cnna.spec.decks import located
+from cnna.spec.program.decks import located
 from cnna.spec.regmap import ADDRESS_BITS, DECK_BIT
 
 

@@ -1,6 +1,6 @@
 """Folds graph inputs: if a first convolution would leave most of a feature word empty, neighbouring pixels become channels.
 
-A fold rewrites the int8 graph before `lower`. The input gets the shape in which the host packs it (`spec/pack.py`), and its
+A fold rewrites the int8 graph before `lower`. The input gets the shape in which the host packs it (`spec/samples/pack.py`), and its
 convolution gets weights to match. `compile_graph` applies the fold; layers, MACs and tensors stay those of the original graph.
 docs/decisions/folded-input.md gives the reasons and shows the arithmetic.
 """

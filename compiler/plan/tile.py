@@ -25,7 +25,7 @@ from cnna.compiler.lower.kernels import (
 from cnna.compiler.lower.layout import Box, FeaturePlace, sets_of
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import PLANNED
-from cnna.spec.window import steps_in_row
+from cnna.spec.program.window import steps_in_row
 
 TILE_CLOCKS = 300  # cost of each tile: DDR latency, fill and drain
 HELD_TILES = 2  # of the vector engine, whose words the vector ring holds: one works while others come

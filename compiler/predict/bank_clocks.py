@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from cnna.compiler.cost.engine_steps import Fields, command_groups, taps_of
 from cnna.spec.config import TAPS, Config
-from cnna.spec.decks import located, sets_on
-from cnna.spec.window import row_steps
+from cnna.spec.program.decks import located, sets_on
+from cnna.spec.program.window import row_steps
 
 Words = NDArray[np.int64]  # [requests, lanes]: addresses; NONE for a lane that requests nothing
 Mask = NDArray[np.bool_]

@@ -12,8 +12,8 @@ from cnna.compiler.cost.engine_steps import Fields
 from cnna.compiler.lower.layout import region_words
 from cnna.compiler.predict.shared_port import Requester
 from cnna.spec.config import BEAT_BYTES, Config
-from cnna.spec.decks import located, sets_on
 from cnna.spec.machine import BURST_BEATS, LOAD_ROOM_BEATS, STORE_ROOM_BEATS
+from cnna.spec.program.decks import located, sets_on
 
 Banks = list[tuple[int, int]]
 Past = tuple[tuple[int, ...], ...]

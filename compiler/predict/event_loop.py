@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from math import inf
 
 from cnna.compiler.predict.flow_rates import ActiveEngines, Flow, FlowRates
-from cnna.spec.commands import Command
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import DdrSpeed
 from cnna.spec.machine import BURST_BEATS, LOAD_ROOM_BEATS
+from cnna.spec.program.commands import Command
 from cnna.spec.regmap import COUNTED
 
 Ready = Callable[[], float]  # the clock at which a process can continue; inf: it waits for another process

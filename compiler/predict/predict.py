@@ -20,11 +20,11 @@ from cnna.compiler.predict.flow_rates import Walk
 from cnna.compiler.predict.read_ahead import COMMAND_CLOCKS
 from cnna.compiler.predict.transfers import Transfers
 from cnna.compiler.predict.weight_ports import WeightPorts
-from cnna.spec.commands import WRITE_BYTES, Command, commands
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import PLANNED, DdrSpeed
 from cnna.spec.errors import ArtifactError
 from cnna.spec.machine import BURST_BEATS
+from cnna.spec.program.commands import WRITE_BYTES, Command, commands
 from cnna.spec.regmap import COUNTED, VECTOR_OPS
 
 START_CLOCKS = 130  # from start until the program's first write takes effect

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from cnna.compiler.predict.predict import PredictedSpan, predicted_spans
 from cnna.spec.artifact import ProgramPiece
-from cnna.spec.commands import Command, commands
 from cnna.spec.ddr import DdrSpeed
 from cnna.spec.errors import DataError
 from cnna.spec.machine import QUEUE_COMMANDS
 from cnna.spec.manifest import CommandEntry, Predicted
+from cnna.spec.program.commands import Command, commands
 from cnna.spec.regmap import COUNTED, ENGINES
 
 UnitClocks = Mapping[str, Sequence[int]]  # by engine: the clock at which its first, second, ... unit was finished

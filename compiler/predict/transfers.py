@@ -8,9 +8,9 @@ from math import inf
 from cnna.compiler.predict.ddr_beats import Transfer
 from cnna.compiler.predict.event_loop import EventLoop, Lasting, Process, Queue, Ready
 from cnna.compiler.predict.weight_ports import Ended, WeightPorts
-from cnna.spec.commands import Command
 from cnna.spec.config import BEAT_BYTES
 from cnna.spec.machine import LOAD_ROOM_BEATS, READS_OUTSTANDING, RUNS_AHEAD, WRITES_OUTSTANDING
+from cnna.spec.program.commands import Command
 
 ASK_CLOCKS = 32  # from the clock at which a store's wait is met to its first burst
 BESIDE_BEATS = 1  # that a store reads in a clock beside other engines, roughly; alone it reads one for each port

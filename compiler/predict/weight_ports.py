@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from cnna.compiler.predict.event_loop import Column, EventLoop, Lasting, Process, Queue
 from cnna.spec.codebook import BOOKS, CODES, PLAIN
-from cnna.spec.commands import Command
 from cnna.spec.config import BEAT_BYTES
 from cnna.spec.machine import BURST_BEATS, QUEUE_COMMANDS, READS_OUTSTANDING
+from cnna.spec.program.commands import Command
 
 OPEN_BEATS = READS_OUTSTANDING * BURST_BEATS  # most beats of unanswered reads of a port
 DEALT = QUEUE_COMMANDS  # weight commands that can wait at a port

@@ -20,12 +20,12 @@ from cnna.compiler.report.page import CHARTS, Style, key_entry, page
 from cnna.compiler.report.pieces_section import pieces_section
 from cnna.compiler.report.report import Figures, for_ddr
 from cnna.compiler.report.table import WORDS, bound, cell, of_batch, stalls_text
-from cnna.spec.end_to_end import modelled
 from cnna.spec.errors import ToolError
 from cnna.spec.extras import install
 from cnna.spec.files import write_text
+from cnna.spec.host_time.end_to_end import modelled
+from cnna.spec.host_time.piece_times import PieceTime, several
 from cnna.spec.manifest import CPU
-from cnna.spec.piece_times import PieceTime, several
 
 NO_BREAK = "\u00a0"
 PACKAGE = "vl-convert-python"  # brings the JavaScript of the charts

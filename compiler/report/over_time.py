@@ -16,10 +16,10 @@ from cnna.compiler.cost.engine_steps import command_groups
 from cnna.compiler.predict.bank_clocks import Words, plane_words, source_words
 from cnna.compiler.predict.timeline import Bar, last_clock
 from cnna.spec.artifact import Artifact
-from cnna.spec.commands import Command, commands
 from cnna.spec.config import Config
-from cnna.spec.decks import located, sets_on
-from cnna.spec.ring_words import brought_words, taken_parameters, taken_weights
+from cnna.spec.program.commands import Command, commands
+from cnna.spec.program.decks import located, sets_on
+from cnna.spec.program.ring_words import brought_words, taken_parameters, taken_weights
 
 STRETCHES = 240  # of equal length, into which the clocks of a run are divided for the bytes that DDR moves
 GAP = 64  # words between two blocks of a tensor that no other tensor uses: padding up to the next bank

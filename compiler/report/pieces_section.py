@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from html import escape
 
-from cnna.spec.piece_times import HEADS, OF_TIMES, PieceTime, piece_cells
+from cnna.spec.host_time.piece_times import HEADS, OF_TIMES, PieceTime, piece_cells
 
 
 def pieces_section(times: Sequence[PieceTime], mark: Callable[[int, str], str]) -> str:

@@ -15,14 +15,14 @@ from cnna.compiler.report.over_time import ddr_over_time, memory_over_time
 from cnna.spec.artifact import Artifact
 from cnna.spec.boards import ddr_of, described
 from cnna.spec.codebook import CODES
-from cnna.spec.commands import WRITE_BYTES, commands, go_writes
 from cnna.spec.config import BEAT_BYTES, TAPS, Config
 from cnna.spec.ddr import DdrSpeed
-from cnna.spec.end_to_end import end_to_end
 from cnna.spec.errors import DataError
+from cnna.spec.host_time.end_to_end import end_to_end
+from cnna.spec.host_time.piece_times import PieceTime, piece_times
 from cnna.spec.manifest import ACCELERATOR, CPU, LayerEntry, Manifest, PieceEntry, ProgramEntry
 from cnna.spec.metrics import REPORT_MHZ
-from cnna.spec.piece_times import PieceTime, piece_times
+from cnna.spec.program.commands import WRITE_BYTES, commands, go_writes
 from cnna.spec.regmap import COUNTED, ENGINES, SEGMENTS
 
 Figures = dict[str, Any]

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from cnna.compiler.report.report import Figures, for_ddr
-from cnna.spec.end_to_end import modelled
+from cnna.spec.host_time.end_to_end import modelled
+from cnna.spec.host_time.piece_times import PieceTime, piece_lines, several
 from cnna.spec.manifest import ACCELERATOR
-from cnna.spec.piece_times import PieceTime, piece_lines, several
 
 COLUMNS = (  # heading, key, format
     ("layer", "name", "{}"),

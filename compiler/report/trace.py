@@ -13,8 +13,8 @@ from cnna.compiler.predict.timeline import Bar, in_a_row, predicted_bars
 from cnna.compiler.report.over_time import ddr_over_time, rings_over_time
 from cnna.compiler.report.report import bars_measured, layers_of
 from cnna.spec.artifact import Artifact
-from cnna.spec.commands import commands
 from cnna.spec.ddr import DdrSpeed
+from cnna.spec.program.commands import commands
 from cnna.spec.regmap import COUNTED, ENGINES
 
 PREDICTED, MEASURED = 1, 2  # process numbers

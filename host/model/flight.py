@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from cnna.host.model.inputs import Arrays, Inputs
 from cnna.host.native.answers import quick
 from cnna.host.native.tensors import Feed
-from cnna.spec import pack
 from cnna.spec.artifact import Artifact, ProgramPiece
 from cnna.spec.cpu_ops import CpuPart, makes, reads
+from cnna.spec.samples import pack
 
 Ports = Mapping[str, NDArray[np.int8]]  # int8 [batch, C, H, W] by port
 

@@ -14,12 +14,12 @@ from cnna.host.model.answers import WHOLE
 from cnna.host.model.buffers import InputBuffer
 from cnna.host.model.rows import Rows, rows_of
 from cnna.host.native.tensors import Feed, Packing
-from cnna.spec import pack
 from cnna.spec.cpu_ops import reads
 from cnna.spec.errors import DataError, reason_of
 from cnna.spec.manifest import ACCELERATOR, CPU, Manifest, Port
 from cnna.spec.names import differences, in_line
-from cnna.spec.preprocess import from_entry
+from cnna.spec.samples import pack
+from cnna.spec.samples.preprocess import from_entry
 
 Arrays = dict[str, NDArray[Any]]
 Given: TypeAlias = "NDArray[Any] | Rows"

@@ -15,7 +15,7 @@ from cnna.host.model.picture_modes import upright
 from cnna.spec.errors import DataError
 from cnna.spec.manifest import Manifest
 from cnna.spec.names import in_line
-from cnna.spec.preprocess import Preprocess
+from cnna.spec.samples.preprocess import Preprocess
 
 BILINEAR = 2  # Pillow's number for it, the same in every version; its name has moved
 KINDS = (".jpg", ".jpeg", ".png")

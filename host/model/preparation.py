@@ -10,7 +10,7 @@ from typing import Any
 
 from cnna.host.model.picture_modes import size_of
 from cnna.host.model.pictures import frame
-from cnna.spec.preprocess import Preprocess
+from cnna.spec.samples.preprocess import Preprocess
 
 FAR = "256/224 of what is cut out"  # `pictures.MARGIN`, as people know it
 

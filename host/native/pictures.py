@@ -1,4 +1,4 @@
-"""Scales pictures natively, or by `spec.resampling`, alike."""
+"""Scales pictures natively, or by `spec.samples.resampling`, alike."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.host.native import library
-from cnna.spec import resampling
 from cnna.spec.errors import DataError
-from cnna.spec.resampling import FILTERS, Filter
+from cnna.spec.samples import resampling
+from cnna.spec.samples.resampling import FILTERS, Filter
 
 MOST_PIXELS, MOST_CHANNELS = 1 << 15, 16  # along an axis, and of a pixel, that the library takes
 

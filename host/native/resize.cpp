@@ -1,7 +1,7 @@
 // Scales pictures by two passes, along rows and then along columns, each with the weights of a filter for every place.
 //
 // Weights are whole numbers that add up to 2^14, so a plain colour stays what it is. Between the passes a value has 6 bits more than
-// a byte. `cnna.spec.resampling` makes the same weights and the same picture in numpy, equal to the bit.
+// a byte. `cnna.spec.samples.resampling` makes the same weights and the same picture in numpy, equal to the bit.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

@@ -1,4 +1,4 @@
-"""Tensors of a port, from the user's array to the bytes in DDR and back: natively in one pass, else by `spec.pack`.
+"""Tensors of a port, from the user's array to the bytes in DDR and back: natively in one pass, else by `spec.samples.pack`.
 
 Both ways give the same bytes. `Packing` is an input port, ready to pack; a `Feed` is what it gets in one run; `Unpacking` is an
 output port.
@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from cnna.host.native import library
 from cnna.host.native.library import CPort, CTensor
-from cnna.spec import pack
 from cnna.spec.errors import DataError
 from cnna.spec.manifest import Port
+from cnna.spec.samples import pack
 
 TYPES = {"uint8": library.UINT8, "int8": library.INT8, "float32": library.FLOAT32}
 MOST_AXIS = 1 << 20  # of a tensor that goes to the library

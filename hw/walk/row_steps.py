@@ -1,4 +1,4 @@
-"""The steps along a row of a kernel, in walks with a window: `spec.window` says which taps a step takes."""
+"""The steps along a row of a kernel, in walks with a window: `spec.program.window` says which taps a step takes."""
 
 from amaranth import Cat, Module, Mux, Signal, signed
 from amaranth.lib import wiring

@@ -33,8 +33,8 @@ def walk_layout(window: bool = False, cut: bool = False) -> data.StructLayout:
     that, or if `blocks_total` is 0.
 
     With `window` there are three more members. If `flat` is set, tap column 0 reads the word at `base + u * .flat_unit` for all
-    pixels, which is never outside. If `apart` is not 0, a step takes up to three taps, as `spec.window` says; then `x` is `apart`
-    times `kx`. With `cut`, and a member `columns` that is not 0, only so many pixels of a row exist.
+    pixels, which is never outside. If `apart` is not 0, a step takes up to three taps, as `spec.program.window`
+    says; then `x` is `apart` times `kx`. With `cut`, and a member `columns` that is not 0, only so many pixels of a row exist.
     """
     step = signed(ADDRESS_BITS)
     return data.StructLayout(

@@ -17,7 +17,7 @@ from cnna.serve.runtimes.interface import ANY, Arrays, Description, Tensor
 from cnna.spec.errors import ArtifactError, DataError
 from cnna.spec.manifest import ACCELERATOR, Manifest, PreprocessEntry
 from cnna.spec.names import differences
-from cnna.spec.preprocess import from_entry
+from cnna.spec.samples.preprocess import from_entry
 
 __all__ = ["Arrays", "Form", "Signature", "Tensor", "described_signature", "form_of", "rows_of", "signature_of", "units_of"]
 

@@ -17,7 +17,7 @@ from cnna.serve.engine.core import Core
 from cnna.serve.models.signature import Signature
 from cnna.serve.protocol.described import signature_of
 from cnna.spec.errors import DataError, RunError
-from cnna.spec.preprocess import from_entry
+from cnna.spec.samples.preprocess import from_entry
 
 FORMATS = ("JPEG", "PNG")  # Pillow's names
 MOST_PIXELS = 25_000_000  # of one picture, and of all of a request together

@@ -17,7 +17,7 @@ from cnna.spec.checks.json_kinds import is_whole
 from cnna.spec.cpu_ops import leave_out_unfaithful
 from cnna.spec.errors import ArtifactError, DataError, ModelError, ToolError, UserError, reason_of
 from cnna.spec.manifest import PreprocessEntry
-from cnna.spec.preprocess import from_entry
+from cnna.spec.samples.preprocess import from_entry
 
 FILE = "model.onnx"
 PREPROCESS = "cnna.preprocess"  # in the model's metadata

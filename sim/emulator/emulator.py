@@ -6,7 +6,7 @@ program order cannot meet stops it with `watchdog`. In both cases `wait` names t
 stops with `watchdog` too. The emulator has no clock, so RUN_LIMIT stops a program as soon as an engine's commands would take longer
 even if nothing ever held them up. A command whose waits are not met, or that leaves its segment, stops the program for that reason,
 because the accelerator finds these before it works.
-`spec.commands` decodes, `engines` executes; nothing is shared with the compiler's scheduling.
+`spec.program.commands` decodes, `engines` executes; nothing is shared with the compiler's scheduling.
 """
 
 from functools import lru_cache
@@ -17,10 +17,10 @@ from cnna.sim.emulator.engines import ENGINE_RUNS, check_segment
 from cnna.sim.emulator.memory import DDR_BASE, SimulatedMemory
 from cnna.sim.emulator.state import BusError, EmulatorState, LoggedWrite, OutsideError, ProgramError
 from cnna.spec.checks.program import fault
-from cnna.spec.commands import WRITE_BYTES, Command, Decoder, IllegalWriteError, program_writes
 from cnna.spec.config import Config
 from cnna.spec.errors import RunError
 from cnna.spec.identity import capability_words
+from cnna.spec.program.commands import WRITE_BYTES, Command, Decoder, IllegalWriteError, program_writes
 from cnna.spec.regmap import BY_OFFSET, CODED, COUNT_BITS, COUNTED, ENGINES, ERRORS, REGISTERS, SEGMENTS, Register
 
 FAULTS_KEPT = 1 << 12  # commands for which the verdict is remembered

@@ -13,11 +13,11 @@ from cnna.sim.emulator import walk
 from cnna.sim.emulator.state import BusError, EmulatorState, ProgramError, Words
 from cnna.spec import arith
 from cnna.spec.codebook import BOOKS, CODES, decoded, stripe_rows, unpacked_books
-from cnna.spec.commands import Command
 from cnna.spec.config import BEAT_BYTES, PARAM_BYTES, TABLE_BYTES
-from cnna.spec.decks import located, sets_on
+from cnna.spec.program.commands import Command
+from cnna.spec.program.decks import located, sets_on
+from cnna.spec.program.window import row_steps
 from cnna.spec.regmap import BOUNDED, DECK_BIT, VECTOR_OPS
-from cnna.spec.window import row_steps
 
 GATHER_BYTES = 1 << 23  # float32 operands that conv multiplies at a time: about the size of a cache
 RESULTS = 1 << 16  # int64 numbers that are rounded at a time: in a cache this is several times quicker

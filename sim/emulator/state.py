@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.sim.emulator.walk import ADDRESS_MASK
-from cnna.spec.commands import Command
 from cnna.spec.config import BEAT_BYTES, Config
-from cnna.spec.decks import word_number
+from cnna.spec.program.commands import Command
+from cnna.spec.program.decks import word_number
 from cnna.spec.regmap import NO_LIMIT, SEGMENTS
 
 Words = NDArray[Any]

@@ -1,6 +1,6 @@
 """The walk over output pixels, in numpy: addresses and coordinates as `docs/engines.md` defines them.
 
-`f` has the members of a `conv` or `vector` command (`spec.commands.Command.f`).
+`f` has the members of a `conv` or `vector` command (`spec.program.commands.Command.f`).
 """
 
 from types import SimpleNamespace
@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.spec.decks import deck_of, sets_on
+from cnna.spec.program.decks import deck_of, sets_on
 from cnna.spec.regmap import ADDRESS_BITS
 
 Index = NDArray[np.int64]

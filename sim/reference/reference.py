@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from cnna.compiler.frontend.onnx_import import load_model
 from cnna.compiler.frontend.quantised_import import import_quantised
 from cnna.compiler.graph import ir
-from cnna.spec import arith, pack
+from cnna.spec import arith
 from cnna.spec.artifact import Artifact, ProgramPiece
 from cnna.spec.errors import ArtifactError, DataError, ModelError
 from cnna.spec.manifest import ACCELERATOR, Manifest, TensorEntry
+from cnna.spec.samples import pack
 
 Int8 = NDArray[np.int8]
 COLUMN_BYTES = 64 << 20  # unfolded windows that are held at a time

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from cnna.sim.rtl.linked_models import PHASES
 from cnna.spec.artifact import ProgramPiece
 from cnna.spec.codebook import BOOKS
-from cnna.spec.commands import WRITE_BYTES, Command, commands
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.errors import RunError
+from cnna.spec.program.commands import WRITE_BYTES, Command, commands
 from cnna.spec.regmap import ENGINES, STALLS
 
 Layer = dict[str, Any]  # cycles, stalls by cause, ddr_read_bytes, ddr_write_bytes

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.spec.codebook import BOOKS, CODES, PLAIN, book_beats
-from cnna.spec.commands import CommandTable, Fields, Numbers, UnsoundError, tables_of
 from cnna.spec.config import BEAT_BYTES, Config
-from cnna.spec.decks import located, sets_on
+from cnna.spec.program.commands import CommandTable, Fields, Numbers, UnsoundError, tables_of
+from cnna.spec.program.decks import located, sets_on
+from cnna.spec.program.ring_words import brought_words, groups, stripe, taken_parameters, taken_weights, terms
 from cnna.spec.regmap import ADDRESS_BITS, COUNT_BITS, COUNTED, DECK_BIT, SEGMENTS, VECTOR_OPS, command_fields, there
-from cnna.spec.ring_words import brought_words, groups, stripe, taken_parameters, taken_weights, terms
 
 MOST_CLOCKS = 1 << 32  # of a run: the accelerator counts them in 32 bits
 MOST_TAKEN_BYTES = 1 << 32  # of weights, for one command: what an emulator can hold

@@ -10,7 +10,6 @@ from math import prod
 import numpy as np
 
 from cnna.spec.checks.program import checked
-from cnna.spec.commands import CommandTable, UnsoundError
 from cnna.spec.config import Config
 from cnna.spec.cpu_ops import makes
 from cnna.spec.errors import ModelError
@@ -26,8 +25,9 @@ from cnna.spec.manifest import (
     ProgramEntry,
     StoredManifest,
 )
-from cnna.spec.preprocess import channels_of, from_entry
+from cnna.spec.program.commands import CommandTable, UnsoundError
 from cnna.spec.regmap import ENGINES, SEGMENTS
+from cnna.spec.samples.preprocess import channels_of, from_entry
 
 Shape = Sequence[int | None]
 

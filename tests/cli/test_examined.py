@@ -10,8 +10,8 @@ import pytest
 
 from cnna.cli.main import main
 from cnna.cli.samples.arrays import write_arrays
-from cnna.spec.cortex_a53 import Range
-from cnna.spec.end_to_end import rates
+from cnna.spec.host_time.cortex_a53 import Range
+from cnna.spec.host_time.end_to_end import rates
 
 from ..compiler.written import written
 

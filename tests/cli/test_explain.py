@@ -12,7 +12,7 @@ import pytest
 from onnx import numpy_helper
 
 from cnna.cli.main import main
-from cnna.spec.end_to_end import modelled
+from cnna.spec.host_time.end_to_end import modelled
 
 from ..browser import drawn, needs_browser
 

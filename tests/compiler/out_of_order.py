@@ -13,10 +13,10 @@ import numpy as np
 
 from cnna.sim.emulator import engines
 from cnna.sim.emulator.state import EmulatorState, RingWords
-from cnna.spec.commands import Command, commands
 from cnna.spec.config import Config
+from cnna.spec.program.commands import Command, commands
+from cnna.spec.program.window import steps_in_row
 from cnna.spec.regmap import ADDRESS_BITS, COUNT_BITS, COUNTED, VECTOR_OPS
-from cnna.spec.window import steps_in_row
 
 QUEUE = 2  # commands of an engine that wait or run; a further GO stops the program
 AHEAD = 3  # units of an engine that may be under way at once

@@ -13,9 +13,9 @@ from cnna.compiler.lower.bilinear import runs
 from cnna.compiler.quantise.quantise import quantise
 from cnna.host.model.model import Model
 from cnna.sim.reference import reference
-from cnna.spec.commands import commands
 from cnna.spec.config import preset
 from cnna.spec.manifest import ACCELERATOR
+from cnna.spec.program.commands import commands
 
 from ..configurations import LITTLE
 from ..graph_builder import Builder

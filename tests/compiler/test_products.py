@@ -13,8 +13,8 @@ from cnna.compiler.graph import ir
 from cnna.compiler.quantise.quantise import quantise
 from cnna.sim import check
 from cnna.sim.reference import reference
-from cnna.spec.commands import commands
 from cnna.spec.config import Config, preset
+from cnna.spec.program.commands import commands
 from cnna.spec.regmap import VECTOR_OPS, offset
 
 from .. import networks

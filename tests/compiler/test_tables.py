@@ -12,8 +12,8 @@ from cnna.compiler.frontend.onnx_import import load_model
 from cnna.compiler.graph import ir
 from cnna.compiler.quantise.quantise import quantise
 from cnna.host.model.model import Model
-from cnna.spec.commands import commands
 from cnna.spec.config import Config, preset
+from cnna.spec.program.commands import commands
 from cnna.spec.regmap import offset
 
 from .. import networks

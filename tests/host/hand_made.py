@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from cnna.host.model.model import Model
 from cnna.sim.emulator.emulator import EmulatorDevice
 from cnna.spec.artifact import Artifact, artifact_of
-from cnna.spec.commands import Command
 from cnna.spec.config import as_dict, preset
 from cnna.spec.ddr import PLANNED
 from cnna.spec.manifest import CpuEntry, CpuOperator, ModelEntries, PieceEntry, ProgramEntry
+from cnna.spec.program.commands import Command
 from cnna.spec.regmap import REGISTERS, VERSION, command_writes
 
 CONFIG = preset("tiny")

@@ -15,9 +15,9 @@ from cnna.compiler.report.trace import trace
 from cnna.host.model.board_model import BoardModel
 from cnna.host.model.model import Model
 from cnna.spec.artifact import load
-from cnna.spec.commands import commands
 from cnna.spec.config import preset
 from cnna.spec.errors import ArtifactError, CnnaError
+from cnna.spec.program.commands import commands
 from cnna.spec.regmap import REGISTERS
 from tests import qdq_networks
 

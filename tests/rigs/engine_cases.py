@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from cnna.sim.emulator import engines, walk
 from cnna.sim.emulator.state import EmulatorState
-from cnna.spec.commands import Command
 from cnna.spec.config import PARAM_BYTES, Config
+from cnna.spec.program.commands import Command
+from cnna.spec.program.window import APART_MOST, steps_in_row
 from cnna.spec.regmap import VECTOR_OPS, command_fields
-from cnna.spec.window import APART_MOST, steps_in_row
 
 from .engine_bench import Trace, play
 

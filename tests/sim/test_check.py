@@ -12,9 +12,9 @@ from cnna.sim.emulator import engines
 from cnna.sim.rtl.build import to_stderr
 from cnna.sim.rtl.linked_models import STORED, WRITTEN
 from cnna.sim.rtl.sources import generated
-from cnna.spec.commands import commands
 from cnna.spec.errors import CheckError
 from cnna.spec.files import default_cache
+from cnna.spec.program.commands import commands
 
 from ..agreement import CONFIGS, WATCHDOG_CLOCKS, Case
 

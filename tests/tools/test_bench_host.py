@@ -6,8 +6,8 @@ import pytest
 from bench_host import HEADS, ahead, cells, model
 from bench_rows import Row
 
-from cnna.spec.cortex_a53 import seconds
-from cnna.spec.host_work import HostWork
+from cnna.spec.host_time.cortex_a53 import seconds
+from cnna.spec.host_time.host_work import HostWork
 
 ROW = Row("resnet50", 1)
 WORK = HostWork(loop_clocks=12e6)  # 10 ms at the quick end

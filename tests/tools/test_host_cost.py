@@ -16,7 +16,7 @@ from stages import EMPTY, MODES, NUMBERS, STAGES, WHOLE
 
 from cnna.host.native.build import NAME
 from cnna.spec.errors import ToolError, UserError
-from cnna.spec.host_work import HostWork
+from cnna.spec.host_time.host_work import HostWork
 
 TOP_FIVE = 11_214  # instructions of `cnna_top_k` at most, which no stream calls
 PYTHON, LIBRARY = 0x1000, 0x9000  # addresses of a block of each

@@ -27,7 +27,7 @@ PARTS = (
     Part("Quantising and compiling", "cnna.compiler.frontend.onnx_import", ("load_model",)),
     Part("", "cnna.compiler.quantise.quantise", ("quantise", "Report")),
     Part("", "cnna.compiler.compile", ("compile_model",)),
-    Part("", "cnna.spec.preprocess", ("Preprocess",)),
+    Part("", "cnna.spec.samples.preprocess", ("Preprocess",)),
     Part("Pictures and detections", "cnna.host.model.pictures", ("Samples", "find", "read", "samples", "taken", "shown")),
     Part(
         "",

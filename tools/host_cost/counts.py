@@ -11,7 +11,7 @@ import loops
 from stages import BUFFERS, EMPTY, MODES, NUMBERS, REGISTERS, STAGES, WHOLE
 
 from cnna.host.native.build import NAME
-from cnna.spec.host_work import HostWork
+from cnna.spec.host_time.host_work import HostWork
 
 HOT = 0.02  # share of a stage's instructions from which on a library's block is a loop
 _CALLS = """

@@ -17,10 +17,10 @@ from stand_in import open_board
 from cnna.host.device.accelerator import Accelerator
 from cnna.host.model import pictures
 from cnna.host.model.session import InferenceSession
-from cnna.spec import pack
 from cnna.spec.artifact import Artifact, load
 from cnna.spec.cpu_ops import CpuPart
-from cnna.spec.preprocess import Preprocess
+from cnna.spec.samples import pack
+from cnna.spec.samples.preprocess import Preprocess
 
 CAMERA = (480, 640)  # rows and columns of the picture that is resized
 WARM = 2  # batches before those that are counted

@@ -12,7 +12,7 @@ from cnna.compiler.graph.float_ops import Chain, Onnx, Reshape, float_macs
 from cnna.compiler.graph.ir import Graph, Node
 from cnna.spec.config import Config
 from cnna.spec.cpu_ops import VIEWS
-from cnna.spec.end_to_end import (
+from cnna.spec.host_time.end_to_end import (
     ELEMENT_SECONDS,
     MAC_SECONDS,
     NODE_SECONDS,

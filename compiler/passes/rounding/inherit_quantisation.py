@@ -16,7 +16,7 @@ import numpy as np
 from cnna.compiler.graph.editor import Editor
 from cnna.compiler.graph.float_ops import MOVES, VIEWS, Clip, Conv, Maximum, Minimum, Onnx, Pad
 from cnna.compiler.graph.ir import Graph, Node
-from cnna.spec import pack
+from cnna.spec.samples import pack
 
 
 def inherit_quantisation(graph: Graph) -> Graph:

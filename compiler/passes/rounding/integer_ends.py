@@ -1,7 +1,7 @@
 """Lets a model's own int8 and uint8 be the accelerator's: a DequantizeLinear of an input, or a QuantizeLinear that makes an output.
 
 Both become a Requantise, of a tensor or to a tensor that is integers outside and has a quantisation inside. The host gives and
-takes these integers as they are, uint8 less 128 (`spec.pack`).
+takes these integers as they are, uint8 less 128 (`spec.samples.pack`).
 
 Requires: checked scales (`check_scales`), Q and DQ joined to Requantise (`pair_quantisation`).
 Ensures: no DequantizeLinear with one scale reads an input of its own type, unless the host moves its elements first, which it does
@@ -15,7 +15,7 @@ from cnna.compiler.graph.editor import Editor
 from cnna.compiler.graph.float_ops import Onnx, Requantise
 from cnna.compiler.graph.ir import AnyNode, Graph, Quant
 from cnna.compiler.passes.rounding.pair_quantisation import is_kind, join, quant_of
-from cnna.spec.pack import WHOLE_BYTES
+from cnna.spec.samples.pack import WHOLE_BYTES
 
 VIEW_KINDS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose")
 

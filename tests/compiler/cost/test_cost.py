@@ -7,9 +7,9 @@ from cnna.compiler.compile import compile_graph
 from cnna.compiler.cost import cost
 from cnna.compiler.cost.engine_steps import command_groups, command_steps
 from cnna.compiler.graph import ir
-from cnna.spec.commands import commands
 from cnna.spec.config import Config, preset
 from cnna.spec.ddr import PLANNED, DdrSpeed
+from cnna.spec.program.commands import commands
 from cnna.spec.regmap import offset
 
 from ... import networks

@@ -10,9 +10,9 @@ from cnna.compiler.cost.engine_steps import command_groups, command_steps, kerne
 from cnna.compiler.graph import ir
 from cnna.compiler.lower.lower import lower
 from cnna.compiler.plan.fold import fold_inputs
-from cnna.spec.commands import commands
 from cnna.spec.config import preset
-from cnna.spec.window import row_steps
+from cnna.spec.program.commands import commands
+from cnna.spec.program.window import row_steps
 
 from ...graph_builder import Builder
 

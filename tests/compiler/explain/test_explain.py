@@ -18,7 +18,7 @@ from cnna.compiler.graph.node_names import source_of
 from cnna.compiler.quantise.quantise import quantise
 from cnna.spec.artifact import Artifact
 from cnna.spec.config import preset
-from cnna.spec.end_to_end import NODE_SECONDS, PIECE_SECONDS, end_to_end
+from cnna.spec.host_time.end_to_end import NODE_SECONDS, PIECE_SECONDS, end_to_end
 from cnna.spec.manifest import ACCELERATOR, CPU
 
 from ..distance import quantised_by_onnxruntime

@@ -19,7 +19,7 @@ from cnna.compiler.lower.layout import (
     whole_place,
 )
 from cnna.spec.config import preset
-from cnna.spec.decks import located, word_number
+from cnna.spec.program.decks import located, word_number
 from cnna.spec.regmap import DECK_BIT
 
 MAP = Map("m", blocks=3, height=4, width=5, pitch=7, images=(0, 2))

@@ -12,9 +12,9 @@ from cnna.compiler.plan.command import PlanContext
 from cnna.compiler.plan.emit import emit
 from cnna.compiler.plan.hazards import add_waits
 from cnna.compiler.plan.schedule import schedule, stream_keys
-from cnna.spec.commands import commands, program_writes
 from cnna.spec.config import Config
 from cnna.spec.errors import ModelError
+from cnna.spec.program.commands import commands, program_writes
 from cnna.spec.regmap import CLEARED, ENGINES, REGISTERS, offset
 
 from ... import networks

@@ -10,7 +10,7 @@ from cnna.compiler.graph import ir
 from cnna.compiler.plan.fold import apply, candidates, fold_inputs
 from cnna.sim.reference import reference
 from cnna.spec.config import preset
-from cnna.spec.pack import pack, unpack
+from cnna.spec.samples.pack import pack, unpack
 
 from ... import networks
 from ...graph_builder import Builder

@@ -8,8 +8,8 @@ from cnna.compiler.graph import ir
 from cnna.host.device.accelerator import Accelerator
 from cnna.sim.emulator.emulator import EmulatorDevice
 from cnna.sim.reference import reference
-from cnna.spec.commands import commands
 from cnna.spec.config import Config, preset
+from cnna.spec.program.commands import commands
 from cnna.spec.regmap import COUNTED, REGISTERS, SEGMENTS
 
 from ... import networks

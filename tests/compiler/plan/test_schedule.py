@@ -17,9 +17,9 @@ from cnna.compiler.plan.command import PlanContext, signed
 from cnna.compiler.plan.hazards import words_of
 from cnna.compiler.plan.schedule import joined_run, schedule, stream_keys
 from cnna.sim.emulator import walk
-from cnna.spec.commands import commands
 from cnna.spec.config import Config, preset
-from cnna.spec.decks import located, sets_on, word_number
+from cnna.spec.program.commands import commands
+from cnna.spec.program.decks import located, sets_on, word_number
 from cnna.spec.regmap import DECK_BIT
 
 from ... import networks

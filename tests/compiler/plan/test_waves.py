@@ -13,8 +13,8 @@ from cnna.compiler.lower.lower import lower
 from cnna.compiler.plan import plan, waves
 from cnna.compiler.plan.pitch import set_pitches
 from cnna.compiler.predict.predict import predicted_spans
-from cnna.spec.commands import commands
 from cnna.spec.config import preset
+from cnna.spec.program.commands import commands
 
 from ... import networks
 from ...agreement import CONFIGS, Case, agree, agree_emulated

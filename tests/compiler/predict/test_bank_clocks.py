@@ -8,8 +8,8 @@ import pytest
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.graph import ir
 from cnna.compiler.predict.bank_clocks import NONE, WALK, WRITES, source_words, walk_clocks, write_clocks
-from cnna.spec.commands import commands
 from cnna.spec.config import preset
+from cnna.spec.program.commands import commands
 
 from ...graph_builder import Builder
 

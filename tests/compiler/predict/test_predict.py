@@ -10,9 +10,9 @@ from cnna.compiler.cost.cost import ddr_bytes
 from cnna.compiler.cost.engine_steps import command_steps
 from cnna.compiler.graph import ir
 from cnna.compiler.predict.predict import QUEUED, predicted_spans
-from cnna.spec.commands import commands
 from cnna.spec.config import preset
 from cnna.spec.ddr import PLANNED, DdrSpeed
+from cnna.spec.program.commands import commands
 from cnna.spec.regmap import COUNTED
 
 from ... import networks

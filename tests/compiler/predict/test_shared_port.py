@@ -17,8 +17,8 @@ from cnna.compiler.predict.shared_port import (
     parts_of,
     simulate,
 )
-from cnna.spec.commands import commands
 from cnna.spec.config import preset
+from cnna.spec.program.commands import commands
 
 from ...graph_builder import Builder
 

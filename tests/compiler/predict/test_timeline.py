@@ -10,10 +10,10 @@ from cnna.compiler.compile import compile_graph
 from cnna.compiler.predict.predict import predicted_spans
 from cnna.compiler.predict.timeline import bars_of, busy, layer_clocks, measured_bars, predicted_bars
 from cnna.compiler.report.report import figures
-from cnna.spec.commands import commands
 from cnna.spec.config import preset
 from cnna.spec.ddr import PLANNED, DdrSpeed
 from cnna.spec.errors import DataError
+from cnna.spec.program.commands import commands
 from cnna.spec.regmap import COUNTED
 
 from ... import networks

@@ -12,10 +12,10 @@ from cnna.compiler.predict.event_loop import EventLoop, Queue
 from cnna.compiler.predict.predict import predicted_spans
 from cnna.compiler.predict.transfers import ASK_CLOCKS, END_CLOCKS, Transfers
 from cnna.compiler.predict.weight_ports import BeatRequest, WeightPorts
-from cnna.spec.commands import commands
 from cnna.spec.config import preset
 from cnna.spec.ddr import PLANNED
 from cnna.spec.machine import READS_OUTSTANDING, WRITES_OUTSTANDING
+from cnna.spec.program.commands import commands
 
 from ...graph_builder import Builder
 

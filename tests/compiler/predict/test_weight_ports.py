@@ -12,9 +12,9 @@ from cnna.compiler.graph import ir
 from cnna.compiler.predict.event_loop import EventLoop, Queue
 from cnna.compiler.predict.predict import predicted_spans
 from cnna.compiler.predict.weight_ports import RING_CLOCKS, WeightPorts
-from cnna.spec.commands import commands
 from cnna.spec.config import BEAT_BYTES, preset
 from cnna.spec.ddr import PLANNED
+from cnna.spec.program.commands import commands
 
 from ...graph_builder import Builder
 

@@ -9,8 +9,8 @@ from cnna.compiler.cost.engine_steps import command_groups
 from cnna.compiler.predict.bank_clocks import plane_words, source_words
 from cnna.compiler.predict.timeline import in_a_row, predicted_bars
 from cnna.compiler.report.over_time import ddr_over_time, memory_over_time
-from cnna.spec.commands import commands
 from cnna.spec.config import preset
+from cnna.spec.program.commands import commands
 
 from ... import networks
 from ...agreement import artifact_of

@@ -16,9 +16,9 @@ from cnna.compiler.report.picture import drawn, picture
 from cnna.compiler.report.table import table
 from cnna.compiler.report.trace import dependences, trace
 from cnna.sim.rtl.profile import layers
-from cnna.spec.commands import commands
 from cnna.spec.config import preset
 from cnna.spec.errors import DataError
+from cnna.spec.program.commands import commands
 from cnna.spec.regmap import COUNTED, ENGINES
 
 from ... import networks

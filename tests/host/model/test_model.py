@@ -16,8 +16,8 @@ from cnna.sim.emulator.emulator import EmulatorDevice
 from cnna.spec.artifact import save
 from cnna.spec.config import Config, as_dict, preset
 from cnna.spec.errors import ArtifactError, DataError, RunError
-from cnna.spec.pack import quantise
 from cnna.spec.regmap import offset
+from cnna.spec.samples.pack import quantise
 
 from ..hand_made import SCALE_IN, SCALE_OUT, SHAPE, ZERO_IN, ZERO_OUT, requantised_copy, samples, writes
 

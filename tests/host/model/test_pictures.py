@@ -10,7 +10,7 @@ from PIL import Image
 from cnna.host.model import pictures
 from cnna.spec.errors import DataError
 from cnna.spec.manifest import Manifest
-from cnna.spec.preprocess import Preprocess
+from cnna.spec.samples.preprocess import Preprocess
 
 from ..hand_made import requantised_copy
 

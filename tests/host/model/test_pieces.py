@@ -13,7 +13,7 @@ from cnna.host.model.model import Model
 from cnna.spec.artifact import Artifact, load, save
 from cnna.spec.config import preset
 from cnna.spec.errors import DataError
-from cnna.spec.preprocess import Preprocess
+from cnna.spec.samples.preprocess import Preprocess
 
 from ...compiler import written as onnx_text
 from ...compiler.pairs import with_pairs

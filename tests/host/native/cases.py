@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.spec import pack
 from cnna.spec.manifest import Port
+from cnna.spec.samples import pack
 
 LAYOUTS = ("nchw", "nhwc", "bgr", "odd address", "every second column")
 KINDS = ("uint8", "int8", "float32")
@@ -16,7 +16,7 @@ KINDS = ("uint8", "int8", "float32")
 
 @dataclass(frozen=True, eq=False)
 class PackCase:
-    """Samples for a port, and the bytes that `spec.pack` makes of them. images: may be more than there are samples."""
+    """Samples for a port, and the bytes that `spec.samples.pack` makes of them. images: may be more than there are samples."""
 
     port: Port
     ci: int

@@ -5,9 +5,9 @@ import pytest
 from PIL import Image
 
 from cnna.host.native import library, pictures
-from cnna.spec import resampling
 from cnna.spec.errors import DataError
-from cnna.spec.resampling import FILTERS, Filter
+from cnna.spec.samples import resampling
+from cnna.spec.samples.resampling import FILTERS, Filter
 
 from .cases import pictures as drawn
 

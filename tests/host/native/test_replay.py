@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from cnna.host.native import build
 from cnna.host.native.library import FLOAT32, INT8, CTensor
 from cnna.host.native.tensors import TYPES, described
-from cnna.spec import cpu_ops, pack, resampling
-from cnna.spec.resampling import FILTERS
+from cnna.spec import cpu_ops
+from cnna.spec.samples import pack, resampling
+from cnna.spec.samples.resampling import FILTERS
 
 from .cases import drawn_port, pack_cases, pictures, score_rows
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from cnna.host.native.tensors import Packing, Unpacking
-from cnna.spec import pack
 from cnna.spec.errors import DataError
+from cnna.spec.samples import pack
 
 from .cases import drawn_port, pack_cases
 

@@ -9,7 +9,7 @@ from amaranth.hdl import Value
 
 from cnna.hw.memory.feature_memory import LATENCY, FeatureMemory, port_signatures
 from cnna.spec.config import Config
-from cnna.spec.decks import located
+from cnna.spec.program.decks import located
 from cnna.spec.regmap import DECK_BIT
 
 from ... import configurations

@@ -14,8 +14,8 @@ from cnna.hw.walk.fetch import Fetch
 from cnna.hw.walk.walk import APART_BITS, source_walk
 from cnna.sim.emulator import walk
 from cnna.spec.config import Config
+from cnna.spec.program.window import APART_MOST, row_steps
 from cnna.spec.regmap import ADDRESS_BITS
-from cnna.spec.window import APART_MOST, row_steps
 
 from ... import configurations
 from ...rigs.fields import Fields

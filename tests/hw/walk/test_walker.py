@@ -10,9 +10,9 @@ from amaranth.hdl import Value
 from cnna.hw.walk.decks import Decks
 from cnna.hw.walk.walk import walk_layout
 from cnna.hw.walk.walker import Walker
-from cnna.spec.decks import deck_of, located, sets_on
+from cnna.spec.program.decks import deck_of, located, sets_on
+from cnna.spec.program.window import row_steps
 from cnna.spec.regmap import ADDRESS_BITS, DECK_BIT
-from cnna.spec.window import row_steps
 
 from ...rigs.fields import Fields
 

@@ -21,7 +21,7 @@ from cnna.serve.engine.served import READY, Served, ServedModel
 from cnna.serve.models.repository import open_repository
 from cnna.serve.protocol.photographs import decoded
 from cnna.spec.errors import DataError, RunError
-from cnna.spec.preprocess import from_entry
+from cnna.spec.samples.preprocess import from_entry
 
 Within = Callable[[Coroutine[Any, Any, None]], None]
 

@@ -5,9 +5,9 @@ import pytest
 
 from cnna.sim.emulator.emulator import EmulatorDevice
 from cnna.spec import arith
-from cnna.spec.commands import UnsoundError, tables_of
 from cnna.spec.config import preset
 from cnna.spec.errors import RunError
+from cnna.spec.program.commands import UnsoundError, tables_of
 from cnna.spec.regmap import ERRORS, REGISTERS, VECTOR_OPS, offset
 
 from ..programs import CONFIGS, DST, RES, Program, pack_params, plane, run, source_members, stripes, to_words

@@ -9,9 +9,9 @@ import pytest
 from cnna.host.device.accelerator import Accelerator
 from cnna.sim.emulator.emulator import EmulatorDevice
 from cnna.spec.checks.program import checked
-from cnna.spec.commands import UnsoundError
 from cnna.spec.config import BEAT_BYTES, preset
 from cnna.spec.errors import RunError
+from cnna.spec.program.commands import UnsoundError
 from cnna.spec.regmap import BOUNDED, ENGINES, REGISTERS, SEGMENTS, offset
 
 from ...agreement import Case

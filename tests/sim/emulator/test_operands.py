@@ -6,9 +6,9 @@ import pytest
 from cnna.sim.emulator.emulator import EmulatorDevice
 from cnna.spec import arith
 from cnna.spec.checks.program import checked
-from cnna.spec.commands import UnsoundError
 from cnna.spec.config import preset
 from cnna.spec.errors import RunError
+from cnna.spec.program.commands import UnsoundError
 from cnna.spec.regmap import SEGMENTS, VECTOR_OPS, offset
 
 from ..programs import CONFIGS, DST, Program, pack_params, plane, run, source_members, to_words

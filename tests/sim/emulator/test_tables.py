@@ -10,9 +10,9 @@ from cnna.sim.emulator.emulator import EmulatorDevice
 from cnna.sim.emulator.state import EmulatorState
 from cnna.spec import arith
 from cnna.spec.checks.program import checked
-from cnna.spec.commands import Command, UnsoundError
 from cnna.spec.config import BEAT_BYTES, Config, preset
 from cnna.spec.errors import RunError
+from cnna.spec.program.commands import Command, UnsoundError
 from cnna.spec.regmap import SEGMENTS, VECTOR_OPS, offset
 
 from ...configurations import ODD

@@ -9,10 +9,10 @@ import pytest
 from cnna.host.device.accelerator import Accelerator
 from cnna.sim.rtl.linked_models import SETTINGS
 from cnna.spec.codebook import BOOKS
-from cnna.spec.commands import commands
 from cnna.spec.config import as_dict
 from cnna.spec.errors import RunError
 from cnna.spec.identity import read_config
+from cnna.spec.program.commands import commands
 from cnna.spec.regmap import REGISTERS, offset
 
 from ...agreement import CONFIGS, WATCHDOG_CLOCKS, Case, agree

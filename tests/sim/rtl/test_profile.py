@@ -9,8 +9,8 @@ import pytest
 from cnna.compiler.compile import compile_graph
 from cnna.sim.rtl.linked_models import BROUGHT
 from cnna.sim.rtl.profile import weight_clocks
-from cnna.spec.commands import commands
 from cnna.spec.errors import RunError
+from cnna.spec.program.commands import commands
 
 from ... import networks
 from ...configurations import ODD

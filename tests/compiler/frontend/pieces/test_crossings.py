@@ -7,7 +7,7 @@ from cnna.compiler.frontend.pieces.partition import cut
 from cnna.compiler.graph.float_ops import Clip, Conv, Onnx, Reshape
 from cnna.compiler.graph.ir import Window
 from cnna.spec.config import preset
-from cnna.spec.end_to_end import ELEMENT_SECONDS, MAC_SECONDS, NODE_SECONDS, PIECE_SECONDS, VIEW_SECONDS, crossing_seconds
+from cnna.spec.host_time.end_to_end import ELEMENT_SECONDS, MAC_SECONDS, NODE_SECONDS, PIECE_SECONDS, VIEW_SECONDS, crossing_seconds
 from cnna.spec.manifest import ACCELERATOR, CPU
 
 from ...passes.alone import typed

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 
-from cnna.spec import host_model
-from cnna.spec.host_model import Constant, Counted
-from cnna.spec.host_work import HostWork
+from cnna.spec.host_time import host_model
+from cnna.spec.host_time.host_model import Constant, Counted
+from cnna.spec.host_time.host_work import HostWork
 from cnna.spec.manifest import Port
 
 _FILES = ("openat", "newfstatat", "fstat", "ftruncate", "mmap", "munmap", "mremap", "brk", "madvise")

@@ -6,7 +6,7 @@ commands do. Names that `regmap` needs too stand here; everybody else imports th
 
 from cnna.spec.config import PARAM_BITS
 from cnna.spec.field import Field
-from cnna.spec.window import APART_MOST
+from cnna.spec.program.window import APART_MOST
 
 COUNTED = ("load", "conv", "vector", "store")  # the engines for which commands can wait
 WEIGHT_KINDS = ("plain", "books", "codes")  # of the beats that weight commands bring (`spec.codebook`)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from cnna.spec import host_model
-from cnna.spec.cortex_a53 import run_work, seconds, total
-from cnna.spec.host_model import Constant, Counted
-from cnna.spec.host_work import HostWork
+from cnna.spec.host_time import host_model
+from cnna.spec.host_time.cortex_a53 import run_work, seconds, total
+from cnna.spec.host_time.host_model import Constant, Counted
+from cnna.spec.host_time.host_work import HostWork
 from cnna.spec.manifest import Port
 
 FILES = ("host_model.py", "cortex_a53.py", "end_to_end.py")
@@ -31,7 +31,7 @@ def test_every_constant_has_a_source():
 @pytest.mark.parametrize("file", FILES)
 def test_no_constant_stands_elsewhere(root: Path, file: str):
     """A number beside the table has neither range nor source."""
-    for node in ast.parse((root / "spec" / file).read_text()).body:
+    for node in ast.parse((root / "spec" / "host_time" / file).read_text()).body:
         if isinstance(node, (ast.Assign, ast.AnnAssign)):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             names = {target.id for target in targets if isinstance(target, ast.Name)}

@@ -6,7 +6,7 @@ expects. A source says what was read or counted, and what was assumed. `spec.cor
 
 from dataclasses import dataclass
 
-from cnna.spec.host_work import HostWork
+from cnna.spec.host_time.host_work import HostWork
 
 ASSUMED = "assumed; no published figure was found"
 

@@ -6,10 +6,10 @@
 import numpy as np
 
 from cnna.spec.codebook import BOOKS, CODES
-from cnna.spec.commands import Fields, Numbers
 from cnna.spec.config import BEAT_BYTES, Config
+from cnna.spec.program.commands import Fields, Numbers
+from cnna.spec.program.window import steps_in_row
 from cnna.spec.regmap import VECTOR_OPS
-from cnna.spec.window import steps_in_row
 
 
 def groups(f: Fields, config: Config) -> Numbers:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from cnna.spec import host_model
-from cnna.spec.cortex_a53 import Range, moved_bytes, run_work, seconds
-from cnna.spec.host_work import HostWork
+from cnna.spec.host_time import host_model
+from cnna.spec.host_time.cortex_a53 import Range, moved_bytes, run_work, seconds
+from cnna.spec.host_time.host_work import HostWork
 from cnna.spec.manifest import ACCELERATOR, CPU, PieceEntry, Port
 
 CORES = (1, 4)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cnna.spec.errors import DataError
-from cnna.spec.pack import dequantise, pack, quantise, unpack
+from cnna.spec.samples.pack import dequantise, pack, quantise, unpack
 
 
 @pytest.mark.parametrize(("ci", "channels", "row_pad"), [(4, 3, 12), (8, 20, 8), (16, 16, 0)])

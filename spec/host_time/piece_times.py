@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from cnna.spec.config import Config
-from cnna.spec.cortex_a53 import run_work, seconds
 from cnna.spec.cpu_ops import only_views
-from cnna.spec.end_to_end import PIECE_SECONDS
-from cnna.spec.host_model import BATCH
+from cnna.spec.host_time.cortex_a53 import run_work, seconds
+from cnna.spec.host_time.end_to_end import PIECE_SECONDS
+from cnna.spec.host_time.host_model import BATCH
 from cnna.spec.manifest import ACCELERATOR, CPU, PieceEntry
 
 HEADS = ("piece", "where", "layers", "MACs", "clocks", "us of layers", "us of calls", "us")

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from cnna.spec import host_model
-from cnna.spec.cortex_a53 import Range, run_work, seconds
-from cnna.spec.end_to_end import crossing_seconds, end_to_end, modelled, rates
-from cnna.spec.host_work import HostWork
+from cnna.spec.host_time import host_model
+from cnna.spec.host_time.cortex_a53 import Range, run_work, seconds
+from cnna.spec.host_time.end_to_end import crossing_seconds, end_to_end, modelled, rates
+from cnna.spec.host_time.host_work import HostWork
 from cnna.spec.manifest import ACCELERATOR, CPU
 
 BATCH, CLOCK_MHZ, CYCLES = 2, 300, 600_000  # 2 ms

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.spec.config import Config
+from cnna.spec.program.window import steps_in_row
 from cnna.spec.regmap import (
     BY_OFFSET,
     CLEARED,
@@ -27,7 +28,6 @@ from cnna.spec.regmap import (
     command_fields,
     registers_of,
 )
-from cnna.spec.window import steps_in_row
 
 WRITE_BYTES = 8  # of one program write: offset, then value, each 32 bit, little endian
 
