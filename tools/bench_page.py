@@ -122,7 +122,7 @@ def _about(known: list[Row], kept: Mapping[str, Found], counts: Found) -> str:
     native = sum("native" in paths_of(row, counts) for row in known)
     python = sum(bool(paths_of(row, counts)) for row in known) - native
     said = ahead({row: kept[row.key] for row in known}, counts, DPU)
-    return ABOUT.strip().format(native=native or "no", python=python or "no", ahead=said) + "\n"
+    return ABOUT.strip().format(native=native or "no", python=python or "none", ahead=said) + "\n"
 
 
 def is_stale(found: Found) -> bool:

@@ -87,9 +87,8 @@ class CachedMemory:
 
     def conclude(self, good: bool) -> str:
         """Turns it on or off for good, and keeps or drops the proof. Returns what went wrong with the file, or nothing."""
-        self.on = self._said = good
+        self.on, self._said = good, True
         if not good:
-            self._said = True
             self.proof.drop()
             return ""
         try:

@@ -42,17 +42,17 @@ class Interrupt:
         return f"by interrupt, through {self.path}" if self.path else f"by polling: {self.why}"
 
 
+HERE = Places()
 POLLED = Interrupt(None, "the registers are not those of this machine")
 
 
-def interrupt_of(base: int, controller: str = "", places: Places = Places(), line: int = PL_PS_IRQ0) -> Interrupt:
+def interrupt_of(base: int, controller: str = "", places: Places = HERE) -> Interrupt:
     """The device whose interrupt is the accelerator's line, else the one whose registers are at `base`.
 
     controller: the AXI interrupt controller between the accelerator and the processor, if there is one.
     """
     if controller:
         return Interrupt(None, f"{controller}, an AXI interrupt controller, is between accelerator and processor")
-    places = places or Places()
     names = {name: entry for entry, name in _named(places.classes)}
     of_line = [names[name] for name in _names_of(PL_PS_IRQ0, places.interrupts) if name in names]
     at_base = [entry for entry in names.values() if _first_address(entry) == base]
