@@ -49,14 +49,14 @@ Filter filter_of(int64_t filter, int64_t size, int64_t wanted) {
             sum += heights[tap];
         }
         int16_t *weights = made.weights.data() + static_cast<size_t>(at) * made.taps;
-        int left = 1 << WEIGHT_BITS;
-        size_t greatest = 0;
+        double until = 0;
+        int given = 0;  // of the weight that all have together: rounded here, so that no rest is left over for one of them
         for (size_t tap = 0; tap < made.taps; ++tap) {
-            weights[tap] = static_cast<int16_t>(std::floor(heights[tap] / sum * (1 << WEIGHT_BITS) + 0.5));
-            left -= weights[tap];
-            if (weights[tap] > weights[greatest]) greatest = tap;
+            until += heights[tap];
+            const int rounded = static_cast<int>(std::floor(until / sum * (1 << WEIGHT_BITS) + 0.5));
+            weights[tap] = static_cast<int16_t>(rounded - given);
+            given = rounded;
         }
-        weights[greatest] = static_cast<int16_t>(weights[greatest] + left);
         made.first.push_back(first);
     }
     return made;

@@ -35,9 +35,10 @@ def weights(kind: Filter, size: int, wanted: int) -> Weights:
     pixels = first[:, None] + np.arange(count)
     heights = _height(kind, (pixels + 0.5 - center[:, None]) / wide)
     heights[(pixels < low[:, None]) | (pixels >= high[:, None])] = 0
-    total = np.cumsum(heights, axis=1)[:, -1:]  # one after the other, as a loop adds them
-    taps = np.floor(heights / total * (1 << WEIGHT_BITS) + 0.5).astype(np.int64)
-    taps[np.arange(wanted), taps.argmax(1)] += (1 << WEIGHT_BITS) - taps.sum(1)
+    until = np.cumsum(heights, axis=1)  # one after the other, as a loop adds them
+    # what all weights up to each have together is rounded, so that no rest is left over for one of them
+    rounded = np.floor(until / until[:, -1:] * (1 << WEIGHT_BITS) + 0.5).astype(np.int64)
+    taps = np.diff(rounded, axis=1, prepend=0)
     return Weights(first, taps)
 
 

@@ -27,6 +27,20 @@ def test_scaling_gives_numpys_bytes_and_pillows_within_a_unit(kind: Filter):
 
 
 @pytest.mark.parametrize("kind", FILTERS)
+@pytest.mark.parametrize("rows", [6000, 1 << 15])
+@pytest.mark.parametrize("wanted", [1, 5, 32, 224])
+def test_a_picture_may_shrink_a_thousandfold(kind: Filter, rows: int, wanted: int):
+    """Thousands of weights are rounded: a rest that one pixel bears would outweigh all others."""
+    rng = np.random.default_rng(wanted)
+    ramp = np.linspace(0, 255, rows * 2).astype(np.uint8).reshape(rows, 2, 1)
+    for picture in (rng.integers(0, 256, (rows, 2, 1), np.uint8), ramp):
+        found = pictures.resize(picture, (wanted, 2), kind)
+        assert np.array_equal(found, resampling.resize(picture, (wanted, 2), kind))
+        scaled = np.asarray(Image.fromarray(picture[..., 0]).resize((2, wanted), PILLOW[kind]))
+        assert np.abs(found[..., 0].astype(int) - scaled).max() <= 1
+
+
+@pytest.mark.parametrize("kind", FILTERS)
 @pytest.mark.parametrize("value", [0, 1, 127, 255])
 def test_a_plain_colour_stays(kind: Filter, value: int):
     """Weights that do not add up to one would make every picture darker or brighter."""
