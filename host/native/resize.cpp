@@ -5,10 +5,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "checks.h"
 #include "cnna_host.h"
+#include "vectors.h"
+
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#endif
 
 namespace cnna {
 
@@ -16,6 +22,7 @@ namespace {
 
 constexpr int WEIGHT_BITS = 14, EXTRA_BITS = 6;
 constexpr int64_t MOST_PIXELS = 1 << 15;  // along an axis
+constexpr size_t FEW = 4;                 // channels that one vector holds
 
 // For every pixel of the answer: its first pixel of the picture, and the weights from there on. All have `taps` weights.
 struct Filter {
@@ -62,6 +69,35 @@ Filter filter_of(int64_t filter, int64_t size, int64_t wanted) {
     return made;
 }
 
+// Four bytes as four numbers.
+Whole4 widened(const uint8_t *from) {
+#if defined(__aarch64__)
+    uint32_t four;
+    std::memcpy(&four, from, sizeof four);
+    return reinterpret_cast<Whole4>(vmovl_u16(vget_low_u16(vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(four))))));
+#else
+    return Whole4{from[0], from[1], from[2], from[3]};
+#endif
+}
+
+// As `along_row`, for pixels of at most FEW channels: all of a pixel at once. FEW - 1 bytes behind the row are read, and as many
+// numbers behind the line are written.
+void along_row_at_once(const uint8_t *row, size_t channels, const Filter &filter, int16_t *to) {
+    constexpr int shift = WEIGHT_BITS - EXTRA_BITS;
+    const int16_t *weights = filter.weights.data();
+    for (const int64_t first : filter.first) {
+        const uint8_t *from = row + static_cast<size_t>(first) * channels;
+        Whole4 sum = Whole4{} + (1 << (shift - 1));
+        for (size_t tap = 0; tap < filter.taps; ++tap, from += channels) {
+            sum += widened(from) * weights[tap];
+        }
+        using Line4 = int16_t __attribute__((vector_size(FEW * sizeof(int16_t))));
+        const Line4 line = __builtin_convertvector(sum >> shift, Line4);
+        std::memcpy(to, &line, sizeof line);
+        to += channels, weights += filter.taps;
+    }
+}
+
 // One row of the picture, scaled along its columns: [wanted][channels] with EXTRA_BITS more bits.
 void along_row(const uint8_t *row, size_t channels, const Filter &filter, int16_t *to) {
     constexpr int shift = WEIGHT_BITS - EXTRA_BITS;
@@ -90,10 +126,13 @@ void along_columns(const std::vector<const int16_t *> &rows, const int16_t *weig
     for (size_t i = 0; i < sums.size(); ++i) to[i] = static_cast<uint8_t>(sums[i] >> shift);
 }
 
-int resize(const uint8_t *picture, int64_t rows, int64_t pitch, size_t channels, const Filter &across, const Filter &down,
-           uint8_t *answer, int64_t answer_pitch) {
-    const size_t width = across.first.size() * channels, kept = down.taps;
-    std::vector<int16_t> lines(kept * width);
+int resize(const uint8_t *picture, int64_t rows, int64_t columns, int64_t pitch, size_t channels, const Filter &across,
+           const Filter &down, uint8_t *answer, int64_t answer_pitch) {
+    const size_t width = across.first.size() * channels, kept = down.taps, line_pitch = width + FEW;
+    const size_t row_bytes = static_cast<size_t>(columns) * channels;
+    const bool few = channels > 1 && channels <= FEW;
+    std::vector<int16_t> lines(kept * line_pitch);
+    std::vector<uint8_t> copy(row_bytes + FEW);  // of a row, behind which may be read
     std::vector<int64_t> holds(kept, -1);
     std::vector<const int16_t *> used(kept);
     std::vector<int32_t> sums(width);
@@ -101,9 +140,10 @@ int resize(const uint8_t *picture, int64_t rows, int64_t pitch, size_t channels,
         for (size_t tap = 0; tap < kept; ++tap) {
             const int64_t row = down.first[at] + static_cast<int64_t>(tap);
             const size_t place = static_cast<size_t>(row) % kept;
-            int16_t *line = lines.data() + place * width;
+            int16_t *line = lines.data() + place * line_pitch;
             if (holds[place] != row && row < rows) {
-                along_row(picture + row * pitch, channels, across, line);
+                if (few) std::memcpy(copy.data(), picture + row * pitch, row_bytes);
+                few ? along_row_at_once(copy.data(), channels, across, line) : along_row(picture + row * pitch, channels, across, line);
                 holds[place] = row;
             }
             used[tap] = line;
@@ -127,7 +167,7 @@ int cnna_resize(
     if (!within(pitch, -MOST) || !within(answer_pitch, -MOST)) return CNNA_ARGUMENT;
     if (std::abs(pitch) < columns * channels || std::abs(answer_pitch) < wanted_columns * channels) return CNNA_BOUNDS;
     return guarded([=] {
-        return resize(picture, rows, pitch, static_cast<size_t>(channels), filter_of(filter, columns, wanted_columns),
+        return resize(picture, rows, columns, pitch, static_cast<size_t>(channels), filter_of(filter, columns, wanted_columns),
                       filter_of(filter, rows, wanted_rows), answer, answer_pitch);
     });
 }
