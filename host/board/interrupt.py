@@ -6,6 +6,7 @@ its own registers would have to be set for every interrupt; that is not done.
 """
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -53,9 +54,10 @@ def interrupt_of(base: int, controller: str = "", places: Places = HERE) -> Inte
     """
     if controller:
         return Interrupt(None, f"{controller}, an AXI interrupt controller, is between accelerator and processor")
-    names = {name: entry for entry, name in _named(places.classes)}
-    of_line = [names[name] for name in _names_of(PL_PS_IRQ0, places.interrupts) if name in names]
-    at_base = [entry for entry in names.values() if _first_address(entry) == base]
+    named = list(_named(places.classes))  # several may have one name: a device tree's name of a node, without its address
+    names = _names_of(PL_PS_IRQ0, places.interrupts)
+    of_line = [entry for entry, name in named if name in names]
+    at_base = [entry for entry, _ in named if _first_address(entry) == base]
     paths = [places.devices / entry.name for entry in (*of_line, *at_base)]
     for path in paths:
         if (file := (found := Interrupt(path)).open()) >= 0:
@@ -83,9 +85,9 @@ def _first_address(entry: Path) -> int | None:
 
 
 def _names_of(number: int, interrupts: Path) -> list[str]:
-    """The names that drivers gave an interrupt: '45:  0  0  GICv2 121 Level  fabric'."""
-    rows = (row.split() for row in _read(interrupts).splitlines())
-    return [row[-1] for row in rows if len(row) > 3 and row[-3] == str(number)]
+    """The names that drivers gave an interrupt: '45:  0  0  GICv2 121 Level  fabric', or 'fabric, other' where two share it."""
+    found = re.findall(rf"\s{number}\s+(?:Level|Edge)\s+(.+)", _read(interrupts))
+    return [name.strip() for names in found for name in names.split(",")]
 
 
 def _read(path: Path) -> str:

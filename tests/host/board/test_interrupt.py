@@ -64,6 +64,21 @@ def test_a_device_at_the_registers_will_do(tree: Tree) -> None:
     assert interrupt_of(BASE, places=tree.places).path == wanted
 
 
+def test_devices_of_one_name_are_told_apart_by_their_registers(tree: Tree) -> None:
+    """Linux calls a device as its node is called, without the address: two accelerators would share one interrupt."""
+    tree.interrupts()
+    wanted = tree.add("uio0", "accelerator", f"{BASE:#x}")
+    tree.add("uio1", "accelerator", "0xb0000000")
+    assert interrupt_of(BASE, places=tree.places).path == wanted
+
+
+def test_a_line_may_have_several_names(tree: Tree) -> None:
+    """A driver that shares the line would hide the device."""
+    wanted = tree.add("uio0", "fabric")
+    tree.interrupts(FABRIC.replace("fabric", "fabric, other driver"))
+    assert interrupt_of(BASE, places=tree.places).path == wanted
+
+
 def test_without_a_device_it_is_polled(tree: Tree) -> None:
     """It is no error: most images have none."""
     tree.add("uio0", "axi-pmon", "0xffa00000")
