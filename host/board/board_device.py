@@ -80,7 +80,7 @@ class BoardDevice:
         self.ddr = ddr_of(self.config)
         self._check_overlay(parameters or {})
         self._check_streams()
-        self.turns = Turns(_turn(pynq_device, mmio.base_addr))
+        self.turns = Turns(turn_at(pynq_device, mmio.base_addr))
         self.turns.taken = self.turn_taken
 
     # --- the Device protocol ---
@@ -347,7 +347,8 @@ def _is_remote(pynq_device: Any) -> bool:
     return pynq_device is not None and bool(pynq_device.has_capability("REMOTE"))
 
 
-def _turn(pynq_device: Any, base: int) -> LocalTurn | RemoteTurn:
+def turn_at(pynq_device: Any, base: int) -> LocalTurn | RemoteTurn:
+    """The turn of the accelerator whose registers are at `base` on a pynq device."""
     if _is_remote(pynq_device):
         return RemoteTurn(pynq_device, f"/tmp/cnna-{base:x}.lease")
     return LocalTurn(Path(tempfile.gettempdir()) / f"cnna-{base:x}.turn")

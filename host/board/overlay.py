@@ -6,23 +6,27 @@ import os
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from cnna.spec.errors import DataError, reason_of
+from cnna.host.board.board_device import turn_at
+from cnna.host.board.turn import Turns
+from cnna.spec.errors import DataError, RunError, reason_of
 from cnna.spec.files import read_bytes
 from cnna.spec.identity import VIRTUAL, VLNV
 
 MANIFEST = "manifest.json"
+BUSY_SECONDS = 60.0  # as of `InferenceSession`
 HEADER_BYTES = 256  # start of a .bit, with Vivado's version, or with VIRTUAL in a virtual image
 
 
 def open_overlay(path: Path) -> Any:
-    """Opens a .bit file as `pynq.Overlay`.
+    """Opens a .bit file as `pynq.Overlay`, once no other process runs a model: loading the image would end its run.
 
-    ToolError: pynq is not installed. DataError: the file, its .hwh or the board is unsuitable.
+    ToolError: pynq is not installed. DataError: the file, its .hwh or the board is unsuitable. RunError: the accelerator was busy
+    for BUSY_SECONDS; the message names who has it.
     """
     # Imported here because `pynq_driver` imports this module, to check the files of overlays that others open.
     from cnna.host.board.pynq_driver import bind
@@ -32,11 +36,33 @@ def open_overlay(path: Path) -> Any:
     import pynq
 
     try:
-        with _alone(), warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "No devices found")  # the error below says the same, with a remedy
-            return pynq.Overlay(str(path.absolute()))
+            with _turn(path, pynq.Device.active_device), _alone():
+                return pynq.Overlay(str(path.absolute()))
+    except RunError:
+        raise
     except Exception as error:  # grpc's errors, OSError, RuntimeError: pynq's parts raise different ones
         raise DataError(f"{path}: pynq cannot load it: {_said(error)}") from None
+
+
+def _turn(bit: Path, device: Any) -> AbstractContextManager[None]:
+    """The turn of the accelerator in an image, for which its models wait too: for a block."""
+    base = register_base(bit.with_suffix(".hwh"))
+    if base is None:
+        return nullcontext()
+    return Turns(turn_at(device, base)).mine(f"loading {bit.name}", BUSY_SECONDS)
+
+
+def register_base(hwh: Path) -> int | None:
+    """The bus address of the accelerator's registers, as a .hwh names it; None: it names none, which pynq or `open_board` says."""
+    try:
+        tree = ElementTree.parse(hwh)
+        cells = [module.get("INSTANCE") for module in tree.iter("MODULE") if module.get("VLNV") == VLNV]
+        found = [window.get("BASEVALUE", "") for window in tree.iter("MEMRANGE") if window.get("INSTANCE") in cells]
+        return int(found[0], 0) if found else None
+    except (OSError, ElementTree.ParseError, ValueError):
+        return None
 
 
 @contextmanager

@@ -8,6 +8,7 @@ _NEED_PYNQ = [
     "test_notebooks.py",
     "board/test_variants.py",
     "board/test_stream_faults.py",
+    "local_pynq/test_buffers.py",
     "local_pynq/test_local_pynq.py",
     "local_pynq/test_other_processes.py",
 ]

@@ -26,7 +26,7 @@ OPENED = """
 import json
 from cnna.spec.errors import RunError
 bit, model, x = sys.argv[2], sys.argv[3], np.load(sys.argv[4])
-overlay = pynq.Overlay(bit, download=False)  # a process that loads the image ends what others run
+overlay = pynq.Overlay(bit, download=False)
 session = cnna.InferenceSession(model, overlay, turn_seconds={turn}, retries=0)
 feeds = [{{"x": x[i : i + 1]}} for i in range(3)]
 threads = lambda: len(os.listdir("/proc/self/task"))
@@ -119,6 +119,47 @@ session.close()
             go_on(holder)
             assert np.array_equal(np.concatenate(np.asarray(line(holder)[0])), expected(X))
         assert np.array_equal(np.asarray(line(patient)[0]), expected(X))
+
+
+def test_an_image_is_loaded_between_turns(board: LocalBoard, files: tuple[Path, Path, Path]) -> None:
+    """Loading an image under a run of another process ends that run, or gives it another accelerator's answers."""
+    holds = """
+stream = session.stream(None, feeds)
+y = [next(stream)[0].tolist()]
+report("runs")
+sys.stdin.readline()
+report(y + [answer[0].tolist() for answer in stream])
+session.close()
+"""
+    loads = """
+import json
+from cnna.host.board import overlay
+from cnna.spec.errors import RunError
+overlay.BUSY_SECONDS, said = 0.2, ""
+def answered():
+    with cnna.InferenceSession(sys.argv[3], sys.argv[2]) as session:
+        return session.run(None, {"x": np.load(sys.argv[4])})[0].tolist()
+try:
+    answered()
+except RunError as error:
+    said = str(error)
+os.write(1, (json.dumps([said]) + "\\n").encode())
+sys.stdin.readline()
+overlay.BUSY_SECONDS = 60
+os.write(1, (json.dumps([answered()]) + "\\n").encode())
+"""
+    image = loaded(board)
+    with board.start(OPENED.format(turn=60) + holds, *files) as holder:
+        assert line(holder) == ["runs"]
+        with board.start(loads, *files) as other:
+            (said,) = line(other)
+            assert said.startswith(f"the accelerator was busy for 0.2 s: process {holder.pid} on "), said
+            assert loaded(board) is image
+            go_on(other)
+            go_on(holder)
+            assert np.array_equal(np.concatenate(np.asarray(line(holder)[0])), expected(X))
+            assert np.array_equal(np.asarray(line(other)[0]), expected(X))
+    assert loaded(board) is not image
 
 
 def test_a_process_that_is_killed_leaves_a_board_that_answers(board: LocalBoard, files: tuple[Path, Path, Path]) -> None:
