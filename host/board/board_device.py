@@ -161,9 +161,15 @@ class BoardDevice:
         """Returns when STATUS has done or error set, or `other` holds, which is asked again and again.
 
         TimedOutError: no progress, or more than `limit_clocks`; says where. RunError: another image has been loaded meanwhile.
+        KeyboardInterrupt: as of `Turns.heed`.
         """
+
+        def over() -> bool:
+            self.turns.heed()
+            return self.ended() or other()
+
         try:
-            await_end(self, lambda: self.ended() or other(), self.timeout_seconds, self.limit_clocks)
+            await_end(self, over, self.timeout_seconds, self.limit_clocks)
         except TimedOutError:
             self.check_same()
             raise

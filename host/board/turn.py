@@ -106,7 +106,7 @@ class Turns:
         self.taken: Callable[[bool], None] = lambda passed: None
         self._lock, self._who = threading.Lock(), ""
         self._thread: int | None = None  # the thread of this process that has the turn
-        self._held = False
+        self._held = self._broken = False  # broken: that thread must end its turn
 
     @contextmanager
     def mine(self, what: str, wait_seconds: float | None = None) -> Iterator[None]:
@@ -121,6 +121,7 @@ class Turns:
         try:
             self._who, self._thread = who, threading.get_ident()
             while not self._take(who):
+                self.heed()
                 if time.monotonic() > until:
                     raise RunError(_busy(limit, self.turn.holder()))
                 time.sleep(LOOK_SECONDS)
@@ -133,8 +134,17 @@ class Turns:
                 with suppress(Exception):  # if the board cannot be reached, nobody can wait for the turn either
                     self.turn.give()
         finally:
-            self._thread = None
+            self._thread, self._broken = None, False
             self._lock.release()
+
+    def break_off(self, thread: int) -> None:
+        """Ends the turn of a thread, or its wait for one, as Ctrl-C does in the main thread. Nothing happens if it has none."""
+        self._broken = self._thread == thread
+
+    def heed(self) -> None:
+        """KeyboardInterrupt: this thread's turn was broken off. Whoever waits in a turn asks again and again."""
+        if self._broken and self.ours:
+            raise KeyboardInterrupt
 
     @property
     def ours(self) -> bool:

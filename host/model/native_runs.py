@@ -155,7 +155,10 @@ class NativeRuns:
             pass
 
     def _ended(self, loop: Loop, oldest: Begun, seconds: float) -> bool:
-        """Whether the oldest job ends within some time. RunError: it failed for good, and the accelerator is reset."""
+        """Whether the oldest job ends within some time. RunError: it failed for good, and the accelerator is reset.
+
+        KeyboardInterrupt: as of `Turns.heed`.
+        """
         code = loop.wait(seconds)
         attempts = 0
         while code not in (library.OK, library.EXPIRED):
@@ -169,7 +172,9 @@ class NativeRuns:
             attempts += 1
             loop.retry()
             while (code := loop.wait(FOREVER_SECONDS)) == library.EXPIRED:
-                pass
+                self.board.turns.heed()
+        if code == library.EXPIRED:
+            self.board.turns.heed()
         return code == library.OK
 
     def _error(self, code: int, job: Job | PlannedJob) -> RunError:

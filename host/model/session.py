@@ -42,12 +42,13 @@ Waited = TypeVar("Waited")
 class Pending(Future[Any]):
     """A run that was begun: a `Future` whose time-out says what the accelerator is doing.
 
-    name: of the model. closed: whether its session is. doing: what the accelerator is doing, for the end of a line.
+    name: of the model. closed: whether its session is. doing: what the accelerator is doing, for the end of a line. break_off: ends
+    the session's runs in the background.
     """
 
-    def __init__(self, name: str, closed: Callable[[], bool], doing: Callable[[], str]) -> None:
+    def __init__(self, name: str, closed: Callable[[], bool], doing: Callable[[], str], break_off: Callable[[], None]) -> None:
         super().__init__()
-        self._name, self._closed, self._doing = name, closed, doing
+        self._name, self._closed, self._doing, self._break_off = name, closed, doing, break_off
 
     def result(self, timeout: float | None = None) -> Any:
         """What `run` would have returned, after at most `timeout` seconds; TimeoutError: it is not there yet."""
@@ -71,6 +72,9 @@ class Pending(Future[Any]):
             if self.done():  # it ended meanwhile, or the run itself ended in a time-out
                 return wait(0)
             raise TimeoutError(f"model {self._name} has no answer after {timeout:g} s{self._doing()}") from None
+        except KeyboardInterrupt:  # else the end of the session, or of Python, would wait for a run that hangs
+            self._break_off()
+            raise
 
 
 class InferenceSession:
@@ -111,8 +115,11 @@ class InferenceSession:
         return listed(names, answers)
 
     def run_async(self, output_names: Sequence[str] | None, input_feed: Feed, run_options: Any = None) -> "Future[list[Any]]":
-        """Begins a `run` in the background. Runs that were begun this way follow each other in order."""
-        names, pending = self._chosen(output_names), Pending(self.name, lambda: self._closed, self._doing)
+        """Begins a `run` in the background. Runs that were begun this way follow each other in order.
+
+        Ctrl-C while `result` waits ends the run that a board computes, and those that wait behind it.
+        """
+        names, pending = self._chosen(output_names), Pending(self.name, lambda: self._closed, self._doing, self._break_off)
         feed: Feed = dict(_feed(input_feed))  # the caller may change its own before the run begins
 
         def fulfil() -> None:
@@ -120,6 +127,8 @@ class InferenceSession:
             if pending.set_running_or_notify_cancel():
                 try:
                     pending.set_result(self.run(names, feed))
+                except KeyboardInterrupt:
+                    pending.set_exception(RunError(f"model {self.name}: Ctrl-C has ended this run"))
                 except BaseException as error:
                     pending.set_exception(error)
 
@@ -199,6 +208,8 @@ class InferenceSession:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is KeyboardInterrupt:
+            self._break_off()
         self.close()
 
     def __reduce__(self) -> NoReturn:
@@ -282,6 +293,13 @@ class InferenceSession:
         if unknown := [name for name in chosen if not isinstance(name, str) or name not in self._outputs]:
             raise DataError(f"{self.name} has outputs {in_line(self._outputs)}; unknown: {in_line(map(str, unknown))}")
         return chosen
+
+    def _break_off(self) -> None:
+        """Ends the run in the background on a board, as Ctrl-C ends `run`, and those that have not begun."""
+        for pending in list(self._begun):
+            pending.cancel()
+        if isinstance(self._model, BoardModel) and self._worker is not None:
+            self._model.board.turns.break_off(self._worker)
 
     def _doing(self) -> str:
         """What an accelerator on a board is doing, for a message."""

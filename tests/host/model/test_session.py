@@ -303,16 +303,16 @@ def test_a_number_of_threads_is_checked_before_a_piece_needs_it(threads: Any) ->
 def test_a_time_out_is_pythons_own() -> None:
     """On a board's Python 3.10 the one of `concurrent.futures` is another class, and `except TimeoutError` misses it."""
     with pytest.raises(TimeoutError) as caught:
-        Pending("m", lambda: False, lambda: "; it waits").result(0.01)
+        Pending("m", lambda: False, lambda: "; it waits", lambda: None).result(0.01)
     assert type(caught.value) is TimeoutError
     assert str(caught.value) == "model m has no answer after 0.01 s; it waits"
     with pytest.raises(TimeoutError, match=r"has no answer after 0\.01 s"):
-        Pending("m", lambda: False, lambda: "").exception(0.01)
+        Pending("m", lambda: False, lambda: "", lambda: None).exception(0.01)
 
 
 def test_a_closed_session_says_so_to_those_who_wait() -> None:
     """`exception()` would raise an error without a word, where `result()` says that the session is closed."""
-    pending = Pending("m", lambda: True, lambda: "")
+    pending = Pending("m", lambda: True, lambda: "", lambda: None)
     pending.cancel()  # as `close` does with runs that have not begun
     assert isinstance(pending.exception(1), RunError)
     with pytest.raises(RunError, match="model m was closed before this run began"):
