@@ -156,9 +156,14 @@ def reads(operators: Sequence[CpuOperator]) -> list[str]:
     return [name for name in dict.fromkeys(names) if name and name not in made]
 
 
-# Rewrites of onnxruntime that change answers: the first makes one rounding of two in a row, the second lets a MaxPool ignore the
-# values of the Pad before it, and the last two, which are one at two levels, move a rounding before a Transpose, where others read.
-UNFAITHFUL = ("DoubleQDQPairsRemover", "Pad_Fusion", "TransposeOptimizer", "TransposeOptimizer_CPUExecutionProvider")
+# Rewrites of onnxruntime that change answers, or fail. The first two take every zero point for one of 8 bits: they drop a Relu
+# before integers of 4 bits or short floats, and stop at a Clip. The third makes one rounding of two in a row. The fourth lets
+# a MaxPool ignore the values of the Pad before it. The last two, which are one at two levels, move a rounding before a
+# Transpose, where others read.
+UNFAITHFUL = (
+    *("ReluQuantRewrite", "ClipQuantRewrite", "DoubleQDQPairsRemover", "Pad_Fusion"),
+    *("TransposeOptimizer", "TransposeOptimizer_CPUExecutionProvider"),
+)
 
 
 def session_options(onnxruntime: Any, threads: int | None = None) -> Any:

@@ -204,6 +204,11 @@ VIEWS_BETWEEN = {  # what stands between two roundings: operator, constants, att
 }
 
 
+def number_of(kind, value):
+    """One number of a type that numpy may not know: a zero point."""
+    return np.array(value, helper.tensor_dtype_to_np_dtype(TensorProto.DataType.Value(kind)))
+
+
 def rounding(source, output, scale, zero):
     """Q and DQ, and their constants."""
     names = [f"{output}:scale", f"{output}:zero"]
@@ -221,12 +226,12 @@ def unoptimised(model, feeds):
     return onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, feeds)
 
 
-def checked_part(nodes, constants, outputs=("y",)):
+def checked_part(nodes, constants, outputs=("y",), opset=17):
     """Holds a part on x, X4, equal to the same nodes without any rewrite of onnxruntime."""
     value, results = helper.make_tensor_value_info("x", FLOAT, X4), [helper.make_tensor_value_info(n, FLOAT, None) for n in outputs]
     held = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items() if name]
     graph = helper.make_graph(nodes, "part", [value], results, held)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8 if opset == 17 else 10)
     x = np.random.default_rng(3).normal(0, 1.5, X4).astype(np.float32)
     found = CpuPart(model.SerializeToString(), operators_of(model), [*outputs], numpy=False).run({"x": x})
     for name, wanted in zip(outputs, unoptimised(model, {"x": x}), strict=True):
@@ -265,3 +270,18 @@ def test_a_max_pool_sees_the_values_of_the_pad_before_it():
     widths = {"widths": np.array([0, 0, 1, 1, 0, 0, 1, 1])}
     pad, pool = helper.make_node("Pad", ["n", "widths"], ["p"]), helper.make_node("MaxPool", ["p"], ["y"], kernel_shape=[2, 2])
     checked_part([helper.make_node("Sub", ["x", "far"], ["n"]), pad, pool], {**widths, "far": np.float32(9)})
+
+
+@pytest.mark.parametrize(
+    "zero", [("INT4", 0), ("INT4", -5), ("INT4", 3), ("UINT4", 3), ("INT8", 3), ("UINT16", 300), ("FLOAT8E4M3FN", 0)]
+)
+@pytest.mark.parametrize("kind", ["Relu", "Clip"])
+def test_a_limit_before_short_numbers_stays(kind, zero):
+    """onnxruntime would drop a Relu before integers of 4 bits, whose numbers below zero then show, and fail at a Clip."""
+    limits = {"low": np.float32(-0.2), "high": np.float32(0.3)} if kind == "Clip" else {}
+    nodes, constants = rounding("v", "y", 0.05, number_of(*zero))
+    checked_part(
+        [helper.make_node("Sin", ["x"], ["s"]), helper.make_node(kind, ["s", *limits], ["v"]), *nodes],
+        {**limits, **constants},
+        opset=21,
+    )
