@@ -146,12 +146,13 @@ class Editor:
         found = _ordered(alive, {output: number for number, output in enumerate(self.nodes)})
         nodes = tuple(_ordered(alive, _positions(found, known)))
         used = {name for node in nodes for name in (*node.inputs, *outputs_of(node))} | {*self.outputs, *self._graph.inputs}
+        shaped = used - (self.constants.keys() - {*self.outputs})  # pieces take what has a shape here for what samples change
         named = used | {value for node in nodes for value in vars(node.op).values() if isinstance(value, str)}
         return replace(
             self._graph,
             nodes=nodes,
             outputs=self.outputs,
-            tensors={name: tensor for name, tensor in self.tensors.items() if name in used},
+            tensors={name: tensor for name, tensor in self.tensors.items() if name in shaped},
             constants={
                 name: value for name, value in self.constants.items() if name.removesuffix(":scale") in named or name in named
             },

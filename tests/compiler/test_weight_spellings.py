@@ -132,6 +132,28 @@ def test_scales_that_differ_within_an_output_channel_run_on_the_cpu(axis):
     assert any("one scale for each output channel" in reason for reason in reasons)
 
 
+ON_THE_CPU = {  # operators that the accelerator lacks, with weights of int8
+    "Conv in three dimensions": ("y = Conv (x, w)", (7, 2, 3, 3, 3)),
+    "ConvTranspose in three dimensions": ("y = ConvTranspose (x, w)", (2, 7, 2, 2, 2)),
+    "Einsum": ('y = Einsum <equation = "nchwd,kc->nkhwd"> (x, w)', (7, 2)),
+    "MatMul of many matrices": ("y = MatMul (x, w)", (5, 4, 4)),
+}
+
+
+@pytest.mark.parametrize("name", ON_THE_CPU)
+@pytest.mark.parametrize("samples", [1, 3])
+def test_weights_of_int8_stay_constants_of_a_piece_on_the_cpu(name, samples):
+    """They would be an input of the piece, whose first axis is a batch, and the model would be refused for its shape."""
+    node, shape = ON_THE_CPU[name]
+    text = f"g (float[N,2,5,4,4] x) => (float[N,?,?,?,?] y) {{ w = DequantizeLinear (q, s) {node} }}"
+    constants = {"q": RNG.integers(-127, 128, shape, np.int8), "s": np.float32(0.01)}
+    model = with_pairs(written(text, constants), {"x": (1 / 40, 3), "y": (1 / 9, -5)})
+    feeds = images(model, samples)
+    artifact = compile_model(load_model(model.SerializeToString()), TINY)
+    with Model(artifact, "emulator", check=True) as opened:
+        assert np.abs(opened.run(feeds)["y"] - answers(model, feeds)[0]).max() < 0.1 / 9
+
+
 def test_a_bias_keeps_its_bits_behind_a_reshape():
     """A float32 has 24 of the 32 bits that a bias has."""
     text = "g (float[N,2] x) => (float[N,2] y) { b = DequantizeLinear (p, t) c = Reshape (b, n) y = Add (x, c) }"
