@@ -24,7 +24,8 @@ from cnna.spec.cpu_ops import makes, onnxruntime_errors, reads, session_options
 from cnna.spec.errors import ArtifactError, CheckError
 
 TOLERANCE = 1e-4  # share of a tensor's greatest magnitude
-# Of the coarsest rounding in a piece: a value on the border may fall to either side, and so may a value that depends on it.
+# Of the coarsest rounding in a cut: a value on the border may fall to either side, and so may a value that depends on it. A cut may
+# begin before the piece, if what the accelerator makes for it is in the model in another order alone.
 STEPS = 2
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -57,8 +58,10 @@ class CpuCheck:
         parts = {number: _part(piece, f"{self.name}: the model of piece {number} on the CPU") for number, piece in cpu.items()}
         # For each piece: the model's name for each of its tensors, taken behind its rounding where the piece rounds it.
         self._source = {number: with_roundings(model, part, names[number]) for number, part in parts.items()}
-        self._cut = {number: _cut(model, piece, self._source[number], parts[number]) for number, piece in cpu.items()}
-        self._steps = {number: max((steps.get(name, 0.0) for name in names[number]), default=0.0) for number in cpu}
+        cuts = {number: _cut(model, piece, self._source[number], parts[number]) for number, piece in cpu.items()}
+        self._cut = {number: _session(cut) if cut else None for number, cut in cuts.items()}
+        rounded = {number: {*names[number], *(_made(cut) if cut else ())} for number, cut in cuts.items()}
+        self._steps = {number: max((steps.get(name, 0.0) for name in rounded[number]), default=0.0) for number in cpu}
         self._counted: set[str] = set()
 
     def check(self, number: int, given: Arrays, made: Arrays) -> None:
@@ -113,21 +116,30 @@ def _part(piece: CpuPiece, name: str) -> onnx.ModelProto:
         raise ArtifactError(f"{name} is damaged: its protobuf cannot be read; compile it again") from None
 
 
-def _cut(
-    model: onnx.ModelProto, piece: CpuPiece, source: Mapping[str, str], part: onnx.ModelProto
-) -> onnxruntime.InferenceSession | None:
+def _cut(model: onnx.ModelProto, piece: CpuPiece, source: Mapping[str, str], part: onnx.ModelProto) -> onnx.ModelProto | None:
     """The nodes between the piece's inputs and outputs in the original model; None if they cannot be found by name."""
     known = {value.name for value in (*model.graph.value_info, *model.graph.input, *model.graph.output)}
     held = {tensor.name for tensor in part.graph.initializer}  # the original model may compute some of these
     operators = piece.manifest["operators"]
     inputs = [name for name in reads(operators) if name in known - held]
     outputs = sorted({source[name] for name in makes(operators) if source[name] in known})
-    failures: tuple[type[Exception], ...] = (*onnxruntime_errors(), onnx.checker.ValidationError, ValueError, KeyError)
     try:
-        cut = Extractor(model).extract_model(inputs, outputs)
-        return onnxruntime.InferenceSession(cut.SerializeToString(), session_options(onnxruntime), ["CPUExecutionProvider"])
-    except failures:
+        return Extractor(model).extract_model(inputs, outputs)
+    except (onnx.checker.ValidationError, ValueError, KeyError):
         return None
+
+
+def _session(cut: onnx.ModelProto) -> onnxruntime.InferenceSession | None:
+    """None if onnxruntime refuses the nodes: they may lack an input."""
+    try:
+        return onnxruntime.InferenceSession(cut.SerializeToString(), session_options(onnxruntime), ["CPUExecutionProvider"])
+    except onnxruntime_errors():
+        return None
+
+
+def _made(cut: onnx.ModelProto) -> set[str]:
+    """The tensors that the nodes of a cut make."""
+    return {name for node in cut.graph.node for name in node.output}
 
 
 def _steps(model: onnx.ModelProto) -> dict[str, float]:

@@ -87,6 +87,20 @@ def test_what_saturates_is_compared_behind_its_rounding():
         assert opened.cpu_agreement.tensors >= 1
 
 
+def test_a_tie_on_the_accelerator_is_no_difference_of_a_piece_behind_it():
+    """The accelerator computes in the order before the Reshape and so the comparison has ties of 0.03 to 0.1 in it."""
+    text = """g (float[N,4,6,6] x) => (float[N,24,6,1] y) {
+        a = Add (x, one) b = QuantizeLinear (a, s, z) c = Reshape (b, n) d = DequantizeLinear (c, s, z)
+        e = QuantizeLinear (d, t, u) f = DequantizeLinear (e, t, u) r = Relu (f)
+        k = QuantizeLinear (r, v, w) m = DequantizeLinear (k, v, w) y = Add (m, d) }"""
+    constants = {"one": np.float32(1), "n": np.array([0, 24, 6, 1]), "s": np.float32(0.03), "z": np.int8(0)}
+    constants |= {"t": np.float32(0.1), "u": np.uint8(0), "v": np.float32(0.0014), "w": np.int16(0)}
+    model = written(text, constants, 21)
+    with Model(compile_model(model, preset("tiny")), check=True) as opened:
+        opened.run(images(model, 4)["x"])
+        assert opened.cpu_agreement.left == 0
+
+
 def test_another_operator_on_the_cpu_is_found(artifact):
     """A wrong export would be invisible, because all three executions are fed by the same piece."""
     x = np.random.default_rng(1).normal(size=(1, 3, 8, 8)).astype(np.float32)
