@@ -22,22 +22,35 @@ class Surroundings:
         self.types = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
         self.dims = {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
         self._ranks = {name: len(dims) for name, dims in self.dims.items()}
+        self._kinds = dict(self.types)
 
     def rank(self, tensor: str) -> int | None:
         """The number of axes of a tensor that the nodes in `done` make; None if ONNX cannot infer it."""
         if tensor not in self._ranks:
-            copy = hollow(self._model)
-            del copy.graph.node[:], copy.graph.output[:]
-            copy.graph.node.extend(self.done)
-            copy.graph.initializer.extend(self.constants)
-            try:
-                found = onnx.shape_inference.infer_shapes(copy, data_prop=True).graph.value_info
-            except Exception:  # onnx's own class, and on broken models any that C++ raises: then nothing is known
-                return None
-            for value in (*copy.graph.input, *found):
-                if value.type.tensor_type.HasField("shape"):
-                    self._ranks[value.name] = len(value.type.tensor_type.shape.dim)
+            self._infer()
         return self._ranks.get(tensor)
+
+    def kind(self, tensor: str) -> int:
+        """The element type of a tensor that the nodes in `done` make; 0 if ONNX cannot infer it."""
+        if tensor not in self._kinds:
+            self._infer()
+        return self._kinds.get(tensor, TensorProto.UNDEFINED)
+
+    def _infer(self) -> None:
+        """Notes ranks and element types of what the nodes in `done` make, as far as ONNX infers them."""
+        copy = hollow(self._model)
+        del copy.graph.node[:], copy.graph.output[:]
+        copy.graph.node.extend(self.done)
+        copy.graph.initializer.extend(self.constants)
+        try:
+            found = onnx.shape_inference.infer_shapes(copy, data_prop=True).graph.value_info
+        except Exception:  # onnx's own class, and on broken models any that C++ raises: then nothing is known
+            return
+        for value in (*copy.graph.input, *found):
+            kind = value.type.tensor_type
+            self._kinds[value.name] = kind.elem_type
+            if kind.HasField("shape"):
+                self._ranks[value.name] = len(kind.shape.dim)
 
 
 class Expansion:
@@ -65,10 +78,10 @@ class Expansion:
         made = self.add(kind, [front, *inputs[1:]], "", self.base, **attributes)
         return self.add("Transpose", [made], output, perm=(0, *range(2, self.turned), 1))
 
-    def number(self, what: str, value: float) -> str:
-        """A constant of one float."""
+    def number(self, what: str, value: float, kind: int = TensorProto.FLOAT) -> str:
+        """A constant of one number."""
         name = f"{self.node.output[0]}:{what}"
-        self.around.constants.append(numpy_helper.from_array(np.array(value, np.float32), name))
+        self.around.constants.append(numpy_helper.from_array(np.array(value, helper.tensor_dtype_to_np_dtype(kind)), name))
         return name
 
     def take(self, name: str, default: Any = None) -> Any:

@@ -17,6 +17,7 @@ UNARY = {"QLinearSigmoid": "Sigmoid", "QLinearLeakyRelu": "LeakyRelu", "QLinearS
 BINARY = {"QLinearAdd": "Add", "QLinearMul": "Mul"}
 AXIS_SOFTMAX = 13  # the opset from which on a Softmax works along one axis
 LEAST_INPUTS = {"QGemm": 6, "QLinearConcat": 5, "QLinearWhere": 8, **dict.fromkeys((*UNARY, *POOLS), 4)}  # 7 for others
+BARE = ("QLinearSigmoid", "QLinearLeakyRelu")  # may lack both zero points, which are 0 then
 SHORT = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT32)  # what Q and DQ of ONNX's own know in each opset
 
 
@@ -46,6 +47,8 @@ def q_linear(node: NodeProto, around: Surroundings) -> list[NodeProto]:
         return _rounded(parts, "Concat", inputs, i[0], i[1])
     if kind == "QLinearSoftmax" and parts.take("opset", 0) < AXIS_SOFTMAX:
         return _flat_softmax(parts)
+    if kind in BARE and not i[4]:  # its integers are those of its input, not the uint8 that a Q without a zero point makes
+        i[4] = parts.number("zero", 0, around.kind(i[0]) or TensorProto.UINT8)
     return _rounded(parts, {**POOLS, **UNARY}[kind], [_real(parts, i[0:3])], i[3], i[4])
 
 
@@ -70,6 +73,8 @@ def q_or_dq(node: NodeProto, around: Surroundings) -> list[NodeProto]:
 def _check_inputs(node: NodeProto) -> None:
     """ModelError: there are too few inputs. ONNX's checker does not see that for operators of com.microsoft."""
     kind, count = node.op_type, sum(map(bool, node.input))
+    if kind in BARE and len(node.input) > 3 and all((node.input[0], node.input[1], node.input[3])):
+        return
     if count < LEAST_INPUTS.get(kind, 7) or (kind == "QLinearConcat" and len(node.input) % 3 != 2):
         raise ModelError(
             f"node '{node.name or node.output[0]}' ({kind}) has {count} inputs, fewer than it needs; export the model again"
