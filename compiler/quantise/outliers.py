@@ -1,11 +1,11 @@
 """Finds what costs a range: constants far from all data, and layers of which int8 keeps nothing.
 
 A mask of -1e9, or -65504 around a map, is no data. In the range of int8 it leaves no steps for the values beside it. A max pool
-never shows what lies below all data, so a Pad before one becomes its padding, and other tensors that only max pools read need no
-range beyond what the pools make (`unseen_lows`). Where a constant shows, the nodes around it stay in float.
+never shows what lies below all data, so a Pad before one becomes its padding, and other tensors that only max pools and limits
+read need no range beyond what these make (`unseen_lows`, `limited`). Where a constant shows, the nodes around it stay in float.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite
 from typing import Any
@@ -14,8 +14,8 @@ import numpy as np
 
 from cnna.compiler.frontend.preprocess import Preprocess
 from cnna.compiler.graph.editor import Editor
-from cnna.compiler.graph.float_ops import MaxPool, Pad
-from cnna.compiler.graph.ir import Graph, Quant
+from cnna.compiler.graph.float_ops import Clip, MaxPool, Pad
+from cnna.compiler.graph.ir import Graph, Node, Quant
 from cnna.compiler.graph.node_names import place
 from cnna.compiler.passes.fusion.fuse_pad import fuse_pad
 from cnna.compiler.quantise.calibrate import Statistics, channels
@@ -62,17 +62,32 @@ def pads_as_padding(graph: Graph, samples: Mapping[str, np.ndarray], count: int,
 
 
 def unseen_lows(graph: Graph, body: Graph) -> dict[str, tuple[str, ...]]:
-    """The tensors that only max pools read, each with what these make: of what lies below all of that, nothing shows."""
-    pools: dict[str, list[str]] = {}
+    """The tensors of which only max pools and lower limits read, each with what these make: nothing below all of that shows."""
+    made: dict[str, list[str]] = {}
     for node in body.nodes:
-        if isinstance(node.op, MaxPool):
-            pools.setdefault(node.inputs[0], []).append(node.output)
-    return {name: tuple(made) for name, made in pools.items() if _only_pools(graph, name)}
+        if _hides_lows(node):
+            made.setdefault(node.inputs[0], []).append(node.output)
+    return {name: tuple(outputs) for name, outputs in made.items() if _all_read(graph, name, _hides_lows)}
+
+
+def limited(graph: Graph, body: Graph) -> set[str]:
+    """The tensors that only limits read, which share the range of what these make: nothing beyond that shows."""
+    names = {node.inputs[0] for node in body.nodes if isinstance(node.op, Clip)}
+    return {name for name in names if _all_read(graph, name, lambda node: isinstance(node.op, Clip))}
+
+
+def _hides_lows(node: Node) -> bool:
+    return isinstance(node.op, MaxPool) or (isinstance(node.op, Clip) and isfinite(node.op.low))
 
 
 def _only_pools(graph: Graph, tensor: str) -> bool:
+    return _all_read(graph, tensor, lambda node: isinstance(node.op, MaxPool))
+
+
+def _all_read(graph: Graph, tensor: str, kind: Callable[[Node], bool]) -> bool:
+    """Whether all that reads a tensor is of a kind, and anything does."""
     readers = [node for node in graph.nodes if tensor in node.inputs]
-    return bool(readers) and tensor not in graph.outputs and all(isinstance(node.op, MaxPool) for node in readers)
+    return bool(readers) and tensor not in graph.outputs and all(map(kind, readers))
 
 
 @dataclass

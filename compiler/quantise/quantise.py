@@ -29,6 +29,7 @@ from cnna.compiler.quantise.outliers import (
     Outlier,
     OutlierWatch,
     held_back,
+    limited,
     noise_warnings,
     outlier_warnings,
     pads_as_padding,
@@ -125,7 +126,8 @@ class Calibrated:
         told = (*self.warnings, *outlier_warnings(self.graph, self.outliers))
         if told or not self.few or not quants:
             return told
-        cut = {*unseen_lows(self.graph, body)} | {name for node in body.nodes if isinstance(node.op, Chain) for name in node.inputs}
+        cut = {*unseen_lows(self.graph, body)} | limited(self.graph, body)
+        cut |= {name for node in body.nodes if isinstance(node.op, Chain) for name in node.inputs}
         layers = [layer for layer in layers_of(self.graph, body) if layer.tensor not in cut]
         noise = measured(self.graph, layers, result, quants, self.few, len(next(iter(self.few.values()))), self.preprocess)
         return tuple(noise_warnings(layers, noise))
@@ -291,7 +293,8 @@ def _activation_quants(graph: Graph, body: Graph, statistics: Mapping[str, Stati
     """A quantisation for each tensor but those of `_float_ends`; one for all of those that `_tied` ties together.
 
     What only a Chain reads needs no range where that is flat, and what only a Maximum or Minimum reads none beyond the result's.
-    What only max pools read needs none below their results, if that makes it much shorter.
+    What only limits read needs none beyond theirs. What only max pools read needs none below their results, if that makes it much
+    shorter.
     """
     unseen = unseen_lows(graph, body)
 
@@ -303,7 +306,7 @@ def _activation_quants(graph: Graph, body: Graph, statistics: Mapping[str, Stati
         return low, high
 
     floating = _float_ends(body, statistics, method)
-    cut = {
+    cut = limited(graph, body) | {
         name for node in body.nodes if isinstance(node.op, Maximum | Minimum) for name in node.inputs[1:] if body.uses(name) == 1
     }
     quants: dict[str, Quant] = {}
