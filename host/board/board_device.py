@@ -21,6 +21,7 @@ from cnna.host.board.remote_turn import RemoteTurn
 from cnna.host.board.run_wait import await_end
 from cnna.host.board.turn import LocalTurn, Turns
 from cnna.host.native.cache import Cache
+from cnna.host.native.loop import packing_threads
 from cnna.spec.boards import ddr_of
 from cnna.spec.config import as_dict
 from cnna.spec.device import soft_reset
@@ -52,7 +53,8 @@ class BoardDevice:
     timeout_seconds: after so long without progress, `wait` gives up. limit_clocks: the most clocks of a run; None: no limit. turns:
     shared with every other process that uses the board. uncached: whether its memory goes past the processor's cache, so that
     nothing needs to be flushed. caching: memory that does not, where this process can maintain the cache. interrupt: what tells the
-    native run loop of a run's end. ArtifactError: the registers are not an accelerator's, or not those that the overlay describes.
+    native run loop of a run's end. threads: of that loop, which pack a run together. ArtifactError: the registers are not an
+    accelerator's, or not those that the overlay describes.
     """
 
     name = "pynq"
@@ -71,6 +73,7 @@ class BoardDevice:
         self.caching, self.interrupt = caching, interrupt
         self._remote = _is_remote(pynq_device)
         self.timeout_seconds, self.limit_clocks = 10.0, None  # type: float, int | None
+        self.threads = packing_threads()
         self.playing: Played | None = None
         self.buffers: dict[int, BoardBuffer] = {}
         self._doubtful = False

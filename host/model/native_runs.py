@@ -119,7 +119,7 @@ class NativeRuns:
             self.board.interrupt.open(),
         )
         programs = [self._program(accelerator) for accelerator in self.accelerators]
-        return Loop(registers, programs, self.board.timeout_seconds, self.board.limit_clocks, self.board.cache)
+        return Loop(registers, programs, self.board.timeout_seconds, self.board.limit_clocks, self.board.cache, self.board.threads)
 
     def _program(self, one: Accelerator) -> Program:
         manifest, ci = one.piece.manifest, one.piece.config.ci

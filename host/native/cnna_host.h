@@ -101,8 +101,8 @@ typedef struct {
     uint8_t *const *memories;
 } cnna_program;
 
-/* What makes written bytes visible to the accelerator, and its bytes to the host; each called for whole ports, clean before a run and
- * invalidate after it. Null where memory is not cached, or is coherent. cnna_cache_clean and cnna_cache_invalidate work on this
+/* What makes written bytes visible to the accelerator, and its bytes to the host: clean before a run, for parts of ports, by several
+ * threads at once; invalidate after it, for whole ports. Null where memory is not cached, or is coherent. cnna_cache_clean and cnna_cache_invalidate work on this
  * processor's own cache. Whoever allocates memory for outputs has it invalidated once, so that none of its lines is dirty. */
 typedef struct {
     void (*clean)(void *context, const uint8_t *memory, size_t bytes);
@@ -113,7 +113,8 @@ typedef struct {
 /* An accelerator: its registers, and the words by which a run is started and its end is seen. counters: offsets that are read after
  * every run. progress: offsets that change while a run goes on, the first of which counts clocks. limit_clocks: 0: none.
  * uio: a file that becomes readable at an interrupt, and is armed by writing 1 to it; the loop does not close it. -1, or interrupts
- * that do not come: STATUS is polled. */
+ * that do not come: STATUS is polled. threads: that pack a run together, the loop's own among them; 1 or more. With several, the
+ * loop looks at STATUS without a pause while a run is about to end. */
 typedef struct {
     volatile uint32_t *registers;
     int64_t programs, counters, progress;
@@ -121,6 +122,7 @@ typedef struct {
     const uint32_t *counter_offsets, *progress_offsets;
     uint32_t ctrl, start, status, done, error;
     int32_t uio;
+    int64_t threads;
     int64_t limit_clocks;
     double timeout_seconds;
     cnna_cache cache;

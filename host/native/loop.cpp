@@ -1,4 +1,5 @@
 // The run loop: one thread that packs run n + 1 while run n is on the accelerator, starts it at once when n ends, and unpacks n.
+// Helpers pack with it, in bands.
 //
 // The thread knows no words and no remedies. When a run fails it rests, with the accelerator as it is, so that Python can read the
 // registers, say what happened, reset, and let it go on.
@@ -12,24 +13,32 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <system_error>
 #include <thread>
 #include <vector>
 
+#include "barrier.h"
 #include "checks.h"
 #include "cnna_host.h"
+#include "loop_jobs.h"
+#include "loop_packing.h"
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-using Seconds = std::chrono::duration<double>;
+using cnna::Clock;
+using cnna::Job;
+using cnna::Program;
+using cnna::Seconds;
 
 constexpr Seconds LEAST_PAUSE{20e-6}, MOST_PAUSE{10e-3};  // between two looks at STATUS, where there is no interrupt
 constexpr double PAUSE_PART = 1.0 / 16;                    // of the time that a run has taken so far, where none has ended yet
 constexpr double LATE_PART = 1.0 / 64;                     // of that time, once it is known how long a run takes
 constexpr double EARLY = 31.0 / 32;                        // of the time that the last run took: then it looks for the first time
+constexpr Seconds AHEAD{50e-6};                            // before that it wakes where it has cores to spare, and looks without a pause
+constexpr int64_t MOST_THREADS = 64;
 constexpr unsigned long SLACK_NS = 1;                      // by which Linux may prolong a pause; by default these are 50 us
 constexpr Seconds LOOK_AT_PROGRESS{0.2};
 constexpr int MOST_MISSED = 2;  // interrupts that did not come: then STATUS is polled
@@ -42,23 +51,15 @@ constexpr int LOADS = __ATOMIC_ACQUIRE, STORES = __ATOMIC_RELEASE;
 constexpr int LOADS = __ATOMIC_RELAXED, STORES = __ATOMIC_RELAXED;
 #endif
 
-// All that was written before is in memory before anything after it.
-void barrier() {
-#if defined(__aarch64__)
-    asm volatile("dsb sy" ::: "memory");
-#elif !defined(__SANITIZE_THREAD__)
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-#endif
-}
-
 }  // namespace
 
 struct cnna_loop {
   public:
-    explicit cnna_loop(const cnna_device &device) : device_(device), programs_(device.program, device.program + device.programs) {
+    explicit cnna_loop(const cnna_device &device)
+        : device_(device), programs_(device.program, device.program + device.programs),
+          packing_(static_cast<size_t>(device.threads), device.cache) {
         counters_.assign(device.counter_offsets, device.counter_offsets + device.counters);
         progress_.assign(device.progress_offsets, device.progress_offsets + device.progress);
-        for (const cnna_program &program : programs_) owned_.emplace_back(program);
         wake_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
         if (wake_ < 0) throw std::bad_alloc();
         thread_ = std::thread([this] { work(); });
@@ -80,21 +81,21 @@ struct cnna_loop {
 
     int submit(const cnna_job &job) {
         if (job.program < 0 || job.program >= device_.programs) return CNNA_ARGUMENT;
-        const cnna_program &program = programs_[static_cast<size_t>(job.program)];
-        for (size_t output = 0; output < static_cast<size_t>(program.outputs); ++output) {
+        const Program &program = programs_[static_cast<size_t>(job.program)];
+        for (size_t output = 0; output < program.out.size(); ++output) {
             if (job.types[output] != CNNA_INT8 && job.types[output] != CNNA_FLOAT32) return CNNA_ARGUMENT;
-            const int64_t(&size)[3] = owned_[static_cast<size_t>(job.program)].out[output].folded;
+            const int64_t(&size)[3] = program.out[output].folded;
             const auto wanted = static_cast<size_t>(program.images * size[0] * size[1] * size[2]);
             if (!job.outputs[output] || job.elements[output] < wanted) return CNNA_BOUNDS;
         }
         if (job.softmax)
-            for (int64_t output = 0; output < program.outputs; ++output)
+            for (size_t output = 0; output < program.out.size(); ++output)
                 if (job.softmax[output] < 0 || (job.softmax[output] && job.types[output] != CNNA_FLOAT32)) return CNNA_ARGUMENT;
         Job made;
         made.program = static_cast<size_t>(job.program);
-        made.inputs.reserve(static_cast<size_t>(program.inputs)), made.outputs.reserve(static_cast<size_t>(program.outputs));
-        for (int64_t port = 0; port < program.inputs; ++port) made.inputs.push_back({job.inputs[port], job.tables[port]});
-        for (int64_t port = 0; port < program.outputs; ++port)
+        made.inputs.reserve(program.in.size()), made.outputs.reserve(program.out.size());
+        for (size_t port = 0; port < program.in.size(); ++port) made.inputs.push_back({job.inputs[port], job.tables[port]});
+        for (size_t port = 0; port < program.out.size(); ++port)
             made.outputs.push_back({job.outputs[port], job.types[port], job.elements[port], job.softmax ? job.softmax[port] : 0});
         made.counters = job.counters;
         {
@@ -124,47 +125,18 @@ struct cnna_loop {
     }
 
   private:
-    struct Input {
-        cnna_tensor tensor;
-        const int8_t *table;
-    };
-
-    struct Output {
-        void *place;
-        int64_t type;
-        size_t elements;
-        int64_t softmax;  // values of a row; 0: there is none
-    };
-
-    struct Job {
-        size_t program = 0, slot = 0;
-        std::vector<Input> inputs;
-        std::vector<Output> outputs;
-        uint32_t *counters = nullptr;
-        int code = CNNA_OK;  // of packing
-        Clock::time_point began{};
-    };
-
-    // Copies of a program's arrays, which the caller may free.
-    struct Owned {
-        explicit Owned(const cnna_program &program)
-            : in(program.in, program.in + program.inputs), out(program.out, program.out + program.outputs),
-              words(program.words, program.words + program.slots * program.writes),
-              memories(program.memories, program.memories + program.slots * (program.inputs + program.outputs)) {}
-        std::vector<cnna_port> in, out;
-        std::vector<cnna_write> words;
-        std::vector<uint8_t *> memories;
-        size_t next_slot = 0;
-        Seconds usual{};  // what the last run took
-    };
-
     // --- the thread ---
 
     void work() {
         prctl(PR_SET_TIMERSLACK, SLACK_NS);
-        std::unique_ptr<Job> running, staged;
+        std::unique_ptr<Job> running, staged, ended;
         while (!closing()) {
-            if (!staged && (staged = taken())) staged->code = pack(*staged);
+            if (!staged) staged = taken();
+            if (staged && !staged->packed)
+                pack(*staged, ended.get());
+            else if (ended)
+                finish(*ended);
+            ended.reset();
             if (running) {
                 int code = state();
                 if (code == CNNA_EXPIRED) {
@@ -177,12 +149,11 @@ struct cnna_loop {
                     start(*running);
                     continue;
                 }
-                std::unique_ptr<Job> before = std::move(running);
+                ended = std::move(running);
                 if (staged && staged->code == CNNA_OK) start(*(running = std::move(staged)));
-                finish(*before);
             } else if (staged && staged->code != CNNA_OK) {
                 if (!rest(staged->code)) return;
-                staged->code = pack(*staged);
+                staged->packed = false;
             } else if (staged) {
                 start(*(running = std::move(staged)));
             } else {
@@ -213,30 +184,20 @@ struct cnna_loop {
         return !closing_;
     }
 
-    int pack(Job &job) {
-        const cnna_program &program = programs_[job.program];
-        Owned &own = owned_[job.program];
-        job.slot = own.next_slot;
-        for (size_t input = 0; input < own.in.size(); ++input) {
-            const cnna_port &port = own.in[input];
-            uint8_t *memory = memory_of(job, input);
-            const auto bytes = static_cast<size_t>(program.images * port.image_bytes);
-            const int code = cnna_pack(&port, &job.inputs[input].tensor, job.inputs[input].table, program.images, memory, bytes);
-            if (code != CNNA_OK) return code;
-            if (device_.cache.clean) device_.cache.clean(device_.cache.context, memory, bytes);
-        }
-        own.next_slot = (own.next_slot + 1) % static_cast<size_t>(program.slots);
-        return CNNA_OK;
+    // Packs a job, and unpacks the one that has ended meanwhile, if there is one.
+    void pack(Job &job, const Job *ended) {
+        std::function<void()> unpack;
+        if (ended) unpack = [this, ended] { finish(*ended); };
+        packing_.pack(job, programs_[job.program], unpack);
     }
 
     void start(Job &job) {
-        const cnna_program &program = programs_[job.program];
-        const auto writes = static_cast<size_t>(program.writes);
-        for (size_t number = 0; number < writes; ++number) {
-            const cnna_write &one = owned_[job.program].words[job.slot * writes + number];
+        const Program &program = programs_[job.program];
+        for (size_t number = 0; number < program.writes; ++number) {
+            const cnna_write &one = program.words[job.slot * program.writes + number];
             write(one.offset, one.word);
         }
-        barrier();
+        cnna::barrier();
         job.began = looked_ = changed_ = Clock::now();
         progress_now_.clear();
         write(device_.ctrl, device_.start);
@@ -265,7 +226,7 @@ struct cnna_loop {
 
     // The counters are read before the next start clears them. Then done is cleared, and read again: the next run has not ended yet.
     int note_end(const Job &job) {
-        owned_[job.program].usual = Clock::now() - job.began;
+        programs_[job.program].usual = Clock::now() - job.began;
         for (size_t counter = 0; counter < counters_.size(); ++counter) job.counters[counter] = read(counters_[counter]);
         write(device_.status, device_.done);
         const Clock::time_point cleared = Clock::now();
@@ -277,14 +238,13 @@ struct cnna_loop {
     // Nobody but the accelerator writes to an output, and whoever allocates one has it invalidated once. So no line of it is dirty, and
     // none can be written back over an answer. Lines that the processor has fetched too early are thrown away here.
     void finish(const Job &job) {
-        const cnna_program &program = programs_[job.program];
-        const Owned &own = owned_[job.program];
-        for (size_t output = 0; output < own.out.size(); ++output) {
-            const cnna_port &port = own.out[output];
-            const uint8_t *memory = memory_of(job, own.in.size() + output);
-            const auto bytes = static_cast<size_t>(program.images * port.image_bytes);
+        const Program &program = programs_[job.program];
+        for (size_t output = 0; output < program.out.size(); ++output) {
+            const cnna_port &port = program.out[output];
+            const uint8_t *memory = program.memory(job.slot, program.in.size() + output);
+            const size_t bytes = program.bytes(port);
             if (device_.cache.invalidate) device_.cache.invalidate(device_.cache.context, memory, bytes);
-            const Output &to = job.outputs[output];
+            const Job::Output &to = job.outputs[output];
             cnna_unpack(&port, memory, bytes, program.images, to.type, to.place, to.elements);
             if (to.softmax) {
                 const auto count = static_cast<size_t>(to.softmax);
@@ -297,7 +257,7 @@ struct cnna_loop {
         ended_now_.notify_all();
     }
 
-    // Sleeps until a job comes, the run may have ended, or the loop is closed.
+    // Sleeps until a job comes, the run may have ended, or the loop is closed; not at all while a run is about to end.
     //
     // The interrupt is a level. Whoever sees the run's end clears STATUS.done, which ends the level; only then is the interrupt armed
     // again, here. A run that ends before that is seen in STATUS, which is read after it.
@@ -305,19 +265,22 @@ struct cnna_loop {
         pollfd files[] = {{wake_, POLLIN, 0}, {device_.uio, POLLIN, 0}};
         timespec *until = nullptr;
         timespec most{};
-        bool armed = false;
+        bool armed = false, whole = false;
         if (running) {
-            const Seconds waited = Clock::now() - running->began;
+            const Seconds waited = Clock::now() - running->began, usual = programs_[running->program].usual;
+            const Seconds ahead = packing_.threads() > 1 && usual.count() ? AHEAD : Seconds{};
+            const Seconds early = usual * EARLY - ahead - waited;
+            if (ahead.count() && early.count() <= 0 && waited < usual + ahead) return;
             armed = arm();
             if (armed && has_ended()) return;
-            const Seconds usual = owned_[running->program].usual;
-            const Seconds until_early = usual * EARLY - waited, part = waited * (usual.count() ? LATE_PART : PAUSE_PART);
-            const Seconds least = std::clamp(std::max(until_early, part), LEAST_PAUSE, MOST_PAUSE);
-            most.tv_nsec = static_cast<long>((armed ? LOOK_AT_PROGRESS : least).count() * 1e9);
+            const Seconds part = waited * (usual.count() ? LATE_PART : PAUSE_PART);
+            whole = armed && !(ahead.count() && early.count() > 0);
+            const Seconds sleep = whole ? LOOK_AT_PROGRESS : std::clamp(std::max(early, part), LEAST_PAUSE, MOST_PAUSE);
+            most.tv_nsec = static_cast<long>(sleep.count() * 1e9);
             until = &most;
         }
         const int came = ppoll(files, armed ? 2 : 1, until, nullptr);
-        if (armed && came == 0 && has_ended()) ++missed_;
+        if (whole && came == 0 && has_ended()) ++missed_;
         if (came <= 0) return;
         uint64_t taken;
         if (files[0].revents) (void)!::read(wake_, &taken, sizeof taken);
@@ -340,16 +303,11 @@ struct cnna_loop {
         (void)!::write(wake_, &one, sizeof one);
     }
 
-    uint8_t *memory_of(const Job &job, size_t port) const {
-        const Owned &own = owned_[job.program];
-        return own.memories[job.slot * (own.in.size() + own.out.size()) + port];
-    }
     uint32_t read(uint32_t offset) const { return __atomic_load_n(&device_.registers[offset / sizeof(uint32_t)], LOADS); }
     void write(uint32_t offset, uint32_t word) const { __atomic_store_n(&device_.registers[offset / sizeof(uint32_t)], word, STORES); }
 
     const cnna_device device_;
-    const std::vector<cnna_program> programs_;  // of their arrays, `owned_` has copies
-    std::vector<Owned> owned_;
+    std::vector<Program> programs_;
     std::vector<uint32_t> counters_, progress_, progress_now_;
     Clock::time_point looked_{}, changed_{};
     int missed_ = 0;  // interrupts, one after another
@@ -361,11 +319,12 @@ struct cnna_loop {
     int64_t ended_ = 0;
     int failed_ = CNNA_OK;
     bool closing_ = false;
+    cnna::LoopPacking packing_;
     std::thread thread_;  // the last, since it uses the others
 };
 
 int cnna_loop_open(const cnna_device *device, cnna_loop **made) {
-    if (!device->registers || device->programs < 1) return CNNA_ARGUMENT;
+    if (!device->registers || device->programs < 1 || device->threads < 1 || device->threads > MOST_THREADS) return CNNA_ARGUMENT;
     return cnna::guarded([=] {
         try {
             *made = new cnna_loop(*device);

@@ -26,7 +26,13 @@ from cnna.host.native.tensors import TYPES
 from cnna.spec.errors import RunError
 
 ROWS = 8  # of counters: more than jobs that may be open, so that those of a job that has ended stay until the next is handed over
+MOST_THREADS = 4  # that pack a picture together: a board has as many cores
 FOREVER_SECONDS = 0.1  # a wait of the library, after which Python looks whether somebody has pressed Ctrl-C
+
+
+def packing_threads() -> int:
+    """How many threads pack a run together, by default: as many as this process may use cores, up to MOST_THREADS."""
+    return min(len(os.sched_getaffinity(0)), MOST_THREADS)
 
 
 class CWrite(ctypes.Structure):
@@ -54,6 +60,7 @@ class CDevice(ctypes.Structure):
         *((name, c_void_p) for name in ("program", "counter_offsets", "progress_offsets")),
         *((name, c_uint32) for name in ("ctrl", "start", "status", "done", "error")),
         ("uio", c_int32),
+        ("threads", c_int64),
         ("limit_clocks", c_int64),
         ("timeout_seconds", c_double),
         *((name, CacheCall) for name in ("clean", "invalidate")),
@@ -140,6 +147,7 @@ class Input(NamedTuple):
 class Loop:
     """The thread and its jobs. It touches the accelerator only while there are jobs. `close` ends it; a job that runs goes on.
 
+    threads: that pack a run together, this one among them.
     MemoryError: there is no memory, or no thread left. RunError, of `submit` and `wait`: in a fork.
     """
 
@@ -150,6 +158,7 @@ class Loop:
         timeout_seconds: float,
         limit_clocks: int | None,
         cache: Cache | None = None,
+        threads: int = 1,
     ) -> None:
         self._calls, self._registers, self._process = library.native().calls, registers, getpid()
         self._kept: list[Any] = []  # memory that the library points to
@@ -160,7 +169,7 @@ class Loop:
             ctypes.cast(self._keep((CProgram * len(programs))(*c_programs)), c_void_p),
             *(self._numbers(offsets) for offsets in (registers.counters, registers.progress)),
             *(registers.ctrl, registers.start, registers.status, registers.done, registers.error, registers.uio),
-            *(limit_clocks or 0, timeout_seconds),
+            *(threads, limit_clocks or 0, timeout_seconds),
         )
         if cache is not None:
             device.clean, device.invalidate = (self._keep(call) for call in cache.for_loop())

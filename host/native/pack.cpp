@@ -2,12 +2,14 @@
 //
 // A folded pixel is `span` rows of `span` pixels, one behind the other, cut into words of `ci` channels. A word is composed from
 // loads of 16 bytes that are placed so that each byte comes to lie in its lane, and from masks.
+#include "pack.h"
+
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <vector>
 
 #include "checks.h"
-#include "cnna_host.h"
 #include "tensor_rows.h"
 #include "vectors.h"
 
@@ -30,10 +32,12 @@ struct Part {
 
 using Parts = std::vector<Part>;
 
+}  // namespace
+
 class Packer {
   public:
     Packer(const cnna_port &port, const cnna_tensor &tensor, const int8_t *table)
-        : port_(port), channels_(tensor.size[1]), height_(tensor.size[2]), width_(tensor.size[3]),
+        : port_(port), tensor_(tensor), table_(table), channels_(tensor.size[1]), height_(tensor.size[2]), width_(tensor.size[3]),
           zero_(static_cast<int8_t>(port.zero)), rows_(tensor, table, port.scale, zero_), unit_(unit_of(port.ci)) {
         for (int64_t first = 0; first < blocks(port) * port.ci; first += unit_) units_.push_back(parts(first));
         // A row of pixels, with all that a fold reads to its left and right, and 16 bytes more for loads that begin early.
@@ -43,20 +47,35 @@ class Packer {
         outside_.assign(bytes, zero_);
         kept_.assign(static_cast<size_t>(port.span[0]), outside_);
         holds_.assign(kept_.size(), -1);
+        found_.resize(kept_.size());
     }
 
-    // Returns false if a float is NaN.
-    bool image(int64_t number, uint8_t *memory) {
+    // Whether it serves for a tensor too, by `take`: one of the same form.
+    bool serves(const cnna_tensor &tensor, const int8_t *table) const {
+        cnna_tensor form = tensor;
+        form.data = tensor_.data;
+        const uintptr_t moved = reinterpret_cast<uintptr_t>(tensor.data) - reinterpret_cast<uintptr_t>(tensor_.data);
+        return moved % sizeof(float) == 0 && table == table_ && !std::memcmp(&form, &tensor_, sizeof form);
+    }
+
+    void take(const void *data) {
+        tensor_.data = data;
+        rows_.take(data);
+        known_ = true;
+    }
+
+    // Packs rows of the folded picture, from `first` until `end`, with what lies behind them. Returns false if a float is NaN.
+    bool image(int64_t number, int64_t first, int64_t end, uint8_t *memory) {
         std::fill(holds_.begin(), holds_.end(), -1);
         image_ = number;
         if (!in_order(port_)) std::memset(memory, zero_, static_cast<size_t>(port_.image_bytes));
-        std::vector<const int8_t *> rows(kept_.size());
-        for (int64_t row = 0; row < port_.folded[1]; ++row) {
+        auto &rows = found_;
+        for (int64_t row = first; row < end; ++row) {
             for (size_t within = 0; within < rows.size(); ++within)
                 rows[within] = row_of(row * port_.step[0] - port_.before[0] + static_cast<int64_t>(within));
             for (int64_t block = 0; block < blocks(port_); ++block) words(rows, block, row, memory);
         }
-        if (in_order(port_)) fill_gaps(memory);
+        if (in_order(port_)) fill_gaps(memory, first, end);
         return known_;
     }
 
@@ -181,22 +200,24 @@ class Packer {
     }
 #endif
 
-    // The bytes behind rows, blocks and the image, which no word covers.
-    void fill_gaps(uint8_t *memory) const {
-        const int64_t row_used = port_.folded[2] * port_.ci, rows = port_.folded[1];
+    // The bytes behind these rows, and behind the last row of each block and of the image, which no word covers.
+    void fill_gaps(uint8_t *memory, int64_t first, int64_t end) const {
+        const int64_t row_used = port_.folded[2] * port_.ci;
         auto fill = [&](int64_t from, int64_t until) {
             if (until > from) std::memset(memory + from, zero_, static_cast<size_t>(until - from));
         };
         for (int64_t block = 0; block < blocks(port_); ++block) {
             const int64_t begin = block * port_.block_bytes;
             if (port_.row_bytes > row_used)
-                for (int64_t row = 0; row < rows; ++row) fill(begin + row * port_.row_bytes + row_used, begin + (row + 1) * port_.row_bytes);
-            fill(begin + rows * port_.row_bytes, begin + port_.block_bytes);
+                for (int64_t row = first; row < end; ++row) fill(begin + row * port_.row_bytes + row_used, begin + (row + 1) * port_.row_bytes);
+            if (end == port_.folded[1]) fill(begin + end * port_.row_bytes, begin + port_.block_bytes);
         }
-        fill(blocks(port_) * port_.block_bytes, port_.image_bytes);
+        if (end == port_.folded[1]) fill(blocks(port_) * port_.block_bytes, port_.image_bytes);
     }
 
     const cnna_port port_;
+    cnna_tensor tensor_;
+    const int8_t *const table_;
     const int64_t channels_, height_, width_;
     const int8_t zero_;
     TensorRows rows_;
@@ -206,8 +227,11 @@ class Packer {
     std::vector<int8_t> outside_;
     std::vector<std::vector<int8_t>> kept_;
     std::vector<int64_t> holds_;
+    std::vector<const int8_t *> found_;  // the rows of a fold
     bool known_ = true;
 };
+
+namespace {
 
 bool sound_tensor(const cnna_tensor &tensor, const int8_t *table) {
     for (int64_t size : tensor.size)
@@ -215,23 +239,71 @@ bool sound_tensor(const cnna_tensor &tensor, const int8_t *table) {
     return tensor.data && within(tensor.type, CNNA_UINT8, CNNA_FLOAT32) && (tensor.type != CNNA_UINT8 || table);
 }
 
+// Calls `each` with the ranges of bytes that belong to rows of an image, from `first` until `end`.
+void ranges(const cnna_port &port, int64_t first, int64_t end, const uint8_t *memory, Written each, const void *context) {
+    const bool last = end == port.folded[1];
+    auto say = [&](int64_t from, int64_t until) { each(context, memory + from, static_cast<size_t>(until - from)); };
+    if (first == 0 && last) return say(0, port.image_bytes);
+    for (int64_t block = 0; block < blocks(port); ++block) {
+        const int64_t begin = block * port.block_bytes;
+        say(begin + first * port.row_bytes, last ? begin + port.block_bytes : begin + end * port.row_bytes);
+    }
+    const int64_t behind = blocks(port) * port.block_bytes;
+    if (last && behind < port.image_bytes) say(behind, port.image_bytes);
+}
+
 }  // namespace
+
+int packable(const cnna_port &port, const cnna_tensor &tensor, const int8_t *table, int64_t images, const uint8_t *memory, size_t bytes) {
+    if (!sound(port) || !sound_tensor(tensor, table)) return CNNA_ARGUMENT;
+    if (!memory || !fits(port, images, bytes) || images < tensor.size[0]) return CNNA_BOUNDS;
+    return port.folded[0] < port.span[0] * port.span[1] * tensor.size[1] ? CNNA_ARGUMENT : CNNA_OK;
+}
+
+// Rows that do not lie in order are packed with their image, since each of them may lie anywhere in it.
+Bands::Bands(const cnna_port &port, int64_t images, const uint8_t *memory, size_t line, size_t wanted) {
+    const auto bytes = static_cast<int64_t>(line);
+    const bool whole = !in_order(port);
+    const bool even = reinterpret_cast<uintptr_t>(memory) % line == 0 && port.image_bytes % bytes == 0;
+    apart = even && (whole || port.block_bytes % bytes == 0);
+    int64_t step = whole ? port.folded[1] : bytes / std::gcd(bytes, port.row_bytes);
+    if (images > 1 && port.folded[1] % step) apart = false;  // a band may end in any row of the second image
+    if (!apart && !whole) step = 1;
+    const int64_t all = images * port.folded[1], most = std::max<int64_t>(1, static_cast<int64_t>(wanted));
+    rows = ((all + most - 1) / most + step - 1) / step * step;
+    count = static_cast<size_t>((all + rows - 1) / rows);
+}
+
+BandPacker::BandPacker() = default;
+BandPacker::~BandPacker() = default;
+BandPacker::BandPacker(BandPacker &&) noexcept = default;
+
+int BandPacker::pack(
+    const cnna_port &port, const cnna_tensor &tensor, const int8_t *table, int64_t images, uint8_t *memory, const Bands &bands, size_t band,
+    Written each, const void *context) {
+    return guarded([&] {
+        if (kept_ && kept_->serves(tensor, table))
+            kept_->take(tensor.data);
+        else
+            kept_ = std::make_unique<Packer>(port, tensor, table);
+        const int64_t height = port.folded[1], begin = static_cast<int64_t>(band) * bands.rows;
+        const int64_t end = std::min(images * height, begin + bands.rows);
+        for (int64_t row = begin; row < end;) {
+            const int64_t image = row / height, first = row % height, until = std::min(height, first + end - row);
+            uint8_t *to = memory + image * port.image_bytes;
+            // the last image is converted again, since memory that is not cached is slow to read
+            if (!kept_->image(std::min(image, tensor.size[0] - 1), first, until, to)) return static_cast<int>(CNNA_NAN);
+            if (each) ranges(port, first, until, to, each, context);
+            row += until - first;
+        }
+        return static_cast<int>(CNNA_OK);
+    });
+}
 
 }  // namespace cnna
 
 int cnna_pack(const cnna_port *port, const cnna_tensor *tensor, const int8_t *table, int64_t images, uint8_t *memory, size_t bytes) {
-    using namespace cnna;
-    if (!sound(*port) || !sound_tensor(*tensor, table)) return CNNA_ARGUMENT;
-    if (!memory || !fits(*port, images, bytes) || images < tensor->size[0]) return CNNA_BOUNDS;
-    if (port->folded[0] < port->span[0] * port->span[1] * tensor->size[1]) return CNNA_ARGUMENT;
-    return guarded([=] {
-        Packer packer(*port, *tensor, table);
-        const auto image_bytes = static_cast<size_t>(port->image_bytes);
-        for (int64_t image = 0; image < images; ++image) {
-            uint8_t *to = memory + static_cast<size_t>(image) * image_bytes;
-            // the last image is converted again, since memory that is not cached is slow to read
-            if (!packer.image(std::min(image, tensor->size[0] - 1), to)) return static_cast<int>(CNNA_NAN);
-        }
-        return static_cast<int>(CNNA_OK);
-    });
+    const int code = cnna::packable(*port, *tensor, table, images, memory, bytes);
+    if (code != CNNA_OK) return code;
+    return cnna::BandPacker().pack(*port, *tensor, table, images, memory, cnna::Bands(*port, images, memory, 1, 1), 0);
 }

@@ -10,6 +10,8 @@ namespace cnna {
 
 namespace {
 
+constexpr size_t LINE = 64;  // bytes that come from DDR together; where they are fewer, some are not asked for
+
 size_t item_bytes(int64_t type) { return type == CNNA_FLOAT32 ? sizeof(float) : 1; }
 
 // Whether every element lies where its type may be read.
@@ -30,14 +32,27 @@ TensorRows::TensorRows(const cnna_tensor &tensor, const int8_t *table, float sca
     const bool row = tensor.stride[3] == pixel || tensor.size[3] == 1;
     const bool plane = tensor.stride[3] == item || tensor.size[3] == 1;
     layout_ = !aligned(tensor, item_) ? Layout::SCATTERED : together && row ? Layout::PIXELS : plane ? Layout::PLANES : Layout::SCATTERED;
-    for (size_t channel = 1; table && channel < channels_; ++channel)
-        one_table_ = one_table_ && !std::memcmp(table, table + channel * TABLE, TABLE);
     planes_.resize(channels_ * columns_);
-    if (layout_ == Layout::PIXELS && tensor.type == CNNA_UINT8 && !one_table_ && channels_ != COLOURS) apart_.resize(channels_ * columns_);
     if (layout_ == Layout::SCATTERED) gathered_.resize(columns_ * item_);
+    compare_tables();
+}
+
+void TensorRows::take(const void *data) {
+    tensor_.data = data;
+    compare_tables();
+}
+
+// Channels that have one table are looked up together; others need room to be taken apart.
+void TensorRows::compare_tables() {
+    one_table_ = true;
+    for (size_t channel = 1; table_ && channel < channels_; ++channel)
+        one_table_ = one_table_ && !std::memcmp(table_, table_ + channel * TABLE, TABLE);
+    const bool apart = layout_ == Layout::PIXELS && tensor_.type == CNNA_UINT8 && !one_table_ && channels_ != COLOURS;
+    apart_.resize(apart ? channels_ * columns_ : 0);
 }
 
 bool TensorRows::read(int64_t image, int64_t row, int8_t *pixels) {
+    if (row + 1 < tensor_.size[2]) fetch(image, row + 1);
     if (layout_ == Layout::PIXELS) return read_pixels(at(image, 0, row), pixels);
     bool known = true;
     for (size_t channel = 0; channel < channels_; ++channel) {
@@ -61,6 +76,16 @@ bool TensorRows::read_pixels(const uint8_t *from, int8_t *pixels) {
         look_up(apart_.data() + channel * columns_, table_ + channel * TABLE, planes_.data() + channel * columns_, columns_);
     interleave(planes_.data(), columns_, channels_, pixels, columns_);
     return true;
+}
+
+// Asks for a row that is read next. Pictures come from DDR, and a core that executes in order would wait for each of their lines.
+void TensorRows::fetch(int64_t image, int64_t row) const {
+    if (layout_ == Layout::SCATTERED) return;
+    const size_t planes = layout_ == Layout::PIXELS ? 1 : channels_, bytes = channels_ / planes * columns_ * item_;
+    for (size_t plane = 0; plane < planes; ++plane) {
+        const uint8_t *from = at(image, static_cast<int64_t>(plane), row);
+        for (size_t byte = 0; byte < bytes; byte += LINE) __builtin_prefetch(from + byte);
+    }
 }
 
 const uint8_t *TensorRows::at(int64_t image, int64_t channel, int64_t row) const {

@@ -14,18 +14,24 @@ class TensorRows {
   public:
     TensorRows(const cnna_tensor &tensor, const int8_t *table, float scale, int zero);
 
+    // Reads another tensor of the same form. The table may have changed.
+    void take(const void *data);
+
     // Writes columns * channels bytes. Returns false if a float of the row is NaN.
     bool read(int64_t image, int64_t row, int8_t *pixels);
 
   private:
     enum class Layout { PIXELS, PLANES, SCATTERED };
 
+    void fetch(int64_t image, int64_t row) const;
     const uint8_t *at(int64_t image, int64_t channel, int64_t row) const;
     bool convert(const uint8_t *from, const int8_t *table, int8_t *to, size_t count) const;
     const uint8_t *gathered(int64_t image, int64_t channel, int64_t row);
     bool read_pixels(const uint8_t *from, int8_t *pixels);
 
-    const cnna_tensor tensor_;
+    void compare_tables();
+
+    cnna_tensor tensor_;
     const int8_t *table_;
     const float scale_;
     const int zero_;

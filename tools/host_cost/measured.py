@@ -5,6 +5,7 @@ measured.py ARTIFACT PYNQ MAPS COUNT     writes the mapped libraries to MAPS; CO
 
 import io
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from cnna.spec.samples.preprocess import Preprocess
 CAMERA = (480, 640)  # rows and columns of the picture that is resized
 WARM = 2  # batches before those that are counted
 AHEAD = 3  # batches at most that a stream takes before the answer of the first of them is there
+SETTLED = 0.3  # seconds
 CALLS = 50  # of the function that does nothing
 
 Feed = dict[str, NDArray[Any]]
@@ -93,6 +95,8 @@ def measure(session: InferenceSession, feeds: list[Feed], marks: Marks, mode: st
         return
     answers: Iterator[Any] = session.stream(None, [*feeds, *feeds[:AHEAD]])
     for at, _ in enumerate(answers):  # between two answers lies the work of one batch, as long as more are behind it
+        if at + 1 in (WARM, len(feeds)):
+            time.sleep(SETTLED)  # a thread beside this one has done all that it may, so that whole batches are counted
         marks.enter(number if WARM <= at + 1 < len(feeds) else 0)
     marks.enter(0)
 

@@ -20,6 +20,7 @@ from cnna.spec.regmap import REGISTERS as FIELDS
 from cnna.spec.regmap import SPACE_BYTES, offset
 
 PAGE = 4096
+CORES = 4  # of a ZCU102, whatever this machine has
 
 
 class _Bo:
@@ -97,4 +98,6 @@ def open_board(config: Config, pynq: Path, pool_bytes: int) -> BoardDevice:
     if not FIELDS["STATUS"].unpack(mmio.read(offset("STATUS")))["done"]:
         raise RunError("the plugin does not play the accelerator: its arguments or QEMU's guest base are wrong")
     mmio.write(offset("STATUS"), FIELDS["STATUS"].pack(done=1))
-    return BoardDevice(mmio, device, device.allocate, uncached=True)
+    board = BoardDevice(mmio, device, device.allocate, uncached=True)
+    board.threads = CORES
+    return board

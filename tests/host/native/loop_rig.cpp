@@ -1,10 +1,12 @@
 // The run loop against a thread that plays the accelerator, with memory that is not coherent (test_loop_rig.py builds and calls it).
 //
-//     loop_rig RUNS SEED [forget-clean | forget-invalidate | none]
+//     loop_rig RUNS SEED [forget-clean | forget-invalidate | none] [apart]
 //
 // Host and accelerator have a copy of memory each. Only `clean` carries a line from the host's copy to the other, and only
 // `invalidate` one back; besides, lines are evicted and fetched at random, as a cache may do at any time. So a line that is forgotten
-// changes an answer; `forget-clean` and `forget-invalidate` forget one of each call. Ports begin in the middle of a line. The accelerator answers byte i of its output with a sum of input bytes, at random after a while, at random not at
+// changes an answer; `forget-clean` and `forget-invalidate` forget one of each call. Ports begin
+// in the middle of a line, so that threads that pack a picture write to lines of each other; then, and with `apart` only, they begin
+// with a line, and each row of the picture has lines of its own. The accelerator answers byte i of its output with a sum of input bytes, at random after a while, at random not at
 // all but with an error. Ends with 0 and a line if every answer was right.
 #include <atomic>
 #include <chrono>
@@ -26,7 +28,15 @@ namespace {
 
 constexpr uint32_t CTRL = 0, STATUS = 4, CYCLES = 8, SLOT = 12, WORDS = 4;
 constexpr uint32_t START = 1, DONE = 2, ERROR = 4, MARK = 8;  // MARK: the accelerator wrote STATUS, not the host
-constexpr size_t LINE = 64, SLOTS = 2, BEGIN = 48;  // BEGIN: bytes of a port's first line before it
+constexpr size_t LINE = 64, SLOTS = 2;
+constexpr int64_t THREADS = 3;
+
+// begin: bytes of a port's first line before it. columns: of the picture.
+struct Layout {
+    size_t begin;
+    int64_t columns;
+};
+constexpr Layout TOGETHER{48, 7}, APART{0, 16};
 constexpr int64_t LONG = 100000;  // runs after which memory has found its size
 
 [[noreturn]] void fail(const char *what, int64_t number) {
@@ -36,9 +46,9 @@ constexpr int64_t LONG = 100000;  // runs after which memory has found its size
 
 // Both copies of the memory of one port of one slot. Its lines belong to it alone.
 struct Memory {
-    explicit Memory(size_t bytes) : size(bytes), host_(bytes + 3 * LINE), device_(bytes + 3 * LINE) {
+    Memory(size_t bytes, size_t begin) : size(bytes), host_(bytes + 3 * LINE), device_(bytes + 3 * LINE) {
         const auto at = reinterpret_cast<uintptr_t>(host_.data());
-        begin_ = (at + LINE - 1) / LINE * LINE + BEGIN - at;
+        begin_ = (at + LINE - 1) / LINE * LINE + begin - at;
     }
     size_t size;
     std::mutex moving;  // a cache moves a line as a whole
@@ -70,8 +80,11 @@ struct Board {
     uint64_t seed;
     size_t calls = 0;
 
-    Board(size_t in, size_t out, std::string which, uint64_t seed_) : forget(std::move(which)), seed(seed_) {
-        for (size_t slot = 0; slot < SLOTS; ++slot) inputs.emplace_back(in), outputs.emplace_back(out);
+    size_t begin;
+    std::mutex calling;  // the threads that pack clean at once
+
+    Board(size_t in, size_t out, std::string which, uint64_t seed_, size_t begin_) : forget(std::move(which)), seed(seed_), begin(begin_) {
+        for (size_t slot = 0; slot < SLOTS; ++slot) inputs.emplace_back(in, begin), outputs.emplace_back(out, begin);
     }
     Memory &holder(const uint8_t *at) {
         for (auto *all : {&inputs, &outputs})
@@ -80,7 +93,10 @@ struct Board {
         fail("a cache call for memory of nobody", 0);
     }
     // The number of the line that a call forgets.
-    size_t left_out(const char *which, size_t bytes) { return forget == which ? calls++ % ((BEGIN + bytes + LINE - 1) / LINE) : SIZE_MAX; }
+    size_t left_out(const char *which, size_t bytes) {
+        std::lock_guard<std::mutex> lock(calling);
+        return forget == which ? calls++ % ((begin + bytes + LINE - 1) / LINE) : SIZE_MAX;
+    }
     uint32_t load(uint32_t offset) { return __atomic_load_n(&registers[offset / 4], __ATOMIC_ACQUIRE); }
     void store(uint32_t offset, uint32_t word) { __atomic_store_n(&registers[offset / 4], word, __ATOMIC_RELEASE); }
 };
@@ -167,14 +183,12 @@ void own_lines() {
     }
 }
 
-}  // namespace
-
-int main(int count, char **arguments) {
-    if (count < 3) fail("usage: loop_rig RUNS SEED [forget-clean | forget-invalidate]", 0);
-    const int64_t runs = std::atoll(arguments[1]);
-    std::mt19937_64 random(std::strtoull(arguments[2], nullptr, 10));
-    const cnna_port in = port_of(6, 5, 7), out = port_of(9, 3, 4);
-    Board board(static_cast<size_t>(in.image_bytes), static_cast<size_t>(out.image_bytes), count > 3 ? arguments[3] : "", random());
+// Returns by how many kB memory grew in the second half of the runs.
+long played(int64_t runs, uint64_t seed, const std::string &forget, Layout layout) {
+    std::mt19937_64 random(seed);
+    const int64_t columns = layout.columns;
+    const cnna_port in = port_of(6, 5, columns), out = port_of(9, 3, 4);
+    Board board(static_cast<size_t>(in.image_bytes), static_cast<size_t>(out.image_bytes), forget, random(), layout.begin);
     const size_t elements = 9 * 3 * 4;
 
     const cnna_write words[SLOTS] = {{SLOT, 0}, {SLOT, 1}};
@@ -183,9 +197,8 @@ int main(int count, char **arguments) {
         memories[2 * slot] = board.inputs[slot].host(), memories[2 * slot + 1] = board.outputs[slot].host();
     const cnna_program program{1, 1, 1, SLOTS, 1, &in, &out, words, memories};
     const uint32_t counter = CYCLES;
-    const cnna_device device{board.registers, 1, 1, 1, &program, &counter, &counter, CTRL, START, STATUS, DONE, ERROR, -1, 0, 20.0,
+    const cnna_device device{board.registers, 1, 1, 1, &program, &counter, &counter, CTRL, START, STATUS, DONE, ERROR, -1, THREADS, 0, 20.0,
                              {clean, invalidate, &board}};
-    own_lines();
     std::thread accelerator([&board] { play(board); });
     cnna_loop *loop = nullptr;
     if (cnna_loop_open(&device, &loop) != CNNA_OK) fail("it does not open", 0);
@@ -198,9 +211,9 @@ int main(int count, char **arguments) {
     while (seen < runs) {
         while (submitted < runs && open.size() < 3) {
             Given &given = open.emplace_back();
-            given.x.resize(6 * 5 * 7), given.y.resize(elements);
+            given.x.resize(static_cast<size_t>(6 * 5 * columns)), given.y.resize(elements);
             for (int8_t &value : given.x) value = static_cast<int8_t>(random());
-            given.tensor = {given.x.data(), CNNA_INT8, {1, 6, 5, 7}, {210, 35, 7, 1}};
+            given.tensor = {given.x.data(), CNNA_INT8, {1, 6, 5, columns}, {30 * columns, 5 * columns, columns, 1}};
             const int8_t *table = nullptr;
             void *place = given.y.data();
             const int64_t type = CNNA_FLOAT32;
@@ -233,5 +246,18 @@ int main(int count, char **arguments) {
     if (failed != board.errors) fail("an error was lost", failed);
     std::printf("%lld answers right, %lld errors tried again, memory grew by %ld kB\n", static_cast<long long>(seen),
                 static_cast<long long>(failed), grown);
-    return runs >= LONG && grown > 1024 ? 2 : 0;
+    return grown;
+}
+
+}  // namespace
+
+int main(int count, char **arguments) {
+    if (count < 3) fail("usage: loop_rig RUNS SEED [forget-clean | forget-invalidate | none] [apart]", 0);
+    const int64_t runs = std::atoll(arguments[1]);
+    const uint64_t seed = std::strtoull(arguments[2], nullptr, 10);
+    const std::string forget = count > 3 ? arguments[3] : "";
+    own_lines();
+    const long together = count > 4 ? 0 : played(runs, seed, forget, TOGETHER);
+    const long apart = played(runs, seed, forget, APART);
+    return runs >= LONG && (together > 1024 || apart > 1024) ? 2 : 0;
 }

@@ -13,11 +13,11 @@ SECONDS = 300
 RUNS, MANY = 400, 1_000_000
 
 
-def rig(folder: Path, compiler: str, flags: Sequence[str]) -> Path:
-    """loop_rig.cpp with the library's sources."""
+def rig(folder: Path, compiler: str, flags: Sequence[str], source: str = "loop_rig.cpp") -> Path:
+    """A program with the library's sources."""
     program = folder / "rig"
     line = [word for word in build.command(program, compiler, flags) if word not in ("-shared", "-fPIC", "-fvisibility=hidden")]
-    subprocess.run([*line, str(Path(__file__).with_name("loop_rig.cpp")), f"-I{build.FOLDER}"], check=True, timeout=SECONDS)
+    subprocess.run([*line, str(Path(__file__).with_name(source)), f"-I{build.FOLDER}"], check=True, timeout=SECONDS)
     return program
 
 
@@ -37,10 +37,19 @@ def test_every_answer_is_its_own(tmp_path: Path, sanitizer: str) -> None:
     assert f"{RUNS} answers right" in said
 
 
+@pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
+def test_every_part_is_done_once_and_in_time(tmp_path: Path, sanitizer: str) -> None:
+    """A band of a picture would keep what the picture before it had."""
+    flags = [f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all", "-O1", "-g"]
+    code, said = played(rig(tmp_path, "g++", flags, "team_rig.cpp"), 10 * RUNS)
+    assert code == 0, said[-2000:]
+
+
+@pytest.mark.parametrize("layout", [(), ("apart",)], ids=["bands share lines", "bands have lines of their own"])
 @pytest.mark.parametrize("forgotten", ["forget-clean", "forget-invalidate"])
-def test_a_line_that_is_forgotten_changes_an_answer(tmp_path: Path, forgotten: str) -> None:
+def test_a_line_that_is_forgotten_changes_an_answer(tmp_path: Path, forgotten: str, layout: tuple[str, ...]) -> None:
     """The test above would pass without any maintenance of the cache, if the model of memory were coherent."""
-    code, said = played(rig(tmp_path, "g++", ["-O1"]), RUNS, forgotten)
+    code, said = played(rig(tmp_path, "g++", ["-O1"]), RUNS, forgotten, *layout)
     assert (code, "a wrong answer" in said) == (1, True)
 
 

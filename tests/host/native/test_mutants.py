@@ -13,7 +13,7 @@ from cnna.host.native import build
 from .test_replay import records
 
 HERE, SECONDS, RUNS, RECORDS = Path(__file__).parent, 120, 300, 150
-PROGRAMS = {"rig": "loop_rig.cpp", "replay": "replay.cpp"}
+PROGRAMS = {"rig": "loop_rig.cpp", "team": "team_rig.cpp", "replay": "replay.cpp"}
 NATIVE, ARM = "g++", "aarch64-linux-gnu-g++"
 FLAGS = [flag for flag in build.FLAGS if flag not in ("-O3", "-shared", "-fPIC", "-fvisibility=hidden")]
 
@@ -28,25 +28,29 @@ class Mutant(NamedTuple):
     found_by: str = "replay"
 
 
-CACHE = "device_.cache.context, memory, bytes)"
-OTHER = "Job other; other.program = job.program; other.slot = 1 - job.slot; "
-ANSWERS = "const uint8_t *memory = memory_of(job, own.in.size() + output);"
+CLEAN, CLEAN_BAND = "cache_.clean(cache_.context, one.memory, one.bytes)", "own.clean(own.context, first, count)"
+INVALIDATE = "cache.invalidate(device_.cache.context, memory, bytes)"
+ANSWERS = "const uint8_t *memory = program.memory(job.slot, program.in.size() + output);"
 CLEARED = "write(device_.status, device_.done);"
 MUTANTS = (
-    Mutant("the last line is not cleaned", "loop.cpp", f"cache.clean({CACHE}", f"cache.clean({CACHE[:-1]} - 64)", "rig"),
+    Mutant("the last line is not cleaned", "loop_packing.cpp", CLEAN, f"{CLEAN[:-1]} - 64)", "rig"),
+    Mutant("the first line is not cleaned", "loop_packing.cpp", CLEAN, CLEAN.replace("one.memory", "one.memory + 64"), "rig"),
+    Mutant("the last line of a band is not cleaned", "loop_packing.cpp", CLEAN_BAND, f"{CLEAN_BAND[:-1]} - 64)", "rig"),
     Mutant(
-        "the first line is not cleaned",
-        "loop.cpp",
-        f"cache.clean({CACHE}",
-        f"cache.clean({CACHE.replace('memory', 'memory + 64')}",
+        "nobody cleans where bands share lines", "loop_packing.cpp", "if (cache_.clean && !one.bands.apart)", "if (false)", "rig"
+    ),
+    Mutant("the last part is not waited for", "team.cpp", "left = left_.load(std::memory_order_acquire)", "left = 0", "team"),
+    Mutant(
+        "the row where a band ends",
+        "pack.cpp",
+        "std::min(images * height, begin + bands.rows)",
+        "std::min(images * height, begin + bands.rows - 1)",
         "rig",
     ),
-    Mutant(
-        "the last line is not invalidated", "loop.cpp", f"cache.invalidate({CACHE}", f"cache.invalidate({CACHE[:-1]} - 64)", "rig"
-    ),
-    Mutant("the answer of the slot before", "loop.cpp", ANSWERS, OTHER + ANSWERS.replace("(job,", "(other,"), "rig"),
-    Mutant("the registers of the other slot", "loop.cpp", "words[job.slot * writes", "words[(1 - job.slot) * writes", "rig"),
-    Mutant("one slot for all runs", "loop.cpp", "(own.next_slot + 1) %", "(own.next_slot + 0) %", "rig"),
+    Mutant("the last line is not invalidated", "loop.cpp", INVALIDATE, f"{INVALIDATE[:-1]} - 64)", "rig"),
+    Mutant("the answer of the slot before", "loop.cpp", ANSWERS, ANSWERS.replace("job.slot", "1 - job.slot"), "rig"),
+    Mutant("the registers of the other slot", "loop.cpp", "words[job.slot * program", "words[(1 - job.slot) * program", "rig"),
+    Mutant("one slot for all runs", "loop_packing.cpp", "(program.next_slot + 1) %", "(program.next_slot + 0) %", "rig"),
     Mutant("done is not cleared", "loop.cpp", CLEARED, "", "rig"),
     Mutant(
         "a run that failed is not run again",
@@ -116,7 +120,7 @@ class Workshop:
         self.objects = {
             path.name: self.compiled(path, folder / f"{path.stem}.o") for path in build.sources() if path.suffix == ".cpp"
         }
-        self.mains = {name: self.compiled(HERE / file, folder / f"{name}.o") for name, file in PROGRAMS.items()}
+        self.mains = {name: self.compiled(HERE / file, folder / f"main_{name}.o") for name, file in PROGRAMS.items()}
         (folder / "records").write_bytes(b"".join(records(RECORDS)))
 
     def compiled(self, source: Path, made: Path) -> Path:
@@ -139,7 +143,7 @@ class Workshop:
         program = self.folder / name
         line = [self.compiler, *self.flags, *map(str, objects.values()), str(self.mains[name]), "-o", str(program)]
         subprocess.run(line, check=True, timeout=SECONDS)
-        words = [str(RUNS), "7"] if name == "rig" else [str(self.folder / "records")]
+        words = [str(self.folder / "records")] if name == "replay" else [str(RUNS), "7"]
         done = subprocess.run([*self.runner, str(program), *words], capture_output=True, text=True, timeout=SECONDS, check=False)
         return done.returncode, (done.stdout + done.stderr)[-500:]
 
