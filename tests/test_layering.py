@@ -66,7 +66,7 @@ ROOMS = {
         "the quickest configurations and tilings",
         ("compiler", "compiler.graph", "compiler.lower", "compiler.plan", "compiler.report"),
     ),
-    "compiler.split": ("models cut in two, for an edge and a cloud", ()),
+    "compiler.split": ("models cut in two, for an edge and a cloud", ("compiler.frontend",)),
     "compiler.zoo": ("models to try", ()),
     "host.native": ("C++ for what touches every byte, and numpy beside it", ()),
     "host.device": ("the driver of one accelerator", ("host.native",)),

@@ -20,18 +20,23 @@ def store_axes(model: ModelProto, axes: Mapping[str, int | None]) -> None:
         model.metadata_props.add(key=AXES_KEY, value=json.dumps(axes))
 
 
-def stored_axes(model: ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int | None]:
-    """What `store_axes` has written. shapes: of the outputs. ModelError: it does not fit the outputs, or cannot be read."""
+def stored_axes(model: ModelProto, shapes: Mapping[str, tuple[int, ...]] | None = None) -> dict[str, int | None]:
+    """What `store_axes` has written. shapes: of the outputs. ModelError: it does not fit these, or cannot be read."""
     for entry in model.metadata_props:
         if entry.key == AXES_KEY:
             try:
                 found = json.loads(entry.value)
             except ValueError:
                 found = None
-            if not isinstance(found, dict) or not all(_is_axis(axis, shapes.get(name, ())) for name, axis in found.items()):
+            if not isinstance(found, dict) or not (shapes is None or _all_axes(found, shapes)):
                 raise ModelError(f"the model's metadata '{AXES_KEY}', {entry.value[:80]!r}, does not fit; quantise it again")
             return found
     return {}
+
+
+def _all_axes(found: Mapping[str, object], shapes: Mapping[str, tuple[int, ...]]) -> bool:
+    """Whether each entry names an axis of its output, or none."""
+    return all(_is_axis(axis, shapes.get(name, ())) for name, axis in found.items())
 
 
 def _is_axis(axis: object, shape: tuple[int, ...]) -> bool:

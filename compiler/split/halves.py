@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, helper
 from onnx.utils import Extractor
 
+from cnna.compiler.frontend.metadata import hand_on
 from cnna.compiler.split.cuts import Crossing, Cut, Cuts
 from cnna.spec.errors import CheckError
 
@@ -34,7 +35,8 @@ def halves_of(cuts: Cuts, cut: Cut) -> Halves:
     made = [one for one in cut.crossings if one.name not in inputs]
     edge = extractor.extract_model(inputs, list(dict.fromkeys(one.whole for one in made)))
     cloud = extractor.extract_model([one.name for one in cut.crossings], outputs)
-    edge.metadata_props.extend(model.metadata_props)
+    for half in (edge, cloud):
+        hand_on(model, half)
     return Halves(edge, _pack(model, [one for one in made if one.whole != one.name]), cloud)
 
 

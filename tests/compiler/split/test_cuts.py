@@ -9,7 +9,10 @@ import pytest
 from numpy.typing import NDArray
 
 from cnna.compiler.compile import compile_model
+from cnna.compiler.frontend import scaled_channels
+from cnna.compiler.frontend.model_ports import AXES_KEY, store_axes
 from cnna.compiler.frontend.onnx_import import load_model
+from cnna.compiler.frontend.preprocess import Preprocess, store, stored
 from cnna.compiler.quantise.quantise import quantise
 from cnna.compiler.split.costs import edge_seconds
 from cnna.compiler.split.cuts import Cuts
@@ -46,6 +49,27 @@ def test_both_halves_are_the_whole_at_every_cut(model: onnx.ModelProto, images: 
         halves = halves_of(cuts, cut)
         check_halves(model, halves, {"image": images})
         assert all(node.name not in cut.before or node.op_type == "DequantizeLinear" for node in halves.cloud.graph.node)
+
+
+def test_each_half_keeps_the_metadata_about_its_own_tensors(model: onnx.ModelProto) -> None:
+    """The cloud would compare equalised tensors at the wrong scale, and the edge be refused for an output that it does not have."""
+    whole = onnx.ModelProto.FromString(model.SerializeToString())
+    store(whole, Preprocess(scale=1 / 255))
+    store_axes(whole, {"logits": 0})
+    whole.metadata_props.add(key="owner", value="me")
+    cuts = Cuts(whole)
+    halves = halves_of(cuts, cuts.at("block1.add", 1))
+    known = scaled_channels.stored(whole)
+    parts = [scaled_channels.stored(half) for half in (halves.edge, halves.cloud)]
+    assert all(parts)
+    assert {**parts[0], **parts[1]} == known
+    for half, found in zip((halves.edge, halves.cloud), parts, strict=True):
+        made = {name for node in half.graph.node for name in node.output}
+        assert set(found) <= made
+        assert "owner" in {entry.key for entry in half.metadata_props}
+        compile_model(load_model(half.SerializeToString()), preset("tiny"))
+    assert [stored(half) is not None for half in (halves.edge, halves.cloud)] == [True, False]
+    assert [AXES_KEY in {entry.key for entry in half.metadata_props} for half in (halves.edge, halves.cloud)] == [False, True]
 
 
 def test_the_reference_agrees(model: onnx.ModelProto, images: Images) -> None:
