@@ -41,7 +41,8 @@ class Explanation:
 
     assumed: whether ranges were assumed, because the model is not quantised. pieces: in the order in which they run.
     operators: of each piece, those that the CPU runs. macs, cpu_macs: of one image, on the accelerator and on the CPU. speed: None
-    if the model cannot be compiled; `problems` then says why, and there are no `times` of pieces.
+    if the model cannot be compiled; `problems` then says why, and there are no `times` of pieces. certain: whether a problem stays
+    whatever the ranges are, such as a layer that is too large for the configuration.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Explanation:
     speed: EndToEnd | None
     problems: tuple[str, ...]
     times: tuple[PieceTime, ...] = ()
+    certain: bool = False
 
     @property
     def mac_share(self) -> float:
@@ -66,7 +68,7 @@ class Explanation:
     @property
     def refused(self) -> bool:
         """Whether `compile` refuses the model, whatever its ranges are: a problem may be one of ranges that are assumed."""
-        return bool(self.problems) and (not self.assumed or any(row.side == REFUSED for row in self.rows))
+        return bool(self.problems) and (self.certain or not self.assumed or any(row.side == REFUSED for row in self.rows))
 
     def figures(self) -> dict[str, Any]:
         """The figures for `--json`."""
@@ -116,7 +118,7 @@ def explain(model: ModelProto, config: Config, say: Say | None = None, batch: in
     pieces = cut(found.whole, reasons)
     say("try what runs on the CPU")
     refusals = {output: why for piece in pieces if piece.kind == CPU for output, why in refused(piece).items()}
-    entries, coded, problems = _compiled(pieces, found.whole, config, batch, say, refusals)
+    entries, coded, problems, certain = _compiled(pieces, found.whole, config, batch, say, refusals)
     facts = Facts(config, found.rewritten, found.whole, reasons, found.floating, pieces, batch, refusals, entries, coded)
     whole = [entry for entry in entries if entry is not None]
     can = len(whole) == len(entries) and not found.problems
@@ -135,6 +137,7 @@ def explain(model: ModelProto, config: Config, say: Say | None = None, batch: in
         end_to_end(whole, clocks, config.clock_mhz, batch) if can else None,
         (*found.problems, *problems),
         piece_times(whole, config, batch) if can else (),
+        certain,
     )
 
 
@@ -167,26 +170,36 @@ def _compiled(
     batch: int,
     say: Say,
     refusals: Mapping[str, str],
-) -> tuple[list[PieceEntry | None], frozenset[str], list[str]]:
-    """The entries of all pieces, None for those that cannot be compiled; layers whose weights come as codes; why pieces cannot."""
+) -> tuple[list[PieceEntry | None], frozenset[str], list[str], bool]:
+    """The entries of all pieces, None for those that cannot be compiled; layers whose weights come as codes; why pieces cannot, and
+    whether this stays so with any ranges.
+    """
     entries: list[PieceEntry | None] = []
     coded: set[str] = set()
-    problems = []
+    problems, certain = [], False
     for number, (piece, cpu) in enumerate(zip(pieces, cpu_models(pieces, whole), strict=True), 1):
         say(f"compile piece {number} of {len(pieces)}")
         if own := [node for node in piece.graph.nodes if node.output in refusals]:
             entries.append(None)
             problems += [refusal(node, whole, refusals[node.output]) for node in own]
             continue
+        integer = None
         try:
-            if cpu is not None:
-                entry, _ = cpu_piece(ImportedPiece(piece, cpu=cpu))
-            else:
-                entry, (program, _) = program_piece(ImportedPiece(piece, to_int8(piece.graph)), config, batch)
-                assert entry["kind"] == ACCELERATOR
-                coded |= {*coded_in(entry, program)}
+            integer = to_int8(piece.graph) if cpu is None else None
+            entry, own_coded = _entry(ImportedPiece(piece, integer, cpu), config, batch)
             entries.append(entry)
+            coded |= own_coded
         except ModelError as error:
             entries.append(None)
             problems.append(str(error))
-    return entries, frozenset(coded), problems
+            certain |= cpu is not None or integer is not None
+    return entries, frozenset(coded), problems, certain
+
+
+def _entry(piece: ImportedPiece, config: Config, batch: int) -> tuple[PieceEntry, set[str]]:
+    """A piece's entry, and its layers whose weights come as codes. ModelError: it cannot be compiled."""
+    if piece.cpu is not None:
+        return cpu_piece(piece)[0], set()
+    entry, (program, _) = program_piece(piece, config, batch)
+    assert entry["kind"] == ACCELERATOR
+    return entry, {*coded_in(entry, program)}

@@ -145,9 +145,16 @@ def _check_limits(graph: ir.Graph, kernel: Kernel, low: Lowering) -> None:
     for name, value in values.items():
         least, most = fields[name].limits
         if not least <= value <= most:
-            raise ModelError(
-                f"{graph.name}: node '{kernel.name}': {engine} {name.replace('_', ' ')} {value} is not within {least}..{most}"
-            )
+            what = f"{engine} {name.replace('_', ' ')} {value} is not within {least}..{most}"
+            raise ModelError(f"{graph.name}: node '{kernel.name}': {what}; {_remedy(name, low.config)}")
+
+
+def _remedy(field: str, config: Config) -> str:
+    """What helps if a command's field cannot hold a layer's size."""
+    if field in ("blocks", "chunks"):
+        side, size = ("input", f"ci={config.ci}") if field == "blocks" else ("output", f"co={config.co}")
+        return f"{config.name} has {size}: use a configuration with more, such as zcu102, or give the layer fewer {side} channels"
+    return "make the layer smaller, or cut the model there and run it on the CPU"
 
 
 OPERATORS: dict[type, Callable[[Lowering, ir.Node, int], list[Kernel]]] = {
