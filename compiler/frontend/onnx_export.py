@@ -20,13 +20,13 @@ BATCH = "N"  # the name of the batch's size
 NEW_OPSET, NEW_IR_VERSION = 19, 10
 
 
-def to_model(graph: Graph, extra_outputs: Sequence[str] = ()) -> ModelProto:
+def to_model(graph: Graph, extra_outputs: Sequence[str] = (), apart: dict[str, np.ndarray] | None = None) -> ModelProto:
     """An ONNX model with a free batch axis.
 
-    extra_outputs: tensors that become outputs as well.
+    extra_outputs: tensors that become outputs as well. apart: gets the great weights, by name, which the model then lacks.
     """
     model = ModelProto()
-    writer = NodeWriter(graph, model.graph)
+    writer = NodeWriter(graph, model.graph, apart)
     for name in graph.inputs:
         if graph.tensors[name].quant:
             quant, kind = graph.tensors[name].quant, writer.whole_type(name)

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from cnna.compiler.frontend.onnx_model.hollow import GREAT, held_elsewhere
 from cnna.compiler.frontend.onnx_model.subgraphs import rename_inside
 from cnna.compiler.graph import float_ops as f
 from cnna.compiler.graph.ir import Graph, Node, Quant, Window
@@ -24,11 +25,13 @@ def _numbered(name: str) -> Iterator[str]:
 class NodeWriter:
     """The nodes of one model, and the names under which readers find its tensors. Constants go into `made` at once.
 
-    They are most of a model, and must not be in memory more often than needed.
+    They are most of a model, and must not be in memory more often than needed. apart: gets the great ones of float32, as arrays by
+    name; then the model only says that whoever runs it has them.
     """
 
-    def __init__(self, graph: Graph, made: onnx.GraphProto) -> None:
+    def __init__(self, graph: Graph, made: onnx.GraphProto, apart: dict[str, np.ndarray] | None = None) -> None:
         self.graph = graph
+        self._apart = apart
         self.nodes: list[onnx.NodeProto] = []
         self._constants = made.initializer
         self.names: dict[str, str] = {}
@@ -42,7 +45,12 @@ class NodeWriter:
         if free not in self._written:
             self._written[free] = value
             value = value.astype(np.float32) if value.dtype == np.float64 else value
-            self._constants.append(numpy_helper.from_array(np.ascontiguousarray(value) if value.ndim else value, free))
+            value = np.ascontiguousarray(value) if value.ndim else value
+            if self._apart is not None and value.dtype == np.float32 and value.size > GREAT:
+                self._apart[free] = value
+                self._constants.append(held_elsewhere(free, value.shape))
+            else:
+                self._constants.append(numpy_helper.from_array(value, free))
         return free
 
     def _may_hold(self, name: str, value: np.ndarray) -> bool:

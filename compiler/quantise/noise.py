@@ -126,6 +126,7 @@ def measured(
         real, values = in_float.run(feeds), in_int8.run(feeds)
         for layer in inner:
             found[layer.tensor].extend(real[layer.tensor], values[raw[layer.tensor]], (layer.low, layer.high))
+        del real, values  # they need not be in memory together with those of the next sample
         if progress:
             progress(number + 1, count)
     return found

@@ -71,10 +71,10 @@ def rewriting_warnings(model: ModelProto, graph: Graph, samples: Values, preproc
     """
     count = min(len(values) for values in samples.values())
     try:
-        theirs = _made(_as_it_is(model, graph), graph, samples, count, preprocess)
+        theirs = _made(Session.as_it_is(model, graph.name), graph, samples, count, preprocess)
         ours = _made(Session.of(graph, brief=True), graph, samples, count, preprocess)
         found = _first_unlike([theirs, ours], [*theirs[0]])
-        again = theirs if found is None else _made(_as_it_is(model, graph), graph, samples, count, preprocess)
+        again = theirs if found is None else _made(Session.as_it_is(model, graph.name), graph, samples, count, preprocess)
         if _first_unlike([theirs, again], [*theirs[0]]) is not None:
             return ()
     except ModelError:
@@ -82,10 +82,6 @@ def rewriting_warnings(model: ModelProto, graph: Graph, samples: Values, preproc
     return (
         () if found is None else (f"in float, output '{found}' of the rewritten graph differs from the model's; please report it",)
     )
-
-
-def _as_it_is(model: ModelProto, graph: Graph) -> Session:
-    return Session(model.SerializeToString(), graph.name, brief=True)
 
 
 def _made(

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import onnxruntime as ort
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto
 
 from cnna.compiler.frontend.onnx_export import to_model
-from cnna.compiler.frontend.onnx_model.hollow import GREAT
+from cnna.compiler.frontend.onnx_model.hollow import without_weights
 from cnna.compiler.frontend.preprocess import Preprocess
 from cnna.compiler.graph.ir import Graph
 from cnna.spec.cpu_ops import onnxruntime_errors, session_options
@@ -30,6 +30,8 @@ class Session:
             options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
             options.add_session_config_entry("session.disable_prepacking", "1")
             options.enable_cpu_mem_arena = False  # an arena keeps what it has once taken
+            options.enable_mem_pattern = False  # one block for all that is in memory during a run
+            options.execution_order = ort.ExecutionOrder.PRIORITY_BASED  # weights become real just before they are read
         if shared:
             options.add_external_initializers([*shared], [ort.OrtValue.ortvalue_from_numpy(value) for value in shared.values()])
         try:
@@ -41,9 +43,15 @@ class Session:
     @classmethod
     def of(cls, graph: Graph, shown: Sequence[str] = (), brief: bool = False) -> "Session":
         """A float graph, whose great weights are in memory once, in the graph. shown: tensors to answer beside its outputs."""
-        model = to_model(graph, [name for name in shown if name not in graph.outputs])
-        shared = take_weights(model, graph)
+        shared: dict[str, np.ndarray] = {}
+        model = to_model(graph, [name for name in shown if name not in graph.outputs], shared)
         return cls(model.SerializeToString(), graph.name, brief, shared)
+
+    @classmethod
+    def as_it_is(cls, model: ModelProto, name: str) -> "Session":
+        """A model of a user's, for few samples, whose great weights are in memory twice, and not three times."""
+        copy, shared = without_weights(model)
+        return cls(copy.SerializeToString(), name, True, shared)
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The outputs by name, in the model's order. ModelError: as of the class."""
@@ -55,21 +63,6 @@ class Session:
 
     def _refused(self, error: Exception) -> ModelError:
         return ModelError(f"{self._name}: onnxruntime cannot run it: {reason_of(error)[:200]}")
-
-
-def take_weights(model: ModelProto, graph: Graph) -> dict[str, np.ndarray]:
-    """Takes the great weights of a graph out of its model, and returns them by name."""
-    found = {}
-    for tensor in model.graph.initializer:
-        value = graph.constants.get(tensor.name)
-        if value is None or value.dtype != np.float32 or value.size <= GREAT or not value.flags.c_contiguous:
-            continue
-        if tensor.raw_data == value.tobytes():
-            found[tensor.name] = value
-            tensor.ClearField("raw_data")
-            tensor.data_location = TensorProto.EXTERNAL
-            tensor.external_data.add(key="location", value="memory")
-    return found
 
 
 def feeds_of(

@@ -4,11 +4,11 @@ ONNX's checker and shape inference write a model into a string several times, an
 is small, so it saves this memory and time, and models of up to 2 GB can be read.
 """
 
-from collections.abc import MutableSequence
+from collections.abc import MutableSequence, Sequence
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, TensorProto, ValueInfoProto, helper
+from onnx import ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 GREAT = 1 << 10  # elements: no shape, axis or limit that inference looks at has more
 _DATA = ("float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
@@ -36,6 +36,27 @@ def is_hollow(tensor: TensorProto) -> bool:
     """Whether a tensor has elements according to its shape, but no data."""
     data = tensor.HasField("raw_data") or any(len(getattr(tensor, name)) for name in _DATA)
     return not data and elements_of(tensor) > 0
+
+
+def held_elsewhere(name: str, shape: Sequence[int]) -> TensorProto:
+    """An initialiser of float32 whose elements whoever runs the model gives to onnxruntime."""
+    tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=shape, data_location=TensorProto.EXTERNAL)
+    tensor.external_data.add(key="location", value="memory")
+    return tensor
+
+
+def without_weights(model: ModelProto) -> tuple[ModelProto, dict[str, np.ndarray]]:
+    """A copy without the data of the great weights of float32, and these by name."""
+    copy, weights = hollow(model), dict[str, np.ndarray]()
+    for place, tensor in enumerate(model.graph.initializer):
+        if not is_hollow(copy.graph.initializer[place]):
+            continue
+        if tensor.data_type == TensorProto.FLOAT and tensor.name:
+            weights[tensor.name] = numpy_helper.to_array(tensor)
+            copy.graph.initializer[place].CopyFrom(held_elsewhere(tensor.name, tensor.dims))
+        else:
+            copy.graph.initializer[place].CopyFrom(tensor)
+    return copy, weights
 
 
 def as_inputs(model: ModelProto) -> ModelProto:

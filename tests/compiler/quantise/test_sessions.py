@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cnna.compiler.frontend import onnx_nodes
 from cnna.compiler.frontend.onnx_export import to_model
+from cnna.compiler.frontend.onnx_model import hollow
 from cnna.compiler.frontend.onnx_model.hollow import GREAT
-from cnna.compiler.quantise import sessions
 from cnna.compiler.quantise.outliers import SHOWN, OutlierWatch
 from cnna.compiler.quantise.quantise import float_graph
 from cnna.compiler.quantise.sessions import Session
@@ -20,7 +21,7 @@ FEEDS = {name: value[:1] for name, value in CALIBRATION.items()}
 @pytest.mark.parametrize("brief", [False, True])
 def test_a_session_with_shared_weights_answers_as_one_with_its_own(brief, monkeypatch):
     """Statistics would be those of other weights, were an array taken for another or read after it is gone."""
-    monkeypatch.setattr(sessions, "GREAT", 0)
+    monkeypatch.setattr(onnx_nodes, "GREAT", 0)
     graph = float_graph(MODEL)
     shown = [node.output for node in graph.nodes]
     inner = [name for name in shown if name not in graph.outputs]
@@ -37,12 +38,21 @@ def test_great_weights_are_not_in_the_bytes_of_a_session(monkeypatch):
     """Each session of a great network would write, parse and hold all weights again: half a gigabyte for ResNet-50."""
     graph = float_graph(MODEL)
     name = max(graph.constants, key=lambda name: graph.constants[name].size)
-    monkeypatch.setattr(sessions, "GREAT", min(GREAT, graph.constants[name].size - 1))
-    model = to_model(graph)
-    whole = len(model.SerializeToString())
-    shared = sessions.take_weights(model, graph)
+    monkeypatch.setattr(onnx_nodes, "GREAT", min(GREAT, graph.constants[name].size - 1))
+    shared: dict[str, np.ndarray] = {}
+    whole, small = (len(to_model(graph, (), apart).SerializeToString()) for apart in (None, shared))
     assert shared[name] is graph.constants[name]
-    assert len(model.SerializeToString()) < whole - sum(value.nbytes for value in shared.values()) // 2
+    assert small < whole - sum(value.nbytes for value in shared.values()) // 2
+
+
+def test_a_users_model_answers_without_its_great_weights_in_its_bytes(monkeypatch):
+    """The check of the rewritten graph would hold all weights of a great network four times."""
+    monkeypatch.setattr(hollow, "GREAT", 4)
+    copy, weights = hollow.without_weights(MODEL)
+    assert sum(value.nbytes for value in weights.values()) > len(copy.SerializeToString()) // 2
+    found = Session.as_it_is(MODEL, "m").run(FEEDS)
+    for name, value in Session(MODEL.SerializeToString(), "m").run(FEEDS).items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-4 * np.abs(value).max())
 
 
 def test_a_constant_far_out_is_found_wherever_it_lies():
