@@ -10,7 +10,7 @@ READY = .venv/installed
 SITE_READY = .venv/installed-docs
 unexport PYTHONDONTWRITEBYTECODE # with it, each of the many processes that tests start would compile every module anew
 
-.PHONY: help demo board-demo test soak fresh test-all aarch64 conformance lint docs pages bench host-cost baseline resources clean
+.PHONY: help demo board-demo test soak fresh test-all aarch64 pynq3 conformance lint docs pages bench host-cost baseline resources clean
 
 demo: $(READY)  ## quantise, compile and run the digits network on the simulated accelerator
 	$(BIN)/python examples/demo.py
@@ -33,6 +33,12 @@ test-all: $(READY) $(SITE_READY)  ## every test, slow ones too, and the whole of
 
 aarch64: $(READY)  ## the native host library as a board's code, under qemu (apt install g++-aarch64-linux-gnu qemu-user)
 	$(BIN)/python -m pytest -q -m aarch64 tests/host tests/tools tests/test_cpp_host.py tests/test_packaging.py
+
+pynq3: $(READY)  ## the tests below pynq's classes for a board of its own, with pynq 3.0.1, as many boards' images have it
+	$(BIN)/python -m pip install -q --upgrade --no-deps --target build/pynq3 pynq==3.0.1 'pycparser<3'
+	rm -rf build/pynq3/tests # pynq's own, which would stand before ours
+	PYTHONPATH=build/pynq3 $(BIN)/python -c 'import pynq; assert pynq.__version__ == "3.0.1"'
+	PYTHONPATH=$(CURDIR)/build/pynq3 $(BIN)/python -m pytest -q tests/host/local_pynq
 
 conformance: $(READY)  ## runs onnx's own suites into docs/operators.md (a few minutes)
 	$(BIN)/python tools/conformance/conformance.py

@@ -6,6 +6,7 @@ Python is changed.
 """
 
 import builtins
+import ctypes
 import io
 import os
 import platform
@@ -16,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tests.host.local_pynq import pyxrt_stand_in
+from tests.host.local_pynq import pyxrt_stand_in, xrt_core_stand_in
 from tests.host.mapped_board import AT_WORK, CTRL, STATUS, seen
 
 KERNEL = (
@@ -67,10 +68,16 @@ def stand_in(folder: Path) -> None:
     for module in (builtins, io):
         vars(module)["open"] = opened
     os.geteuid = lambda: 0
-    platform.machine = lambda: "aarch64"  # pynq sets clocks on its boards' processors alone
+    machine = os.uname_result((*os.uname()[:4], "aarch64"))  # pynq sets clocks on its boards' processors alone
+    os.uname, platform.machine = lambda: machine, lambda: machine.machine
     os.environ |= {"XILINX_XRT": str(folder), "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "TMPDIR": str(folder / "tmp")}
     os.chdir(folder)  # pynq leaves loaded.xclbin behind
     sys.modules["pyxrt"] = pyxrt_stand_in.module(folder)
+    stock_library = ctypes.CDLL
+    core = xrt_core_stand_in.Library(folder)
+    vars(ctypes)["CDLL"] = lambda name, *rest, **named: (
+        core if str(name).endswith(xrt_core_stand_in.FILE) else stock_library(name, *rest, **named)
+    )
     _keep_order(folder)
 
 

@@ -108,9 +108,13 @@ class LocalBoard:
         assert found.origin is not None
         # xclbinutil writes what XRT is told of memory; pynq's own file names the PS's DDR, and this design has no other
         shutil.copy(Path(found.origin).parent / "pl_server" / "default.xclbin", self.folder / "bin")
-        tool = self.folder / "bin" / "xclbinutil"
-        tool.write_text(f"#!/bin/sh\ncp {self.folder}/bin/default.xclbin t.xclbin\n")
-        tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
+        for name, line in (
+            ("xclbinutil", f"cp {self.folder}/bin/default.xclbin t.xclbin"),
+            ("xbutil", "echo XRT Build Version: 2.13.0"),
+        ):
+            tool = self.folder / "bin" / name
+            tool.write_text(f"#!/bin/sh\n{line}\n")
+            tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
 
     def _load(self) -> None:
         """The FPGA manager."""
