@@ -157,7 +157,11 @@ CNNA_API int cnna_loop_wait(cnna_loop *loop, int64_t seen, double seconds, int64
 /* Runs the job that failed again; the accelerator must be idle. */
 CNNA_API int cnna_loop_retry(cnna_loop *loop);
 
-/* Ends the thread, and frees the loop. What runs on the accelerator goes on. */
+/* Ends the thread alone: a thread that waits, or hands a job over, waits until its time is over. For the end of a program, where nobody
+ * can tell which threads still use the loop. */
+CNNA_API void cnna_loop_stop(cnna_loop *loop);
+
+/* Ends the thread, and frees the loop, which nobody may use any more. What runs on the accelerator goes on. */
 CNNA_API void cnna_loop_close(cnna_loop *loop);
 
 /* The bytes of a line of this processor's cache; 0: a program cannot maintain it. */

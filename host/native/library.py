@@ -50,6 +50,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cnna_loop_submit": (c_void_p, c_void_p),
     "cnna_loop_wait": (c_void_p, c_int64, c_double, POINTER(c_int64)),
     "cnna_loop_retry": (c_void_p,),
+    "cnna_loop_stop": (c_void_p,),
     "cnna_loop_close": (c_void_p,),
     "cnna_cache_line": (),
     "cnna_cache_clean": (c_void_p, c_void_p, c_size_t),

@@ -62,22 +62,32 @@ struct cnna_loop {
         progress_.assign(device.progress_offsets, device.progress_offsets + device.progress);
         wake_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
         if (wake_ < 0) throw std::bad_alloc();
-        thread_ = std::thread([this] { work(); });
+        try {
+            thread_ = std::thread([this] { work(); });
+        } catch (const std::system_error &) {
+            close(wake_);
+            throw;
+        }
     }
 
     ~cnna_loop() {
+        stop();
+        close(wake_);
+    }
+
+    cnna_loop(const cnna_loop &) = delete;
+    cnna_loop &operator=(const cnna_loop &) = delete;
+
+    // Ends the thread. What waits for it goes on waiting, and jobs stay where they are.
+    void stop() {
         {
             std::lock_guard<std::mutex> lock(mutex_);
             closing_ = true;
         }
         retried_.notify_all();
         wake();
-        thread_.join();
-        close(wake_);
+        if (thread_.joinable()) thread_.join();
     }
-
-    cnna_loop(const cnna_loop &) = delete;
-    cnna_loop &operator=(const cnna_loop &) = delete;
 
     int submit(const cnna_job &job) {
         if (job.program < 0 || job.program >= device_.programs) return CNNA_ARGUMENT;
@@ -342,5 +352,7 @@ int cnna_loop_submit(cnna_loop *loop, const cnna_job *job) {
 int cnna_loop_wait(cnna_loop *loop, int64_t seen, double seconds, int64_t *ended) { return loop->wait(seen, seconds, ended); }
 
 int cnna_loop_retry(cnna_loop *loop) { return loop->retry(); }
+
+void cnna_loop_stop(cnna_loop *loop) { loop->stop(); }
 
 void cnna_loop_close(cnna_loop *loop) { delete loop; }

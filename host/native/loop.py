@@ -186,7 +186,10 @@ class Loop:
         self._seen, self._ended, self._seconds = c_int64(), c_int64(), c_double()
         self._wait_for = partial(_bare(self._calls, "cnna_loop_wait"), self._handle, self._seen, self._seconds, byref(self._ended))
         self._submit = partial(_bare(self._calls, "cnna_loop_submit"), self._handle)
-        self._ended_with = weakref.finalize(self, _close, self._calls, self._handle, self._process, registers.uio)
+        # at the interpreter's exit it is ended, but not freed: a daemon thread may still wait for it
+        self._freed = weakref.finalize(self, _free, self._calls, self._handle, self._process)
+        self._freed.atexit = False
+        self._stopped = weakref.finalize(self, _stop, self._calls, self._handle, self._process, registers.uio)
         self.taken = 0  # jobs whose end `wait` has returned
 
     def submit(self, program: int, inputs: Sequence[Input], outputs: Sequence[NDArray[Any]]) -> NDArray[np.uint32]:
@@ -234,7 +237,12 @@ class Loop:
     @property
     def alive(self) -> bool:
         """Whether its thread is there: a process that was forked has none, nor one whose interpreter ends."""
-        return self._ended_with.alive and getpid() == self._process
+        return self._stopped.alive and getpid() == self._process
+
+    @property
+    def busy(self) -> bool:
+        """Whether a job was handed over whose end `wait` has not returned: it may be on the accelerator."""
+        return bool(self._jobs)
 
     @staticmethod
     def _refuse() -> NoReturn:
@@ -244,7 +252,8 @@ class Loop:
     def close(self) -> None:
         """Ends the thread."""
         if self.alive:
-            self._ended_with()
+            self._stopped()
+            self._freed()
         self._handle = c_void_p()
 
     def _c_program(self, program: Program) -> CProgram:
@@ -266,11 +275,19 @@ class Loop:
         return made
 
 
-def _close(calls: Any, handle: c_void_p, process: int, uio: int) -> None:
+def _stop(calls: Any, handle: c_void_p, process: int, uio: int) -> None:
     """Ends the thread of a loop, at the interpreter's exit at the latest."""
     if getpid() == process:
-        calls.cnna_loop_close(handle)
+        if handle:  # not freed yet
+            calls.cnna_loop_stop(handle)
         _close_file(uio)
+
+
+def _free(calls: Any, handle: c_void_p, process: int) -> None:
+    """Frees a loop whose thread has ended."""
+    if getpid() == process:
+        calls.cnna_loop_close(handle)
+        handle.value = None
 
 
 def _close_file(uio: int) -> None:
