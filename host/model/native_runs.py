@@ -85,9 +85,10 @@ class NativeRuns:
                 yield self._answers(begun.popleft())
             sound = True
         finally:
-            if begun or not sound:
+            left = bool(begun) or loop.busy  # Ctrl-C may come before a job that was handed over is noted
+            if left or not sound:
                 self.close()
-            if begun:  # one of them may be on the accelerator
+            if left:  # one of them may be on the accelerator
                 self.board.reset()
 
     def close(self) -> None:
@@ -181,6 +182,8 @@ class NativeRuns:
         """What happened to a job. DataError: its data cannot be converted. RunError: another image has been loaded meanwhile."""
         if code == library.NAN:
             job.int8()  # raises it, with the tensor's name
+        if code == library.MEMORY:
+            raise MemoryError("packing: no memory is left")
         self.board.check_same()  # a run that has no end, or a strange one, may be another design's
         accelerator = self.accelerators[job.program]
         accelerator.note_start()

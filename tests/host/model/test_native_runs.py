@@ -1,11 +1,13 @@
 """Models on a mapped board: the native run loop answers as the emulator does, and fails with the words of the Python path."""
 
 import gc
+import itertools
 import os
 import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +15,11 @@ import pytest
 from cnna.host.board.interrupt import Interrupt
 from cnna.host.model.alternate import BoardBatch, alternate
 from cnna.host.model.board_model import BoardModel
+from cnna.host.native.loop import Loop
 from cnna.spec.errors import DataError, RunError, TimedOutError
 from cnna.spec.regmap import REGISTERS, offset
 
+from ...waiting import until
 from ..emulated_board import STANDING
 from ..hand_made import expected, failing, requantised_copy, samples
 from ..mapped_board import MappedBoard
@@ -115,6 +119,30 @@ def test_ctrl_c_ends_a_native_wait(mapped: MappedBoard) -> None:
         threading.Timer(0.3, signal.raise_signal, [signal.SIGINT]).start()
         with pytest.raises(KeyboardInterrupt):
             session.run(samples(1))
+        mapped.page.stuck = False
+        assert np.array_equal(session.run(samples(1)), expected(samples(1)))
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_ctrl_c_behind_the_hand_over_leaves_the_accelerator_idle(
+    mapped: MappedBoard, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Python may see Ctrl-C as soon as the library has a job: the accelerator would go on in memory that is freed."""
+    submit, calls = Loop.submit_arrays, itertools.count(1)
+
+    def interrupted(self: Loop, *rest: Any) -> Any:
+        submit(self, *rest)
+        until(lambda: mapped.page.starts, "it was not started")
+        if next(calls) == number:
+            raise KeyboardInterrupt
+
+    with BoardModel(requantised_copy(batch=1), mapped) as session:
+        mapped.page.stuck = True
+        monkeypatch.setattr(Loop, "submit_arrays", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            list(session.stream([samples(1)] * 3))
+        monkeypatch.setattr(Loop, "submit_arrays", submit)
+        assert not REGISTERS["STATUS"].unpack(mapped.read(offset("STATUS")))["busy"]
         mapped.page.stuck = False
         assert np.array_equal(session.run(samples(1)), expected(samples(1)))
 
