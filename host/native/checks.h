@@ -38,6 +38,32 @@ inline bool fits(const cnna_port &port, int64_t images, size_t bytes) {
     return within(images, 1) && last <= port.image_bytes && static_cast<size_t>(images) <= bytes / static_cast<size_t>(port.image_bytes);
 }
 
+constexpr int64_t MOST_COUNT = 4096;  // of programs, ports, slots, writes and registers
+
+inline bool sound(const cnna_program &program) {
+    const bool counts = within(program.images, 1) && within(program.inputs, 0, MOST_COUNT) && within(program.outputs, 0, MOST_COUNT) &&
+                        within(program.slots, 1, MOST_COUNT) && within(program.writes, 0, MOST_COUNT);
+    const int64_t ports = program.inputs + program.outputs;
+    if (!counts || (program.inputs && !program.in) || (program.outputs && !program.out) || (program.writes && !program.words)) return false;
+    for (int64_t number = 0; number < ports; ++number) {
+        const cnna_port &port = number < program.inputs ? program.in[number] : program.out[number - program.inputs];
+        if (!sound(port) || !fits(port, program.images, SIZE_MAX)) return false;
+    }
+    for (int64_t number = 0; number < program.slots * ports; ++number)
+        if (!program.memories || !program.memories[number]) return false;
+    return true;
+}
+
+inline bool sound(const cnna_device &device) {
+    const bool counts = within(device.programs, 1, MOST_COUNT) && within(device.counters, 0, MOST_COUNT) &&
+                        within(device.progress, 0, MOST_COUNT) && within(device.limit_clocks, 0, INT64_MAX) && device.timeout_seconds >= 0;
+    if (!counts || !device.registers || !device.program) return false;
+    if ((device.counters && !device.counter_offsets) || (device.progress && !device.progress_offsets)) return false;
+    for (int64_t number = 0; number < device.programs; ++number)
+        if (!sound(device.program[number])) return false;
+    return true;
+}
+
 // Lets no exception pass the door: only `bad_alloc` can come.
 template <typename Work>
 int guarded(Work work) noexcept {

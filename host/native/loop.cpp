@@ -51,6 +51,9 @@ constexpr int LOADS = __ATOMIC_ACQUIRE, STORES = __ATOMIC_RELEASE;
 constexpr int LOADS = __ATOMIC_RELAXED, STORES = __ATOMIC_RELAXED;
 #endif
 
+// Of an image of a port that is not folded.
+size_t elements(const cnna_port &port) { return static_cast<size_t>(port.folded[0] * port.folded[1] * port.folded[2]); }
+
 }  // namespace
 
 struct cnna_loop {
@@ -94,13 +97,11 @@ struct cnna_loop {
         const Program &program = programs_[static_cast<size_t>(job.program)];
         for (size_t output = 0; output < program.out.size(); ++output) {
             if (job.types[output] != CNNA_INT8 && job.types[output] != CNNA_FLOAT32) return CNNA_ARGUMENT;
-            const int64_t(&size)[3] = program.out[output].folded;
-            const auto wanted = static_cast<size_t>(program.images * size[0] * size[1] * size[2]);
-            if (!job.outputs[output] || job.elements[output] < wanted) return CNNA_BOUNDS;
+            const size_t each = elements(program.out[output]);
+            if (!job.outputs[output] || job.elements[output] / each < static_cast<size_t>(program.images)) return CNNA_BOUNDS;
+            const int64_t row = job.softmax ? job.softmax[output] : 0;
+            if (row < 0 || (row && (job.types[output] != CNNA_FLOAT32 || each % static_cast<size_t>(row)))) return CNNA_ARGUMENT;
         }
-        if (job.softmax)
-            for (size_t output = 0; output < program.out.size(); ++output)
-                if (job.softmax[output] < 0 || (job.softmax[output] && job.types[output] != CNNA_FLOAT32)) return CNNA_ARGUMENT;
         Job made;
         made.program = static_cast<size_t>(job.program);
         made.inputs.reserve(program.in.size()), made.outputs.reserve(program.out.size());
@@ -259,7 +260,7 @@ struct cnna_loop {
             if (to.softmax) {
                 const auto count = static_cast<size_t>(to.softmax);
                 auto *scores = static_cast<float *>(to.place);
-                cnna_softmax(scores, to.elements / count, count, scores);
+                cnna_softmax(scores, static_cast<size_t>(program.images) * (elements(port) / count), count, scores);
             }
         }
         std::lock_guard<std::mutex> lock(mutex_);
@@ -334,7 +335,7 @@ struct cnna_loop {
 };
 
 int cnna_loop_open(const cnna_device *device, cnna_loop **made) {
-    if (!device->registers || device->programs < 1 || device->threads < 1 || device->threads > MOST_THREADS) return CNNA_ARGUMENT;
+    if (!cnna::sound(*device) || !cnna::within(device->threads, 1, MOST_THREADS)) return CNNA_ARGUMENT;
     return cnna::guarded([=] {
         try {
             *made = new cnna_loop(*device);

@@ -94,15 +94,57 @@ int answers() {
     }
 }
 
+// A loop of a program, with a job that may be packed meanwhile. Nobody plays the accelerator.
+int loop() {
+    const cnna_port in = port(), out = port();
+    const int64_t images = any(1, 3), inputs = any(1, 1), outputs = any(1, 1), slots = any(1, 2), writes = any(1, 1);
+    const bool whole = inputs <= 1 && outputs <= 1 && slots <= 2 && writes <= 1;  // of what there are arrays here
+    std::vector<uint8_t> memory(room(images, in.image_bytes) + room(images, out.image_bytes));
+    const bool fits = in.image_bytes > 0 && out.image_bytes > 0 && in.image_bytes < (1 << 15) && out.image_bytes < (1 << 15) && images < 9 &&
+                      images > 0 && memory.size() >= static_cast<size_t>(images * (in.image_bytes + out.image_bytes));
+    std::vector<uint8_t *> memories(4, memory.data());
+    const cnna_write words[2] = {{12, 0}, {12, 1}};
+    const cnna_program program{images, inputs, outputs, slots, writes, &in, &out, words, number(0, 20) ? memories.data() : nullptr};
+    std::vector<uint32_t> registers(8);
+    const uint32_t offsets[1] = {8};
+    const cnna_device device{number(0, 20) ? registers.data() : nullptr, any(1, 1), any(1, 1), any(1, 1), &program, offsets, offsets,
+                             0, 1, 4, 2, 4, -1, any(1, 3), any(0, 9), 0.0, {}};
+    if (device.programs > 1 || device.counters > 1 || device.progress > 1 || !whole) return CNNA_OK;
+    cnna_loop *made = nullptr;
+    const int opened = cnna_loop_open(&device, &made);
+    if (opened != CNNA_OK) return opened;
+    int code = CNNA_BOUNDS;
+    if (fits && inputs == 1 && outputs == 1) {
+        std::vector<int8_t> data(64);
+        cnna_tensor from{data.data(), CNNA_INT8, {1, 1, 1, 1}, {1, 1, 1, 1}};
+        for (int axis = 0; axis < 3; ++axis) from.size[axis + 1] = number(0, 3) ? 1 : number(-1, 4);
+        from.stride[1] = 16, from.stride[2] = 4;
+        const int8_t *table = nullptr;
+        std::vector<float> answer(static_cast<size_t>(number(0, 3000)));
+        void *place = answer.data();
+        const int64_t type = any(1, 2), softmax = any(0, 4), which = any(0, 0);
+        const size_t elements = answer.size();
+        uint32_t counters[1];
+        const cnna_job job{which, &from, &table, &place, &type, &elements, counters, &softmax};
+        code = cnna_loop_submit(made, &job);
+        int64_t ended;
+        if (code == CNNA_OK) cnna_loop_wait(made, 0, 1e-4, &ended);
+        cnna_loop_close(made);
+        return code;
+    }
+    cnna_loop_close(made);
+    return code;
+}
+
 }  // namespace
 
 int main(int count, char **arguments) {
     if (count != 3) return std::fprintf(stderr, "usage: door_fuzz CALLS SEED\n"), 1;
     drawn.seed(std::strtoull(arguments[2], nullptr, 10));
-    int (*const calls[])() = {pack, unpack, resize, answers};
-    long long codes[4][16] = {};
+    int (*const calls[])() = {pack, unpack, resize, answers, loop};
+    long long codes[5][16] = {};
     for (long long n = std::atoll(arguments[1]); n; --n) {
-        const int64_t which = number(0, 3);
+        const int64_t which = number(0, 200) ? number(0, 3) : 4;  // a loop takes some 100 us
         const int code = calls[which]();
         if (code < CNNA_OK || code > CNNA_MEMORY) return std::fprintf(stderr, "an unknown code: %d\n", code), 1;
         ++codes[which][code];

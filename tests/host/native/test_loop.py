@@ -24,7 +24,7 @@ raise SystemExit(7)
 
 def opened() -> Loop:
     """A loop over registers behind which nobody is."""
-    port = CPort(4, 16, 16, 16, (1, 2, 2), (1, 1), (1, 1), (0, 0), 0, 1.0)
+    port = CPort(4, 16, 16, 8, (1, 2, 2), (1, 1), (1, 1), (0, 0), 0, 1.0)
     memories = [[np.zeros(16, np.uint8), np.zeros(16, np.uint8)] for _ in range(2)]
     program = Program(1, [port], [port], [[(8, 1)], [(8, 2)]], memories)
     return Loop(Registers(np.zeros(16, np.uint32), 0, 1, 4, 2, 4, [12], [12]), [program], 1.0, None)
