@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, TypeAlias, TypeVar
@@ -154,8 +155,12 @@ class InferenceSession:
         try:
             for answer in answers:
                 yield listed(names, answer)
+        except ValueError:  # another thread is ending it, in `close`
+            self._check_open()
+            raise
         finally:
-            answers.close()
+            with suppress(ValueError):
+                answers.close()
 
     def buffer(self, input_name: str) -> NDArray[Any]:
         """Memory for a batch of an input, for a camera to fill again and again; a board packs from it without a copy before.

@@ -1,4 +1,4 @@
-"""Ctrl-C while runs go on in the background of a session, on a mapped board: by the native run loop, and in Python."""
+"""Ctrl-C and `close` while a session runs, on a mapped board: by the native run loop, and in Python."""
 
 import os
 import signal
@@ -98,3 +98,26 @@ def test_a_run_of_another_thread_goes_on(stuck: MappedBoard) -> None:
         next(answers)
         one.__exit__(KeyboardInterrupt, None, None)
         assert len(list(answers)) == 2
+
+
+def test_a_stream_that_another_thread_ends_says_so(stuck: MappedBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that asks for the next answer while another one closes the session would get Python's words about generators."""
+    stuck.page.stuck = False
+    ending, asked, reset = threading.Event(), threading.Event(), stuck.reset
+
+    def slow() -> None:
+        ending.set()
+        assert asked.wait(HANG_SECONDS)
+        reset()
+
+    session = InferenceSession(requantised_copy(batch=1), stuck)
+    answers = session.stream(None, [FEED] * 9)
+    next(answers)
+    monkeypatch.setattr(stuck, "reset", slow)
+    closing = threading.Thread(target=session.close)
+    closing.start()
+    assert ending.wait(HANG_SECONDS)
+    with pytest.raises(RunError, match="model copy is closed"):
+        next(answers)
+    asked.set()
+    closing.join()
