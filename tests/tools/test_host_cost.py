@@ -89,6 +89,17 @@ def test_a_planned_picture_keeps_its_floors(root, network, most):
     assert single.python < stream.python + 200_000
 
 
+def test_the_hosts_page_has_the_kept_counts(root):
+    """Counts that are kept anew would leave older ones in the words about them."""
+    page = (root / "docs" / "host.md").read_text()
+    kept = [read(root / "docs")[f"{network}/b1"][form] for network in ("resnet50", "squeezenet") for form in ("numpy", "native")]
+    for mode, words in (("stream", "a picture in `session.stream`"), ("single", "one `session.run`")):
+        work = [reduce(HostWork.plus, (HostWork(**stage) for stage in form[mode].values())) for form in kept]
+        whole = " | ".join(f"{round(one.native + one.python):,}" for one in work)
+        assert f"| {words} | {whole} |" in page
+        assert f"| of these Python | {' | '.join(f'{round(one.python):,}' for one in work)} |" in page
+
+
 @pytest.mark.usefixtures("clocks_by_hand")
 def test_a_lost_block_is_noticed(plugin_file):
     """The two sums of the plugin must agree, or counts would be lost where several processors count."""
