@@ -241,8 +241,10 @@ struct cnna_loop {
         for (size_t counter = 0; counter < counters_.size(); ++counter) job.counters[counter] = read(counters_[counter]);
         write(device_.status, device_.done);
         const Clock::time_point cleared = Clock::now();
-        while (read(device_.status) & device_.done)
+        while (read(device_.status) & device_.done) {
             if (Seconds(Clock::now() - cleared).count() > device_.timeout_seconds) return CNNA_STANDSTILL;
+            std::this_thread::yield();  // a thread may play the accelerator, and need the processor
+        }
         return CNNA_OK;
     }
 
