@@ -65,7 +65,7 @@ bench: $(READY)  ## measures networks on the RTL into docs/performance.md; ROWS=
 	$(BIN)/python tools/bench.py --rows $(ROWS)
 
 host-cost: $(READY)  ## counts what the host does for a picture, under qemu-aarch64, into docs/; ROWS='resnet50/b1', CHECK='resnet50 yolov8n' compares
-	PYTHONPATH=tools $(BIN)/python tools/host_cost/host_cost.py $(if $(CHECK),--check $(CHECK)) $(if $(ROWS),--rows $(ROWS)) $(if $(NATIVE),--native)
+	PYTHONPATH=tools $(BIN)/python tools/host_cost/host_cost.py $(if $(CHECK),--check $(CHECK)) $(if $(ROWS),--rows $(ROWS)) $(if $(HOST),--path $(HOST))
 
 baseline: $(READY)  ## tests with Yosys; lints zcu102; runs ResNet-50 on it and SqueezeNet at zcu102x2 whole: every tensor and the clocks
 	$(BIN)/python -m pytest -q -m yosys tests/tools tests/hw/verilog

@@ -15,13 +15,17 @@ from cnna.spec.host_time.end_to_end import EndToEnd, end_to_end, rates
 from cnna.spec.host_time.host_work import HostWork
 
 Found = Mapping[str, Any]
+SHARE, QUICK_FPS, QUICK_SHARE = 0.9, 2500, 0.8  # of the accelerator's frames, from a rate on, at the slow end on four cores
+MORE_MS = 0.8  # of latency beyond the accelerator's clocks, at the slow end
 HEADS = ("modelled end to end", "on 1 core", "modelled latency, ms")
 ABOUT = """
 The accelerator waits for its host, which *fps* leaves out. *Modelled* columns are for pictures from uint8 arrays to answers:
 the slow and the quick end of a model of the board's four Cortex-A53 ([how](host-cost.md)). No board has confirmed them.
 "End to end" are pictures a second of a long stream, with four cores and with one, and "latency" is that of one batch alone.
-The host's work was counted with the native host library ([how](host.md)) for {native} rows, and with Python alone for {python};
-a batch has that of its pictures one by one, which is more than it takes. That of the others is estimated, for Python alone.
+The host's work was counted with the native host library ([how](host.md)): for {cached} rows with memory that the processor
+caches, which `cnna board selftest` must prove on the board first, and for {native} with memory that it does not cache.
+[host.md](host.md) has both. It was counted with Python alone for {python} rows, and it is estimated, for Python alone, for the
+others. A batch has the work of its pictures one by one, which is more than it takes.
 The DPU's figures are measured on a board, from picture to answer, so they compare with the modelled ones, not with *fps*. {ahead}
 """
 
@@ -45,7 +49,8 @@ def model(row: Row, found: Found, kept: Found) -> EndToEnd | None:
     else:
         assert host is not None
         stream, single, cpu, seconds = HostWork(**host["stream"]), HostWork(**host["single"]), None, host["cpu_seconds"]
-    return EndToEnd(row.batch, row.batch / best["fps_at_300mhz"], seconds, 0, 0, found["pieces"][0], stream, single, cpu)
+    clocks, packing = row.batch / best["fps_at_300mhz"], counted["pack"].scaled(row.batch) if counted else HostWork()
+    return EndToEnd(row.batch, clocks, seconds, 0, 0, found["pieces"][0], stream, single, cpu, packing)
 
 
 def paths_of(row: Row, kept: Found) -> Found:
@@ -55,11 +60,12 @@ def paths_of(row: Row, kept: Found) -> Found:
 
 
 def _counted(paths: Found) -> dict[str, HostWork] | None:
-    """The work of one picture: of a stream, alone, and of the pieces on the CPU. The native path goes before numpy's."""
+    """The work of one picture: of a stream, alone, of the pieces on the CPU, and what threads share. The quickest way is taken."""
     path = next((paths[name] for name in reversed(HOST_PATHS) if name in paths), None)
     if path is None:
         return None
-    found = {"cpu": HostWork(**path["stream"].get("cpu", {}))}
+    packing = HostWork(**path["stream"].get("pack", {}))
+    found = {"cpu": HostWork(**path["stream"].get("cpu", {})), "pack": packing if packing.native else HostWork()}
     for mode in ("stream", "single"):
         work = HostWork()
         for stage, counts in path[mode].items():
@@ -78,6 +84,25 @@ def cells(row: Row, found: Found, kept: Found) -> tuple[str, ...]:
     assert one is not None
     assert latency is not None
     return rates(four), rates(one), rates(latency.scaled(1e3).turned())
+
+
+def against_targets(row: Row, found: Found, kept: Found) -> str:
+    """A line of the table in docs/host.md: modelled rates and latency, without and with cached memory, beside their targets."""
+    paths, texts, met = kept[row.key], [], False
+    for path in HOST_PATHS[1:]:
+        whole = model(row, found, {row.key: {path: paths[path]}})
+        fps, latency = (whole.fps(), whole.latency()) if whole else (None, None)
+        assert whole is not None
+        assert fps is not None
+        assert latency is not None
+        alone = row.batch / whole.accelerator_seconds
+        met = fps.slow >= alone * (QUICK_SHARE if alone >= QUICK_FPS else SHARE)
+        more = [1e3 * (seconds - whole.accelerator_seconds) for seconds in (latency.quick, latency.slow)]
+        texts.append((f"{rates(fps)} | {fps.slow / alone:.0%}", f"{more[0]:.2f} to {more[1]:.2f}", more[1] <= MORE_MS))
+    (uncached, alone_uncached, _), (cached, alone_cached, soon) = texts
+    words = {True: "met", False: "missed"}
+    cells = (row.key, f"{alone:,.0f}", uncached, cached, words[met], alone_uncached, alone_cached, words[soon])
+    return f"| {' | '.join(cells)} |"
 
 
 def ahead(rows: Mapping[Row, Found], kept: Found, peers: Mapping[str, float]) -> str:

@@ -119,10 +119,11 @@ def page(kept: Mapping[str, Found], counts: Found = MappingProxyType({})) -> str
 
 def _about(known: list[Row], kept: Mapping[str, Found], counts: Found) -> str:
     """What the modelled columns are, and where the DPU stands."""
-    native = sum("native" in paths_of(row, counts) for row in known)
-    python = sum(bool(paths_of(row, counts)) for row in known) - native
+    cached = sum("cached" in paths_of(row, counts) for row in known)
+    native = sum("native" in paths_of(row, counts) for row in known) - cached
+    python = sum(bool(paths_of(row, counts)) for row in known) - native - cached
     said = ahead({row: kept[row.key] for row in known}, counts, DPU)
-    return ABOUT.strip().format(native=native or "no", python=python or "none", ahead=said) + "\n"
+    return ABOUT.strip().format(cached=cached or "no", native=native or "none", python=python or "none", ahead=said) + "\n"
 
 
 def is_stale(found: Found) -> bool:

@@ -51,7 +51,7 @@ VARIED = (  # newer classifiers, detectors and maps, at PLANNED_BYTES alone; the
 NETWORKS = (*(name for name in FLOORS if name not in VARIED), "resnet18", "resnet34", "resnet101", "alexnet")
 EXTRA = ("digits",)  # only if a pattern names it
 SLOW_MEASURED = ("resnet50", "vgg19", "mobilenet_v2")  # simulated at SLOW_BYTES too; the others are predicted
-HOST_PATHS = ("numpy", "native")  # ways through the host, in the order in which they became quicker
+HOST_PATHS = ("numpy", "native", "cached")  # ways through the host, in the order in which they became quicker
 PIX = {4: "zcu102,pix=4,bank_words=4096", 16: "zcu102,pix=16,bank_words=1024"}  # feature memory of 2 MiB as at 8
 SCALED = "resnet50"
 DPU = {"resnet50": 190.30, "vgg19": 38.87, "squeezenet": 1550.79, "inception_v1": 503.71, "inception_v2": 247.54}

@@ -124,18 +124,20 @@ bool none_of(const float *x, float least) {
 
 // A few values are kept in order while the row is read, of which most groups of 16 have none; many are sorted.
 void top_few(const float *x, size_t count, size_t k, float *values, int64_t *places) {
-    size_t kept = 0;
-    for (size_t i = 0; i < count; ++i) {
-        if (i % LANES == 0 && kept == k && i + LANES <= count && none_of(x + i, values[k - 1])) {
-            i += LANES - 1;
-            continue;
-        }
-        if (kept == k && x[i] <= values[k - 1]) continue;  // nearly all of them; no comparison with NaN holds
+    size_t kept = 0, i = 0;
+    auto take = [&] {
         const auto place = static_cast<int64_t>(i);
-        if (kept == k && !before(x[i], place, values[k - 1], places[k - 1])) continue;
+        if (kept == k && !before(x[i], place, values[k - 1], places[k - 1])) return;
         size_t at = kept < k ? kept++ : k - 1;
         for (; at > 0 && before(x[i], place, values[at - 1], places[at - 1]); --at) values[at] = values[at - 1], places[at] = places[at - 1];
         values[at] = x[i], places[at] = place;
+    };
+    for (; i < k; ++i) take();
+    while (i < count) {
+        const size_t end = std::min(count, i + LANES);
+        if (end == i + LANES && none_of(x + i, values[k - 1])) i = end;
+        for (; i < end; ++i)
+            if (!(x[i] <= values[k - 1])) take();  // greater, or NaN
     }
 }
 

@@ -84,7 +84,8 @@ void TensorRows::fetch(int64_t image, int64_t row) const {
     const size_t planes = layout_ == Layout::PIXELS ? 1 : channels_, bytes = channels_ / planes * columns_ * item_;
     for (size_t plane = 0; plane < planes; ++plane) {
         const uint8_t *from = at(image, static_cast<int64_t>(plane), row);
-        for (size_t byte = 0; byte < bytes; byte += LINE) __builtin_prefetch(from + byte);
+#pragma GCC unroll 8
+        for (size_t line = 0; line < (bytes + LINE - 1) / LINE; ++line) __builtin_prefetch(from + line * LINE);
     }
 }
 

@@ -57,6 +57,7 @@ def seconds(work: HostWork) -> Range:
     ]
     rest = [
         Range.of(m.DDR_SECONDS, work.l2_misses),
+        Range.of(m.STREAM_SECONDS, work.streamed),
         Range.of(m.BUFFER_READ_SECONDS, work.buffer_read),
         Range.of(m.BUFFER_WRITE_SECONDS, work.buffer_written),
         Range.of(m.REGISTER_READ_SECONDS, work.register_reads),
@@ -74,7 +75,7 @@ def total(ranges: Iterable[Range]) -> Range:
 
 def moved_bytes(work: HostWork) -> float:
     """Bytes that the work moves between the processor and DDR."""
-    return 64 * work.l2_misses + work.buffer_read + work.buffer_written
+    return 64 * (work.l2_misses + work.streamed + work.lines) + work.buffer_read + work.buffer_written
 
 
 def run_work(inputs: Iterable[Port], outputs: Iterable[Port], batch: int) -> HostWork:

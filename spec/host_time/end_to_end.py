@@ -9,7 +9,7 @@ gives equal artifacts.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
@@ -33,7 +33,7 @@ class EndToEnd:
     accelerator_seconds: of the programs' clocks. cpu_seconds: of the pieces on the CPU, on four cores, at the middle; None where an
     older file does not say. cpu: the same on one core, where it was counted. crossings: tensors that go to or come from the
     accelerator. crossing_bytes: of all crossings. starts: of the accelerator. stream, single: the host's work besides the pieces,
-    for a batch of a stream and for one alone.
+    for a batch of a stream and for one alone. packing: the part of both that four threads share.
     """
 
     batch: int
@@ -45,6 +45,7 @@ class EndToEnd:
     stream: HostWork
     single: HostWork
     cpu: HostWork | None = None
+    packing: HostWork = field(default_factory=HostWork)
 
     @property
     def native(self) -> bool:
@@ -69,7 +70,7 @@ class EndToEnd:
         pieces = self._pieces(cores)
         if pieces is None:
             return None
-        busy = self.accelerator_seconds_beside(self.stream) + self._late(self.starts)
+        busy = self.accelerator_seconds_beside(self.stream) + self._late(cores)
         host = pieces + self._moving(cores)
         batch = Range(max(busy.quick, host.quick), max(busy.slow, host.slow))
         return Range(self.batch / batch.quick, self.batch / batch.slow) if batch.quick else None
@@ -79,27 +80,40 @@ class EndToEnd:
         pieces = self._pieces(cores)
         if pieces is None:
             return None
-        answered = Range.of(host_model.LOOP_WAKE_SECONDS) if self.native else Range(0.0, 0.0)  # the thread wakes Python
-        return self.accelerator_seconds_beside(self.single) + self._late(self.starts) + answered + pieces + seconds(self.single)
+        host = seconds(self.single)
+        if self.native:  # Python wakes the thread, and the thread Python
+            host += Range.of(host_model.THREAD_SECONDS, 2)
+        if self._shares(cores):
+            host = seconds(self.single.plus(self.packing, -1)) + Range.of(host_model.THREAD_SECONDS, 2) + _shared(self.packing)
+        return self.accelerator_seconds_beside(self.single) + self._late(cores) + pieces + host
 
     def accelerator_seconds_beside(self, work: HostWork) -> Range:
         """What the accelerator takes while the host moves its bytes through the same DDR."""
         taken = Range.of(host_model.DDR_TAKEN_SECONDS, moved_bytes(work))
         return taken + Range(self.accelerator_seconds, self.accelerator_seconds)
 
-    def _late(self, starts: int) -> Range:
+    def _late(self, cores: int) -> Range:
         """How much later than the end of its runs the host knows of them."""
         m = host_model
+        if self.native and cores > 1:
+            return Range.of(m.LOOP_LOOK_SECONDS, self.starts)
         wake, share = (m.LOOP_WAKE_SECONDS, m.LOOP_LATE_SHARE) if self.native else (m.WAKE_SECONDS, m.LATE_SHARE)
-        late = Range.of(wake, starts) if starts else Range(0.0, 0.0)
-        return late + Range.of(share, self.accelerator_seconds)
+        return Range.of(wake, self.starts) + Range.of(share, self.accelerator_seconds)
 
     def _moving(self, cores: int) -> Range:
-        """The host's work for a batch of a stream besides the pieces; on several cores, the loop's thread works beside Python."""
+        """The host's work for a batch of a stream besides the pieces; on several cores, the loop's threads work beside Python."""
         if not self.native or cores == 1:
             return seconds(self.stream)
-        python, loop = map(seconds, self.stream.apart())
+        own, native = self.stream.apart()
+        python, loop = seconds(own), seconds(native)
+        if self._shares(cores):  # one thread alone reaches the registers, and all others unpack and pack
+            registers = HostWork(register_reads=native.register_reads, register_writes=native.register_writes)
+            loop = seconds(registers) + _shared(native.plus(registers, -1))
         return Range(max(python.quick, loop.quick), max(python.slow, loop.slow))
+
+    def _shares(self, cores: int) -> bool:
+        """Whether several threads pack."""
+        return cores > 1 and self.packing.native > 0
 
     def _pieces(self, cores: int) -> Range | None:
         """Seconds of the pieces on the CPU."""
@@ -138,6 +152,11 @@ class EndToEnd:
             parts = [f"accelerator {_duration(self.accelerator_seconds)}", *parts, f"{count} {_durations(self.crossing_seconds)}"]
         speed = f"{rates(fps)} images a second, {_durations(latency)} for a batch alone"
         return f"modelled from end to end: {speed}; a batch of {self.batch} takes {', '.join(parts)}"
+
+
+def _shared(work: HostWork) -> Range:
+    """The time of four threads, of which three are woken."""
+    return seconds(work).per(host_model.PACK_SHARE) + Range.of(host_model.THREAD_SECONDS)
 
 
 def end_to_end(pieces: Sequence[PieceEntry], cycles: float, clock_mhz: int, batch: int) -> EndToEnd:

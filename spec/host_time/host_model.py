@@ -61,6 +61,11 @@ DDR_SECONDS = Constant(
     " slow end is an assumed latency without fetching ahead",
 )
 
+STREAM_SECONDS = Constant(
+    *(32e-9, 64e-9, "s a line that both caches lack, which was asked for early or is written as a whole"),
+    "TI SPRADO9, read, as above: a line read and a line written take 64 ns together, so that one takes half at the quick end",
+)
+
 # --- the accelerator's memory and registers ---
 
 BUFFER_READ_SECONDS = Constant(
@@ -80,7 +85,9 @@ REGISTER_WRITE_SECONDS = Constant(
     "the same thread, read: 314 ns from an R5; the quick end assumes that the A53 does not wait for the response",
 )
 LINE_SECONDS = Constant(
-    0, 10e-9, "s a line of cache maintenance", f"{ASSUMED}; the quick end: stock pynq's memory is uncached, and nothing is done"
+    *(64 / 14.4e9, 32e-9, "s a line that is cleaned or invalidated"),
+    "the quick end: 64 bytes at the 14.4 GB/s of Manev and others (below); the slow end: half of what TI SPRADO9 measured for a"
+    " line read and a line written. That cleaning takes no longer than a copy is assumed",
 )
 DDR_TAKEN_SECONDS = Constant(
     *(0, 1 / 14.4e9, "s of the accelerator for a byte that the host moves"),
@@ -99,12 +106,23 @@ WAKE_SECONDS = Constant(
     f"`host.board.run_wait` looks every 50 us, to which Linux adds up to 50 us of timer slack; the switch is {ASSUMED}",
 )
 LATE_SHARE = Constant(0, 1 / 16, "of a run, by which its end is noticed late", "`host.board.run_wait.POLL_PART` at the slow end")
+LOOP_LOOK_SECONDS = Constant(
+    *(0.5e-6, 5e-6, "s from the end of a run until the run loop sees it, where it has cores to spare"),
+    "`host/native/loop.cpp` reads STATUS without a pause while a run is about to end; a read takes up to 0.31 us (above), and what"
+    " is around it is assumed",
+)
 LOOP_WAKE_SECONDS = Constant(
-    *(5e-6, 50e-6, "s from the end of a run until a thread that waits for it goes on"),
+    *(5e-6, 50e-6, "s from the end of a run until the run loop sees it, on one core"),
     f"`host/native/loop.cpp` looks every 20 us, without timer slack; the switch to the thread is {ASSUMED}",
 )
 LOOP_LATE_SHARE = Constant(
-    0, 1 / 64, "of a run, by which the run loop notices its end late", "`loop.cpp`'s LATE_PART at the slow end"
+    0, 1 / 64, "of a run, by which the run loop notices its end late, on one core", "`loop.cpp`'s LATE_PART at the slow end"
+)
+THREAD_SECONDS = Constant(5e-6, 50e-6, "s until a thread that sleeps goes on, once another wakes it", ASSUMED)
+PACK_SHARE = Constant(
+    *(1 / 4, 1 / 3, "of one core's time, for what four threads share"),
+    "`host/native/loop_packing.cpp`: they share seven bands, and unpacking as an eighth part. So it is a quarter at best; that"
+    " caches, DDR, parts of different size and Python's own work make it no more than a third is assumed",
 )
 
 # --- pieces on the CPU, by onnxruntime: four cores, for one image ---

@@ -14,8 +14,9 @@ class HostWork:
 
     interpreter, libraries, loops: instructions of Python's own program, of numpy and all else, and of the hottest blocks of these.
     loop_clocks: of the loops, by llvm-mca. read, written: bytes of ordinary memory. l1_misses, l2_misses: lines that caches lack.
-    buffer_read, buffer_written: bytes of the accelerator's memory. register_reads, register_writes: accesses. lines: of 64 bytes,
-    that cache maintenance covers. native: those of the instructions that are the native library's. calls: system calls by name.
+    streamed: lines that both lack, but that were asked for early, or are written as a whole. buffer_read, buffer_written: bytes of
+    the accelerator's memory. register_reads, register_writes: accesses. lines: of 64 bytes, that cache maintenance covers. native:
+    those of the instructions that are the native library's. calls: system calls by name.
     """
 
     interpreter: float = 0
@@ -26,6 +27,7 @@ class HostWork:
     written: float = 0
     l1_misses: float = 0
     l2_misses: float = 0
+    streamed: float = 0
     buffer_read: float = 0
     buffer_written: float = 0
     register_reads: float = 0

@@ -32,6 +32,7 @@ namespace {
 constexpr unsigned STAGES = 32, VCPUS = 256, CALLS = 512, REGIONS = 3, LINE_BYTES = 64;
 constexpr unsigned ORDINARY = 0, BUFFERS = 1, REGISTERS = 2;  // of memory
 constexpr int64_t IOCTL = 29;
+constexpr uint32_t DC_CVAC = 0xD50B7A20, DC_CIVAC = 0xD50B7E20, REGISTER = 31;  // instructions, and the bits of their register
 constexpr uint64_t MARK = 0x5A, VALUE_BITS = 20, VALUE_MASK = (1u << VALUE_BITS) - 1;
 enum Kind { SET_STAGE, SHIFT_IN, REGION_BEGIN, REGION_END, CLEAN_LINES };
 
@@ -62,6 +63,7 @@ struct alignas(64) Vcpu {
 
 struct Executions {
   uint64_t address;
+  unsigned lines;  // of the cache that it cleans or invalidates
   std::vector<uint32_t> words;
   std::atomic<uint64_t> times[STAGES];
 };
@@ -87,6 +89,7 @@ void executed(unsigned vcpu, void *data) {
   if (!now) return;
   auto &block = *static_cast<Executions *>(data);
   own(vcpu, now).instructions += block.words.size();
+  own(vcpu, now).lines += block.lines;
   block.times[now].fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -129,12 +132,14 @@ void translated(PluginId, Block *block) {
     made = &blocks.emplace_back();
   }
   made->address = qemu_plugin_tb_vaddr(block);
+  made->lines = 0;
   const size_t count = qemu_plugin_tb_n_insns(block);
   for (size_t i = 0; i < count; i++) {
     Instruction *instruction = qemu_plugin_tb_get_insn(block, i);
     uint32_t bits = 0;
     std::memcpy(&bits, qemu_plugin_insn_data(instruction), sizeof bits);
     made->words.push_back(bits);
+    made->lines += (bits & ~REGISTER) == DC_CVAC || (bits & ~REGISTER) == DC_CIVAC;
     qemu_plugin_register_vcpu_mem_cb(instruction, accessed, NO_REGISTERS, READS_AND_WRITES, nullptr);
   }
   qemu_plugin_register_vcpu_tb_exec_cb(block, executed, NO_REGISTERS, made);

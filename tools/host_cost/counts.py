@@ -4,7 +4,7 @@ The interpreter is Python's own program, libraries are numpy and all else, and l
 """
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import loops
@@ -47,15 +47,29 @@ def read_counts(out: Path, maps: Path, batches: int, pictures: int) -> dict[str,
     each = stages[EMPTY].scaled(1 / entries[EMPTY])  # of one pair of marks
     found: dict[str, dict[str, HostWork]] = {}
     for mode in MODES:
+        shared = bool(native) and f"{mode}.pack" in stages  # packed once more, by the library alone
+        if shared:  # what is a loop in one of them is one in both, since one is taken from the other
+            both = [NUMBERS[f"{mode}.{stage}"] for stage in (WHOLE, "pack")]
+            hot = set().union(*(_hot(raw[number], interpreter, native) for number in both))
+            stages |= {f"{mode}.{s}": _stage(raw[n], interpreter, native, hot) for s, n in zip((WHOLE, "pack"), both, strict=True)}
         inner = {s: stages[f"{mode}.{s}"].plus(each, -entries[f"{mode}.{s}"]) for s in STAGES if f"{mode}.{s}" in stages}
+        if shared:
+            inner["pack"] = _of_library(stages[f"{mode}.pack"])
         rest = stages[f"{mode}.{WHOLE}"]
         for name, stage in inner.items():
             if name != "python":
                 rest = rest.plus(stage, -1)
+        if shared:
+            inner["pack"] = replace(inner["pack"], streamed=inner["pack"].l2_misses, l2_misses=0)
         found[mode] = {name: stage.scaled(1 / (batches * pictures)) for name, stage in (inner | {"python": rest}).items()}
     if "resize" in stages:
         found["resize"] = {"resize": stages["resize"]}
     return found
+
+
+def _of_library(stage: HostWork) -> HostWork:
+    """The library's part of a stage: what calls it is not shared."""
+    return replace(stage, interpreter=0, libraries=stage.native - stage.loops)
 
 
 def _read(out: Path) -> dict[int, _Raw]:
@@ -97,7 +111,8 @@ def _places(maps: Path, *names: str) -> list[range]:
     return [range(int(begin, 16), int(end, 16)) for begin, end in found]
 
 
-def _stage(raw: _Raw, interpreter: list[range], native: list[range]) -> HostWork:
+def _apart(raw: _Raw, interpreter: list[range], native: list[range]) -> tuple[Counter[loops.Words], int, int]:
+    """How often the blocks of libraries ran, by their instructions; instructions of Python's own program; of the native library."""
     libraries: Counter[loops.Words] = Counter()
     own = of_native = 0
     for (address, words), times in raw.blocks.items():
@@ -108,8 +123,19 @@ def _stage(raw: _Raw, interpreter: list[range], native: list[range]) -> HostWork
         else:
             libraries[words] += times
     assert own + sum(len(words) * times for words, times in libraries.items()) == raw.instructions, "a block was lost"
-    least = HOT * raw.instructions
-    hottest = {words: times for words, times in libraries.items() if len(words) * times > least}
+    return libraries, own, of_native
+
+
+def _hot(raw: _Raw, interpreter: list[range], native: list[range]) -> set[loops.Words]:
+    """The blocks that are loops."""
+    return {w for w, times in _apart(raw, interpreter, native)[0].items() if len(w) * times > HOT * raw.instructions}
+
+
+def _stage(raw: _Raw, interpreter: list[range], native: list[range], hot: set[loops.Words] | None = None) -> HostWork:
+    """The work of a stage. hot: blocks that are loops; None: its own."""
+    libraries, own, of_native = _apart(raw, interpreter, native)
+    chosen = _hot(raw, interpreter, native) if hot is None else hot
+    hottest = {words: times for words, times in libraries.items() if words in chosen}
     inside = sum(len(words) * times for words, times in hottest.items())
     split = {"interpreter": own, "loops": inside, "libraries": raw.instructions - own - inside, "native": of_native}
     return HostWork(**split, **raw.counts, loop_clocks=loops.clocks(hottest), calls=raw.calls)

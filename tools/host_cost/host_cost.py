@@ -1,10 +1,11 @@
 """Counts what the host does for a picture, stage by stage, as aarch64 instructions under QEMU: `make host-cost`.
 
-    PYTHONPATH=tools .venv/bin/python tools/host_cost/host_cost.py [--rows PATTERN ...] [--check NETWORK ...] [--native]
+    PYTHONPATH=tools .venv/bin/python tools/host_cost/host_cost.py [--rows PATTERN ...] [--check NETWORK ...] [--path PATH]
 
 Rows are those of `tools/bench_rows.py`. docs/host_cost.json keeps the counts. --check counts networks at batch 1 again, compares
-them with those kept, and exits with code 1 if one differs by more than 1 %; it writes nothing. --native takes the path through the
-native library instead of numpy's. Nothing is ever left out for want of a tool: the command fails and says what to install.
+them with those kept, and exits with code 1 if one differs by more than 1 %; it writes nothing. --path native takes the way through
+the native library instead of numpy's, and --path cached the same with memory that the processor caches. Nothing is ever left out
+for want of a tool: the command fails and says what to install.
 """
 
 import argparse
@@ -35,16 +36,16 @@ KEPT = "host_cost.json"
 BATCHES = 4  # that are counted in each mode
 LONG = 62  # as many where they are few instructions, so that Python's first look at each line does not count: a stream of 64
 SHARE = 0.01  # by which a count may differ from the one kept
-COMPARED = ("interpreter", "libraries", "loops", "read", "written", "buffer_read", "buffer_written", "native")
+COMPARED = ("interpreter", "libraries", "loops", "read", "written", "buffer_read", "buffer_written", "lines", "native")
 Found = dict[str, Any]  # {mode: {stage: counts}}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Counts rows, or compares. Returns the exit code."""
     args = _arguments(argv)
-    path = HOST_PATHS[args.native]
+    path = args.path
     try:
-        check_tools(args.native)
+        check_tools(path != "numpy")
         if args.check:
             return check(args.check, path, args.docs)
         rows = [row for row in chosen(args.rows) if row.ddr_bytes == PLANNED_BYTES]
@@ -67,7 +68,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", nargs="*", default=[], metavar="PATTERN")
     parser.add_argument("--check", nargs="+", default=[], metavar="NETWORK", help="compare with the counts kept")
-    parser.add_argument("--native", action="store_true", help="the native library's path")
+    parser.add_argument("--path", choices=HOST_PATHS, default=HOST_PATHS[0], help="the way through the host")
     parser.add_argument("--docs", type=Path, default=ROOT / "docs", metavar="DIR", help="where the counts are kept")
     return parser.parse_args(argv)
 
@@ -123,8 +124,8 @@ def measured(artifact: Path, path: str) -> Found:
         out, maps = folder / "counts.txt", folder / "maps.txt"
         manifest = load(artifact).manifest
         short = all(piece["kind"] != CPU or piece["numpy"] for piece in manifest["pieces"])
-        batches = LONG if path == "native" and short else BATCHES
-        arguments = (HERE / "measured.py", artifact, pynq_folder(), maps, batches)
+        batches = LONG if path != "numpy" and short else BATCHES
+        arguments = (HERE / "measured.py", artifact, pynq_folder(), maps, batches, path)
         _run(machine(), out, site(folder / "site", path), arguments)
         found = read_counts(out, maps, batches, manifest["batch"])
     return {mode: {stage: counts.counts() for stage, counts in stages.items()} for mode, stages in found.items()}
@@ -144,7 +145,7 @@ def site(folder: Path, path: str) -> Path:
     for name, place in (("__init__.py", "api/__init__.py"), ("spec", "spec")):
         (package / name).symlink_to(ROOT / place)
     shutil.copytree(ROOT / "host", package / "host", ignore=shutil.ignore_patterns("__pycache__", native.NAME))
-    if path == "native":
+    if path != "numpy":
         _build(package / "host" / "native" / native.NAME)
     return folder
 

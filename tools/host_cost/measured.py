@@ -1,12 +1,13 @@
 """The program that is measured under QEMU: pictures through a session on the board of `stand_in`, with and without marks inside.
 
-measured.py ARTIFACT PYNQ MAPS COUNT     writes the mapped libraries to MAPS; COUNT: batches that are counted in each mode
+measured.py ARTIFACT PYNQ MAPS COUNT PATH     writes the mapped libraries to MAPS; COUNT: batches that are counted in each mode
 """
 
 import io
 import sys
 import time
 from collections.abc import Iterator
+from ctypes import byref, c_int64, c_size_t, c_void_p
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,12 @@ from numpy.typing import NDArray
 from stages import EMPTY, MODES, NUMBERS, OUTSIDE, WHOLE, Marks
 from stand_in import open_board
 
+from cnna.host.board.board_device import BoardDevice
 from cnna.host.device.accelerator import Accelerator
 from cnna.host.model import pictures
+from cnna.host.model.inputs import Inputs
 from cnna.host.model.session import InferenceSession
+from cnna.host.native import library
 from cnna.spec.artifact import Artifact, load
 from cnna.spec.cpu_ops import CpuPart
 from cnna.spec.samples import pack
@@ -35,15 +39,17 @@ Feed = dict[str, NDArray[Any]]
 def main(arguments: list[str]) -> None:
     """Measures one artifact."""
     path, pynq, maps, count = Path(arguments[0]), Path(arguments[1]), Path(arguments[2]), int(arguments[3])
+    cached = arguments[4] == "cached"
     artifact = prepared(load(path))
     marks = Marks()
-    board = open_board(artifact.config, pynq, pool_bytes(artifact))
+    board = open_board(artifact.config, pynq, pool_bytes(artifact), cached)
     measure_marks(marks)
     measure_resize(marks, artifact)
     with InferenceSession(artifact, board, cpu_threads=1) as session:
         feeds = feeds_of(artifact, count + WARM)
         for mode in MODES:
             measure(session, feeds, marks, mode, WHOLE)
+        measure_packing(board, artifact, feeds, marks)
         mark_stages(marks)
         for mode in MODES:
             measure(session, feeds, marks, mode, "python")
@@ -99,6 +105,31 @@ def measure(session: InferenceSession, feeds: list[Feed], marks: Marks, mode: st
             time.sleep(SETTLED)  # a thread beside this one has done all that it may, so that whole batches are counted
         marks.enter(number if WARM <= at + 1 < len(feeds) else 0)
     marks.enter(0)
+
+
+def measure_packing(board: BoardDevice, artifact: Artifact, feeds: list[Feed], marks: Marks) -> None:
+    """What threads share, of a model whose one input goes to its first program: pictures that the library packs into two slots."""
+    calls, manifest = library.native().calls, artifact.manifest
+    ports = artifact.programs[0].manifest["inputs"] if artifact.programs else []
+    named = [port["name"] for port in ports] == [entry["name"] for entry in manifest["model_inputs"]]
+    if calls is None or not named or len(ports) != 1:
+        return
+    inputs, images, size = Inputs(manifest), manifest["batch"], manifest["batch"] * ports[0]["image_bytes"]
+    packing, slots = inputs.packing(ports[0]), [board.mapped(board.allocate_moved(size), size) for _ in range(2)]
+    pack_bare = calls["cnna_pack"]  # another object than `calls.cnna_pack`, which would convert its arguments
+    table = c_void_p(None if packing.table is None else packing.table.ctypes.data)
+    for mode in MODES:
+        for at, feed in enumerate(feeds):
+            tensor, memory = packing.tensor(next(iter(inputs.checked(feed).values()))), slots[at % 2]
+            assert tensor is not None
+            assert memory is not None
+            place = c_void_p(memory.ctypes.data)
+            marks.enter(NUMBERS[f"{mode}.pack"] if at >= WARM else 0)
+            code = pack_bare(byref(packing.c_port), byref(tensor), table, c_int64(images), place, c_size_t(size))
+            if board.cache is not None:
+                calls.cnna_cache_clean(None, place, size)
+            marks.enter(0)
+            assert code == library.OK
 
 
 def mark_stages(marks: Marks) -> None:

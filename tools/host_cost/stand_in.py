@@ -5,6 +5,7 @@ It runs under QEMU, on numpy alone. pynq's package itself is not imported, since
 
 import mmap
 import sys
+import tempfile
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,6 +14,8 @@ import numpy as np
 from stages import BUFFERS, CLEAN_LINES, LINE_BYTES, REGISTERS, mark, mark_region
 
 from cnna.host.board.board_device import BoardDevice
+from cnna.host.board.cached_memory import CachedMemory, proof_of
+from cnna.host.native.cache import own_cache
 from cnna.spec.config import Config
 from cnna.spec.errors import RunError
 from cnna.spec.identity import capability_words
@@ -44,6 +47,7 @@ class _Device:
     def __init__(self, pool_bytes: int) -> None:
         self._registers = mmap.mmap(-1, SPACE_BYTES)
         self._pool, self._next = mmap.mmap(-1, pool_bytes), 0
+        self._cached = mmap.mmap(-1, pool_bytes)  # memory like any other to the processor
         self.words = np.frombuffer(self._registers, np.uint32)
         self._bytes = np.frombuffer(self._pool, np.uint8)
         for region, memory in ((REGISTERS, self.words), (BUFFERS, self._bytes)):
@@ -57,14 +61,17 @@ class _Device:
         """The registers."""
         return self.words
 
-    def allocate(self, size: int) -> Any:
+    def allocate_cached(self, size: int) -> Any:
+        """A pynq buffer as `cacheable=1` gives it."""
+        return self.allocate(size, self._cached)
+
+    def allocate(self, size: int, pool: Any = None) -> Any:
         """A pynq buffer of bytes."""
         from pynq.buffer import PynqBuffer
 
         start, self._next = self._next, self._next + -(-size // PAGE) * PAGE
-        buffer = PynqBuffer(
-            (size,), np.uint8, buffer=self._pool, offset=start, device=self, device_address=PAGE + start, bo=_Bo(size)
-        )
+        memory = self._pool if pool is None else pool
+        buffer = PynqBuffer((size,), np.uint8, buffer=memory, offset=start, device=self, device_address=PAGE + start, bo=_Bo(size))
         buffer.freed, buffer.memory = True, _Memory()  # it has nothing to give back
         return buffer
 
@@ -83,8 +90,10 @@ class _Device:
             raise RuntimeError(f"Buffer Invalidate Failed: {error}") from error
 
 
-def open_board(config: Config, pynq: Path, pool_bytes: int) -> BoardDevice:
-    """The board. pynq: the folder of pynq's package. RunError: nobody plays the accelerator."""
+def open_board(config: Config, pynq: Path, pool_bytes: int, cached: bool = False) -> BoardDevice:
+    """The board. pynq: the folder of pynq's package. cached: a self-test has proved that memory may be. RunError: nobody plays the
+    accelerator.
+    """
     package = ModuleType("pynq")
     package.__path__ = [str(pynq)]
     sys.modules["pynq"] = package  # so that its modules can be imported without its __init__
@@ -98,6 +107,14 @@ def open_board(config: Config, pynq: Path, pool_bytes: int) -> BoardDevice:
     if not FIELDS["STATUS"].unpack(mmio.read(offset("STATUS")))["done"]:
         raise RunError("the plugin does not play the accelerator: its arguments or QEMU's guest base are wrong")
     mmio.write(offset("STATUS"), FIELDS["STATUS"].pack(done=1))
-    board = BoardDevice(mmio, device, device.allocate, uncached=True)
+    board = BoardDevice(mmio, device, device.allocate, uncached=True, caching=_caching(device) if cached else None)
     board.threads = CORES
     return board
+
+
+def _caching(device: _Device) -> CachedMemory:
+    own = own_cache()
+    assert own is not None, "without the native library nothing maintains the cache"
+    proof = proof_of(None, "", Path(tempfile.mkdtemp()))
+    proof.keep()
+    return CachedMemory(device.allocate_cached, own, proof)

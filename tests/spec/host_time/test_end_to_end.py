@@ -65,8 +65,21 @@ def test_the_run_loop_works_beside_python():
     found = replace(end_to_end(PIECES[1:2], 0, CLOCK_MHZ, BATCH), stream=python.plus(loop), single=python.plus(loop))
     assert found.fps(4).quick == pytest.approx(BATCH / seconds(loop).quick)
     assert found.fps(1).quick == pytest.approx(BATCH / (seconds(loop).quick + seconds(python).quick))
-    waking = 2 * host_model.LOOP_WAKE_SECONDS.slow  # the thread's, and then Python's
+    waking = host_model.LOOP_LOOK_SECONDS.slow + 2 * host_model.THREAD_SECONDS.slow  # Python wakes the thread, which wakes Python
     assert found.latency().slow == pytest.approx(waking + seconds(found.single).slow)
+    assert found.latency(1).slow > found.latency().slow  # one core polls with pauses
+
+
+def test_four_threads_pack():
+    """A picture that one thread packs would hold up a network that is quicker; and registers are one thread's alone."""
+    pack, rest = HostWork(loop_clocks=1.2e9, loops=1e9, native=1e9), HostWork(register_reads=1e6, libraries=6e7, native=6e7)
+    stream = pack.plus(rest)
+    found = replace(end_to_end(PIECES[1:2], 0, CLOCK_MHZ, BATCH), stream=stream, single=stream, packing=pack)
+    registers = HostWork(register_reads=1e6)
+    shared = seconds(stream.plus(registers, -1)).quick / 4 + host_model.THREAD_SECONDS.quick
+    assert found.fps(4).quick == pytest.approx(BATCH / (shared + seconds(registers).quick))
+    assert found.fps(1) == replace(found, packing=HostWork()).fps(1)
+    assert found.latency(4).slow < replace(found, packing=HostWork()).latency(4).slow
 
 
 def test_counted_work_takes_the_place_of_estimates():
