@@ -12,7 +12,7 @@ from cnna.spec.config import Config
 from cnna.spec.counts import many
 from cnna.spec.errors import ModelError
 from cnna.spec.host_time.cortex_a53 import Range
-from cnna.spec.host_time.end_to_end import rates
+from cnna.spec.host_time.end_to_end import IN_PYTHON, rates
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -99,7 +99,8 @@ def _price(speeds: list[Range | None], config: str, default: bool) -> str:
     chosen = f"{config} (the default; --config chooses another)" if default else config
     if before is None or after is None:
         return f"what this costs in images a second on {chosen} is not predicted: the network does not compile for it"
-    return f"on {chosen} {rates(after)} images a second are modelled from end to end, and {rates(before)} with all layers in int8"
+    now, all_int8 = f"{rates(after)} images a second are modelled from end to end, {IN_PYTHON}", rates(before)
+    return f"on {chosen} {now}, and {all_int8} with all layers in int8"
 
 
 def _speed(model: "ModelProto", config: Config) -> Range | None:

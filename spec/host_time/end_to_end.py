@@ -19,6 +19,7 @@ from cnna.spec.host_time.host_work import HostWork
 from cnna.spec.manifest import ACCELERATOR, CPU, PieceEntry, Port
 
 CORES = (1, 4)
+IN_PYTHON = "the host in Python alone"  # what every estimate is of; the native library's work is known by counts alone
 ELEMENT_SECONDS = host_model.ELEMENT_SECONDS.middle
 MAC_SECONDS = host_model.MAC_SECONDS.middle
 NODE_SECONDS = host_model.NODE_SECONDS.middle
@@ -138,7 +139,7 @@ class EndToEnd:
             "crossing_bytes": self.crossing_bytes,
             "crossing_seconds": self.crossing_seconds.middle,
             "fps_end_to_end": fps.slow if fps else None,
-            "modelled": {"fps_by_cores": rates, "latency_seconds_by_cores": delays},
+            "modelled": {"host": "native" if self.native else "python", "fps_by_cores": rates, "latency_seconds_by_cores": delays},
         }
 
     def __str__(self) -> str:
@@ -151,7 +152,8 @@ class EndToEnd:
             count = f"{self.crossings} crossing{'s' * (self.crossings != 1)} of {self.crossing_bytes:,} bytes"
             parts = [f"accelerator {_duration(self.accelerator_seconds)}", *parts, f"{count} {_durations(self.crossing_seconds)}"]
         speed = f"{rates(fps)} images a second, {_durations(latency)} for a batch alone"
-        return f"modelled from end to end: {speed}; a batch of {self.batch} takes {', '.join(parts)}"
+        host = "" if self.native else f", {IN_PYTHON}"
+        return f"modelled from end to end{host}: {speed}; a batch of {self.batch} takes {', '.join(parts)}"
 
 
 def _shared(work: HostWork) -> Range:

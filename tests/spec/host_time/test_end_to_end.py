@@ -6,7 +6,7 @@ import pytest
 
 from cnna.spec.host_time import host_model
 from cnna.spec.host_time.cortex_a53 import Range, run_work, seconds
-from cnna.spec.host_time.end_to_end import crossing_seconds, end_to_end, modelled, rates
+from cnna.spec.host_time.end_to_end import IN_PYTHON, crossing_seconds, end_to_end, modelled, rates
 from cnna.spec.host_time.host_work import HostWork
 from cnna.spec.manifest import ACCELERATOR, CPU
 
@@ -113,6 +113,16 @@ def test_texts_have_both_ends():
     assert modelled(found.figures()) == f"{rates(found.fps(4))} on four cores and {rates(found.fps(1))} on one"
     alone = end_to_end(PIECES[1:2], CYCLES, CLOCK_MHZ, BATCH)
     assert modelled(alone.figures()) == rates(alone.fps())
+
+
+def test_estimates_say_that_the_host_is_python_alone():
+    """A network's line would seem to contradict the figures of the native library, which are several times as high."""
+    found = end_to_end(PIECES, CYCLES, CLOCK_MHZ, BATCH)
+    assert str(found).startswith(f"modelled from end to end, {IN_PYTHON}: ")
+    assert found.figures()["modelled"]["host"] == "python"
+    natively = replace(found, stream=HostWork(loop_clocks=1e6, native=1e6))
+    assert IN_PYTHON not in str(natively)
+    assert natively.figures()["modelled"]["host"] == "native"
 
 
 def test_a_large_picture_comes_from_ddr():
