@@ -8,6 +8,7 @@ BIN = .venv/bin
 PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 READY = .venv/installed
 SITE_READY = .venv/installed-docs
+export ORT_DISABLE_TELEMETRY ?= 1 # onnxruntime would report to its maker; `import cnna` says so too, but some programs import it first
 unexport PYTHONDONTWRITEBYTECODE # with it, each of the many processes that tests start would compile every module anew
 
 .PHONY: help demo board-demo test soak fresh test-all aarch64 pynq3 conformance lint docs pages bench host-cost baseline resources clean

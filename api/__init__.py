@@ -5,6 +5,8 @@
 `compiler`, `host`, `sim` and `cli`; each says in its docstring what it owns. Importing this package imports none of them.
 """
 
+import os
+
 TYPE_CHECKING = False  # as in `typing`, whose import would be a tenth of the time until the command line minds Ctrl-C
 if TYPE_CHECKING:
     from typing import Any
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = ["InferenceSession", "Overlay", "__version__"]
+
+# onnxruntime reads it when it is first imported. Otherwise it numbers this computer in the home folder, and reports to its maker.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 
 def __getattr__(name: str) -> "Any":
@@ -32,3 +37,8 @@ def __getattr__(name: str) -> "Any":
 
         return installed_version()
     raise AttributeError(f"module 'cnna' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """What Tab completes: the names of `__getattr__` too."""
+    return sorted({*globals(), *__all__})
