@@ -33,15 +33,24 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @dataclass
 class CpuAgreement:
-    """What was compared with the quantised model, over all samples. `left` tensors have no tensor of the same name in it."""
+    """What was compared with the quantised model, over all samples.
+
+    left: tensors of which the model has none of the same name. whole: tensors of whole numbers, such as classes, in which a
+    difference within the tolerance may be a whole step.
+    """
 
     tensors: int = 0
     elements: int = 0
     left: int = 0
+    whole: int = 0
 
     def __str__(self) -> str:
+        out = [f"{many(self.left, 'tensor')} that it does not name"] if self.left else []
+        out += [f"{many(self.whole, 'tensor')} of whole numbers"] if self.whole else []
+        if not self.tensors:
+            return f"CPU pieces: not compared with the quantised model: {', '.join(out)}"
         elements = f"{self.elements} element{'s' * (self.elements != 1)}"
-        rest = f"; {self.left} not compared" if self.left else ""
+        rest = f"; not compared: {', '.join(out)}" if out else ""
         return f"CPU pieces == quantised model within {TOLERANCE:g}: {many(self.tensors, 'tensor')}, {elements}{rest}"
 
 
@@ -76,7 +85,9 @@ class CpuCheck:
         new = set(made) - self._counted
         self._counted |= new
         self.found.tensors += len(new & set(compared))
-        self.found.left += len(new - set(compared))
+        whole = {name for name in new if made[name].dtype != np.float32}
+        self.found.whole += len(whole)
+        self.found.left += len(new - whole - set(compared))
         if not session or not compared:
             return
         feeds = {entry.name: given[entry.name] for entry in session.get_inputs() if entry.name in given}

@@ -10,6 +10,7 @@ from cnna.compiler.compile import compile_model
 from cnna.compiler.frontend.onnx_model import hollow
 from cnna.compiler.quantise.quantise import quantise
 from cnna.host.model.model import Model
+from cnna.sim.reference.cpu_pieces import CpuAgreement
 from cnna.spec.artifact import Artifact, CpuPiece, load
 from cnna.spec.config import preset
 from cnna.spec.errors import ArtifactError, CheckError
@@ -116,3 +117,22 @@ def test_a_piece_that_says_it_reads_what_nothing_makes_is_refused(artifact, tmp_
     x = np.random.default_rng(1).normal(size=(1, 3, 8, 8)).astype(np.float32)
     with Model(load(tmp_path / "m.cnna"), check=True) as model, pytest.raises(ArtifactError, match="nothing before its piece 1"):
         model.run(x)
+
+
+def test_a_line_claims_nothing_of_what_was_not_compared():
+    """ "0 tensors ==" would look like a check that has passed; whole numbers are not compared, since a tie may fall either way."""
+    model = written(
+        "g (float[N,3,8,8] x) => (int64[N,1,8,8] y) { a = Conv <pads=[1,1,1,1]> (x, w) y = ArgMax <axis=1> (a) }",
+        {"w": (8, 3, 3, 3)},
+    )
+    with Model(compile_model(quantise(model, images(model, 8))[0], preset("tiny")), check=True) as opened:
+        opened.run(images(model, 1)["x"])
+        assert str(opened.cpu_agreement) == "CPU pieces: not compared with the quantised model: 1 tensor of whole numbers"
+
+
+def test_what_was_left_out_is_counted_by_its_reason():
+    """A reader would not know whether a number of tensors that were not compared is a fault of the model or of the check."""
+    found = CpuAgreement(tensors=1, elements=20, left=2, whole=1)
+    says = "CPU pieces == quantised model within 0.0001: 1 tensor, 20 elements"
+    assert str(found) == f"{says}; not compared: 2 tensors that it does not name, 1 tensor of whole numbers"
+    assert str(CpuAgreement(tensors=1, elements=20)) == says
