@@ -19,6 +19,7 @@ from cnna.spec.host_time.end_to_end import EndToEnd, end_to_end
 from cnna.spec.manifest import ACCELERATOR, CpuEntry, pieces_text
 
 OUTPUTS = {"output": (".cnna",)}
+SHOWN = 5e-4  # of the multiply-accumulates, below which a share would be shown as 0.0 %
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -139,8 +140,8 @@ def say_cpu(figures: dict[str, Any], cpu: list[CpuEntry]) -> None:
     print(f"{pieces_text(figures['pieces'])}, where {needs} and {figures['cpu_seconds'] * 1e3:.2g} ms an image are predicted")
     print(f"on the CPU: {counted(figures['cpu_operators'])}")
     why = _at_run(figures["cpu_operators"]) or "cnna explain says why"
-    if figures["cpu_macs"]:
-        share = figures["cpu_macs"] / (figures["cpu_macs"] + figures["macs"])
+    share = figures["cpu_macs"] / max(figures["cpu_macs"] + figures["macs"], 1)
+    if share >= SHOWN:
         what = "all of the model runs" if not count else f"{share:.1%} of the multiply-accumulates run"
         print(f"cnna: {what} on the CPU: {figures['cpu_macs']:,} MACs an image; {why}", file=sys.stderr)
     elif not count:
