@@ -43,7 +43,15 @@ def upright(file: Path | BinaryIO, channels: int) -> "Image":
     except (DataError, MemoryError):
         raise
     except Exception as error:  # broken files raise whatever Pillow's readers meet in them
-        raise DataError(f"{file}: not a picture that Pillow reads: {' '.join(str(error).split())}") from None
+        raise DataError(
+            f"{file}: not a picture that Pillow reads: {_reason(error)}; copy or save it again, or leave it out"
+        ) from None
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong with a file: Pillow's own words, or a plain one where Python's are about a reader's variables."""
+    own = isinstance(error, (OSError, SyntaxError, EOFError))
+    return " ".join(str(error).split()) if own and str(error) else "its bytes are damaged, or too few"
 
 
 def size_of(file: Path) -> tuple[int, int] | None:
@@ -68,13 +76,15 @@ def open_picture(file: Path | BinaryIO, formats: Sequence[str] = ()) -> Any:
             head = whole.read(HEAD)
     else:
         head = file.read(HEAD)
+    if not head:
+        raise OSError("it is empty")
     for load in (Image.preinit, Image.init):  # the usual formats, and all
         load()
         for factory, accept in (Image.OPEN[kind] for kind in formats or Image.ID if kind in Image.OPEN):
-            taken = accept(head) if accept else True
-            if not taken or isinstance(taken, str):  # a text says why it cannot be read here
-                continue
             with suppress(*NOT_OPENED):
+                taken = accept(head) if accept else True
+                if not taken or isinstance(taken, str):  # a text says why it cannot be read here
+                    continue
                 if isinstance(file, Path):
                     path: Any = str(file)  # a reader closes what it has opened itself
                     return factory(path, path)
