@@ -99,13 +99,21 @@ def _match(path: Path, arrays: dict[str, Rows], inputs: list[str]) -> dict[str, 
     return matched
 
 
+def _fixed_batch(rows: Rows, shape: Sequence[int | None]) -> str:
+    """What helps where the samples fit but for the first axis of a whole picture: the model has a batch that it depends on."""
+    alike = (
+        len(shape) > 3 and rows.ndim == len(shape) and all(a in (None, b) for a, b in zip(shape[1:], rows.shape[1:], strict=True))
+    )
+    return f"; if this {shape[0]} is a batch, export the model for a batch of 1, or of any size" if alike and shape[0] else ""
+
+
 def _checked(path: Path, name: str, rows: Rows, shape: Sequence[int | None], allow_uint8: bool, kind: str | None) -> Rows:
     """The samples as float32 (or uint8, or the integers of `kind`). DataError: they do not fit the input."""
     where = f"{path}: input {name}"
     fits = rows.ndim == len(shape) + 1 and all(want in (None, have) for want, have in zip(shape, rows.shape[1:], strict=True))
     if not fits:
         wanted = ", ".join(["N", *("any" if size is None else str(size) for size in shape)])
-        raise DataError(f"{where} has shape {list(rows.shape)}, but the model wants [{wanted}]")
+        raise DataError(f"{where} has shape {list(rows.shape)}, but the model wants [{wanted}]{_fixed_batch(rows, shape)}")
     if kind:
         return read_once(rows.mapped(partial(integers, dtype=kind, where=where), kind))
     if rows.dtype == np.uint8 and not allow_uint8:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from cnna.compiler.frontend.onnx_model.input_shapes import whole_name
 from cnna.compiler.frontend.pieces.hints import (
     CUT,
     FLOAT_MODEL,
@@ -145,7 +146,11 @@ def limit(node: Node, graph: Graph) -> str | None:
         return _otherwise_quantised(node, graph) or _no_form(node, graph)
     shapes = [graph.tensors[name].shape for name in (*node.inputs, node.output)]
     if any(shape[:1] != (1,) for shape in shapes):
-        return f"for one sample its tensors have shapes {', '.join(map(str, shapes))}; the first axis must be the batch, of size 1"
+        whole = [graph.tensors[name].shape for name in map(whole_name, graph.inputs) if name in graph.tensors]
+        fixed = any(len(shape) > 3 and shape[0] > 1 for shape in whole)  # the answers depend on the batch that the model has
+        helps = "; export the model for a batch of 1, or of any size" if fixed else ""
+        had = ", ".join(map(str, shapes))
+        return f"for one sample its tensors have shapes {had}; the first axis must be the batch, of size 1{helps}"
     if isinstance(node.op, f.VIEWS):
         return _view(node.op, node, graph)
     if any(len(shape) != 4 for shape in shapes):

@@ -144,3 +144,14 @@ def test_an_output_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None
     with pytest.raises(UserError, match="is a folder"):
         write_arrays(tmp_path, {"x": GOOD})
     assert not list(tmp_path.iterdir())
+
+
+def test_a_model_that_fixes_its_batch_is_said(tmp_path: Path) -> None:
+    """Samples of the right size would be refused with one axis more than the user has ever seen, and no word on what to do."""
+    file = _save(tmp_path, x=np.zeros((8, 3, 4, 4), np.float32))
+    with pytest.raises(
+        DataError, match=r"wants \[N, 2, 3, 4, 4\]; if this 2 is a batch, export the model for a batch of 1, or of any size"
+    ):
+        read_arrays(file, {"image": [2, 3, 4, 4]})
+    with pytest.raises(DataError, match=r"wants \[N, 8, 4, 4\]$"):
+        read_arrays(file, {"image": [8, 4, 4]})

@@ -251,6 +251,15 @@ def test_a_limit_is_named():
     assert row.rewrite == "keep it within that limit"
 
 
+def test_a_model_of_a_fixed_batch_is_told_to_be_exported_again():
+    """All of it would run on the CPU, for a reason that no node can change: a constant holds a value for each of two samples."""
+    text = "g (float[2,3,8,8] x) => (float[2,8,8,8] y) { [stem] a = Conv <pads=[1,1,1,1]> (x, w1) y = Add (a, c) }"
+    model = written(text, {"w1": (8, 3, 3, 3), "c": (2, 8, 8, 8)})
+    stem = explain(load_model(model.SerializeToString()), TINY).rows[0]
+    assert stem.side == CPU
+    assert stem.reason.endswith("of size 1; export the model for a batch of 1, or of any size")
+
+
 @pytest.mark.parametrize(
     ("odd", "said"), [("com.microsoft.Nothing (a)", "not a registered"), ("Mod <fmod=0> (a, a)", "running Mod node")]
 )
