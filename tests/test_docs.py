@@ -270,6 +270,18 @@ def test_no_two_pages_have_one_title(root: Path) -> None:
     assert sorted({title for title in titles if titles.count(title) > 1}) == []
 
 
+EVERYDAY = {"CPU", "CI", "HTTP", "CHANGELOG", "CONTRIBUTING"}  # in the README, and known to whoever programs
+
+
+def test_the_glossary_explains_the_readmes_abbreviations(root: Path) -> None:
+    """Who is new to the field would have to look elsewhere to learn what the project is."""
+    text = re.sub(r"(?m)^    .*$|`[^`]*`|\]\([^)]*\)", "", (root / "README.md").read_text())
+    known = re.split(r"(?m)^## ", (root / "docs" / "glossary.md").read_text())[1]
+    short = {word.removesuffix("s") for word in re.findall(r"\b[A-Z]{2,}\d*s?\b", text)} - EVERYDAY
+    assert {"CNN", "FPGA", "RTL"} <= short
+    assert sorted(word for word in short if word not in known) == []
+
+
 def test_words_of_the_glossary_are_used_where_it_says(root: Path) -> None:
     """A word whose file has been renamed, or has another word for it by now, would send a newcomer to the wrong place."""
     lost = []
