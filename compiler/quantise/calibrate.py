@@ -56,6 +56,13 @@ class Statistics:
         return self.channel_sums / self.pixels
 
 
+def flat_warnings(graph: Graph, statistics: Mapping[str, Statistics]) -> tuple[str, ...]:
+    """What to tell the user of inputs that have one and the same value everywhere in all samples."""
+    flat = {name: found.low for name in graph.inputs if (found := statistics.get(name)) and found.low == found.high}
+    why = "in all samples, which shows no range of any tensor; give typical samples"
+    return tuple(f"input '{name}' is {value:g} {why}" for name, value in flat.items())
+
+
 def check_samples(graph: Graph, samples: Mapping[str, np.ndarray], preprocess: Preprocess | None) -> int:
     """Checks the samples and returns their number. DataError: there are none, they do not fit the inputs, or are not finite."""
     counts = set()

@@ -22,7 +22,7 @@ from cnna.compiler.graph.node_names import kind_of
 from cnna.compiler.passes.pipeline import REWRITES, Dump, run_passes
 from cnna.compiler.quantise.activations import activation_quants
 from cnna.compiler.quantise.books import nearest_in_books
-from cnna.compiler.quantise.calibrate import Progress, Statistics, Watch, calibrate, check_samples
+from cnna.compiler.quantise.calibrate import Progress, Statistics, Watch, calibrate, check_samples, flat_warnings
 from cnna.compiler.quantise.heads import float_tail
 from cnna.compiler.quantise.noise import layers_of, measured
 from cnna.compiler.quantise.outliers import (
@@ -212,6 +212,7 @@ def _measured(
     statistics = calibrate(graph, tuple(body.tensors), samples, method != "minmax", preprocess, progress, watch, unseen)
     few = {name: samples[name][chosen] for name in graph.inputs}
     found = outliers_of(graph, body, statistics, far, method)
+    warnings = (*flat_warnings(graph, statistics), *warnings)
     return Calibrated(
         graph, body, statistics, count, method, correct_bias, effort, preprocess, more, warnings=warnings, few=few, outliers=found
     )

@@ -288,3 +288,13 @@ def test_a_mask_may_be_infinite():
     feeds["x"][1, 2, 3] = np.inf
     with pytest.raises(DataError, match="sample 1 of 'x' holds infinity, which reaches the tensor"):
         quantise(model, feeds)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.5])
+def test_samples_that_are_one_number_are_told(value):
+    """Black pictures, or a forgotten read of a file, would give ranges of nothing, and a network that answers anything."""
+    name = MODEL.graph.input[0].name
+    flat = {name: np.full_like(CALIBRATION[name], value)}
+    said = quantise(MODEL, flat)[1].warnings[0]
+    assert said == f"input '{name}' is {value:g} in all samples, which shows no range of any tensor; give typical samples"
+    assert not [line for line in quantise(MODEL, CALIBRATION)[1].warnings if "in all samples" in line]
