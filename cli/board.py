@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> Outcome:
 
 
 def _image(args: argparse.Namespace, config: Config) -> Outcome:
-    """Writes the two files of an overlay, and their manifest."""
+    """Writes the files of an overlay: the image, what pynq must know of it, and their manifest."""
     from cnna.sim.board.design import design
     from cnna.sim.board.hwh import hwh
     from cnna.sim.board.image import bit
@@ -86,7 +86,7 @@ def _image(args: argparse.Namespace, config: Config) -> Outcome:
     paths = [args.folder / name for name in contents]
     for path, content in zip(paths, contents.values(), strict=True):
         write_bytes(path, content)
-    print(f"{paths[0]}, {paths[1]}: accelerator {config.name}, variant {args.variant}, for the virtual board")
+    print(f"{', '.join(map(str, paths))}: accelerator {config.name}, variant {args.variant}, for the virtual board")
     return Outcome({"config": config.name, "variant": args.variant, "written": [str(path) for path in paths]})
 
 
@@ -103,7 +103,7 @@ def _ip(args: argparse.Namespace, config: Config) -> Outcome:
     write_bytes(paths[0], verilog)
     write_text(paths[1], component(config, name))
     write_text(paths[2], settings(config))
-    print(f"{paths[0]}, {paths[1]}: accelerator {config.name}, variant {args.variant}, for Vivado's IP catalogue")
+    print(f"{', '.join(map(str, paths))}: accelerator {config.name}, variant {args.variant}, for Vivado's IP catalogue")
     return Outcome({"config": config.name, "variant": args.variant, "written": [str(path) for path in paths]})
 
 
