@@ -30,6 +30,7 @@ NAMES = {  # parts of names, in the order in which they are looked for
 CLEAR = 0.5  # of the spread of scores: by so much the greatest is above the second where one class stands out
 LONG = 32  # values of a vector; noise alone seldom makes one of fewer stand out less
 SEVERAL = 4  # samples from which the same greatest value in each means that it is no class
+SIDES = 4  # numbers of a box, before its scores
 NEAR = 0.02  # of 1, for sums and lengths
 
 
@@ -43,16 +44,25 @@ def class_axis(shape: Sequence[int]) -> int:
     return 1 + int(np.argmin(shape[1:])) if len(shape) == 3 else min(1, len(shape) - 1)
 
 
+def has_boxes(answer: NDArray[Any]) -> bool:
+    """Whether an answer has a box and its scores at each place, as YOLO's have: four numbers beyond 1, then some from 0 to 1."""
+    if answer.dtype.kind != "f" or answer.ndim != 3 or min(answer.shape) < 1 or answer.shape[class_axis(answer.shape)] <= SIDES:
+        return False
+    channels = np.moveaxis(answer, class_axis(answer.shape), -1)
+    scores = channels[..., SIDES:]
+    return bool(channels[..., :SIDES].max() > 1 and scores.min() >= 0 and scores.max() <= 1)
+
+
 @dataclass
 class Judged:
     """One output over all samples seen so far: ours beside the float network's.
 
-    metric: what the user has chosen. boxes: whether it has boxes beside the scores of each place.
+    metric: what the user has chosen. boxes: whether the first sample has boxes beside the scores of each place.
     """
 
     name: str
     metric: str | None = None
-    boxes: bool = False
+    boxes: bool = field(default=False, init=False)
     samples: int = 0
     whole: bool = False
     size: int = 0
@@ -69,6 +79,7 @@ class Judged:
     def add(self, ours: NDArray[Any], theirs: NDArray[Any]) -> None:
         """Adds the answers to one sample, of equal sizes."""
         self.samples += 1
+        self.boxes = has_boxes(theirs) if self.samples == 1 else self.boxes
         self.whole |= theirs.dtype.kind != "f"
         self.size = max(self.size, theirs.size)
         a, b = ours.reshape(theirs.shape).astype(np.float64), theirs.astype(np.float64)

@@ -15,12 +15,11 @@ from cnna.compiler.quantise.calibrate import Progress
 from cnna.compiler.quantise.noise import Noise
 from cnna.compiler.quantise.sessions import Session, feeds_of
 from cnna.spec.errors import DataError
-from cnna.spec.verdicts import SAID, TOP1, Judged, class_axis
+from cnna.spec.verdicts import SAID, SIDES, TOP1, Judged, class_axis, has_boxes
 
 AGREEMENT, LABELLED = "agreement", "top-1"  # what a loss is of where classes count
 DIGITS = 9  # of a loss, without what rounding shares leaves
 FEW = 8  # samples on which outputs are compared as numbers
-SIDES = 4  # numbers of a box, before its scores
 SURE = 0.25  # score from which a detector's place has an object, as YOLO's own tools have it
 NOTHING = -1  # the class of a place without an object
 
@@ -40,15 +39,6 @@ def classes_of(answer: np.ndarray, boxes: bool = False) -> np.ndarray | None:
         scores = np.moveaxis(answer, axis, -1)[..., SIDES:]
         return np.where(scores.max(axis=-1) > SURE, scores.argmax(axis=-1), NOTHING).astype(np.int32)
     return answer.argmax(axis=axis).astype(np.int32) if answer.ndim > 2 and answer.shape[axis] > 1 else None
-
-
-def has_boxes(answer: np.ndarray) -> bool:
-    """Whether an answer has a box and its scores at each place, as YOLO's have: four numbers beyond 1, then some from 0 to 1."""
-    if answer.dtype.kind != "f" or answer.ndim != 3 or min(answer.shape) < 1 or answer.shape[class_axis(answer.shape)] <= SIDES:
-        return False
-    channels = np.moveaxis(answer, class_axis(answer.shape), -1)
-    scores = channels[..., SIDES:]
-    return bool(channels[..., :SIDES].max() > 1 and scores.min() >= 0 and scores.max() <= 1)
 
 
 @dataclass(frozen=True)
@@ -127,8 +117,7 @@ class Judge:
         """Of a quantised network."""
         equal: list[float] = []
         first = []
-        outputs = zip(self.graph.outputs, self._boxes, strict=True)
-        judged = [Judged(name, self.metrics.get(name), boxes=boxes) for name, boxes in outputs]
+        judged = [Judged(name, self.metrics.get(name)) for name in self.graph.outputs]
         for number, answers in self._run(model, self.count, progress):
             if number in self._few:
                 for one, mine, other in zip(judged, answers, self._answers[number], strict=True):

@@ -42,7 +42,14 @@ def scores():
     return found.astype(np.float32)
 
 
+def boxes_and_scores():
+    """Sixty places with a box in pixels and three scores from 0 to 1, as a detector decodes them."""
+    return np.concatenate([RNG.uniform(0, 640, (1, 60, 4)), RNG.uniform(0, 1, (1, 60, 3))], 2).astype(np.float32)
+
+
 CASES = {
+    "boxes and scores": (boxes_and_scores, NOISE, "boxes and scores at each place"),
+    "the same, channels first": (lambda: boxes_and_scores().transpose(0, 2, 1), NOISE, "boxes and scores at each place"),
     "heatmaps": (heatmaps, NOISE, "no channel stands out"),
     "segmentation": (classes_of_pixels, TOP1, "stands out at each place"),
     "shares": (softmax, TOP1, "add up to 1"),

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
-from cnna.compiler.quantise.answers import Judge, classes_of, has_boxes
+from cnna.compiler.quantise.answers import Judge, classes_of
 from cnna.compiler.quantise.examine import Examiner, Measured
 from cnna.compiler.quantise.noise import INPUT
 from cnna.compiler.quantise.quantise import calibrated, float_graph
 from cnna.host.model.divergence import Divergence
 from cnna.spec.errors import DataError
+from cnna.spec.verdicts import has_boxes
 
 from ..written import answers, images, written
 
