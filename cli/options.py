@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cnna.spec.config import OPTIONS, PRESETS, Config, ConfigError, as_dict, preset
 from cnna.spec.ddr import ROADS, DdrSpeed
 from cnna.spec.errors import DataError, UserError
+from cnna.spec.machine import limits
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -79,11 +80,19 @@ def chart_library(cache: Path | None) -> str:
     return library(private(cache or default_cache()))
 
 
+def _batch(text: str) -> int:
+    """What --batch was given. argparse.ArgumentTypeError: no run of a program takes so many images."""
+    most = limits("conv", "images")[1]
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= most:
+        raise argparse.ArgumentTypeError(f"{text!r} is no batch; one is 1 to {most} images, and more are several batches")
+    return int(text)
+
+
 def add_batch_option(parser: argparse.ArgumentParser, again: bool = False) -> None:
     """Adds `--batch`. again: a .cnna that is compiled anew has one of its own."""
     default, own = (None, ", or that of a .cnna") if again else (1, "")
     parser.add_argument(
-        "--batch", type=int, default=default, metavar="N", help=f"images in one run of the program (default: 1{own})"
+        "--batch", type=_batch, default=default, metavar="N", help=f"images in one run of the program (default: 1{own})"
     )
 
 

@@ -32,7 +32,10 @@ def refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[...,
     def run(*arguments: object) -> str:
         out = tmp_path / "out"
         capsys.readouterr()
-        code = main([str(out) if argument == "out" else str(argument) for argument in arguments])
+        try:
+            code: object = main([str(out) if argument == "out" else str(argument) for argument in arguments])
+        except SystemExit as ended:  # the parser refuses an option's value
+            code = ended.code
         said = capsys.readouterr().err
         lines = [line for line in said.splitlines() if not line.startswith("note: ")]
         assert code == 2, said

@@ -9,6 +9,7 @@ import pytest
 
 from cnna.cli.main import main
 from cnna.cli.options import add_shape_option, configuration, given_shapes
+from cnna.compiler.compile import MAX_BATCH
 from cnna.spec.config import PRESETS, Config, as_dict, preset
 from cnna.spec.errors import UserError
 
@@ -125,3 +126,16 @@ def test_a_cache_below_nothing_is_refused(tmp_path: Path, capsys: pytest.Capture
     assert ended.value.code == 2
     assert f"none/cache: the folder {tmp_path / 'none'} does not exist; make it first" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("batch", ["0", "-1", "1.5", "many", str(MAX_BATCH + 1)])
+@pytest.mark.parametrize("command", [["explain", "m.onnx"], ["convert", "m.onnx", "--calib", "x.npz", "-o", "m.cnna"]])
+def test_a_batch_beyond_a_run_is_refused_before_anything_is_read(
+    command: list[str], batch: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A network would be quantised for minutes first, and who has typed 0 was told to run several batches."""
+    with pytest.raises(SystemExit) as done:
+        main([*command, "--batch", batch])
+    assert done.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"argument --batch: '{batch}' is no batch; one is 1 to {MAX_BATCH} images" in line
