@@ -20,11 +20,12 @@ from cnna.spec.artifact import Artifact
 from cnna.spec.config import Config
 from cnna.spec.counts import many
 from cnna.spec.errors import CheckError, UserError, about_model
+from cnna.spec.machine import limits
 from cnna.spec.samples.preprocess import from_entry
 
 BATCHES = "1,4,8"
 SAMPLES = 4
-MOST_BATCH = 4096
+MOST_BATCH = limits("conv", "images")[1]  # of a run of a program
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -101,6 +101,7 @@ def test_nothing_is_left_of_a_failure(
     [
         (["--batches", "1,x"], "--batches 1,x: must be numbers"),
         (["--batches", "0"], "--batches 0"),
+        (["--batches", "1,512"], "--batches 1,512: must be numbers within 1..511"),
         (["--model", "../m"], "a model's name has letters"),
         (["--version", "01"], "versions are positive integers"),
         (["--version", "9" * 5000], "versions are positive integers of at most 18 digits"),
