@@ -114,7 +114,7 @@ typedef struct {
  * every run. progress: offsets that change while a run goes on, the first of which counts clocks. limit_clocks: 0: none.
  * uio: a file that becomes readable at an interrupt, and is armed by writing 1 to it; the loop does not close it. -1, or interrupts
  * that do not come: STATUS is polled. threads: that pack a run together, the loop's own among them; 1 or more. With several, the
- * loop looks at STATUS without a pause while a run is about to end. */
+ * loop looks at STATUS without a pause while a run is about to end. band_bytes: a thread is woken for no less. */
 typedef struct {
     volatile uint32_t *registers;
     int64_t programs, counters, progress;
@@ -122,7 +122,7 @@ typedef struct {
     const uint32_t *counter_offsets, *progress_offsets;
     uint32_t ctrl, start, status, done, error;
     int32_t uio;
-    int64_t threads;
+    int64_t threads, band_bytes;
     int64_t limit_clocks;
     double timeout_seconds;
     cnna_cache cache;

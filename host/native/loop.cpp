@@ -60,7 +60,7 @@ struct cnna_loop {
   public:
     explicit cnna_loop(const cnna_device &device)
         : device_(device), programs_(device.program, device.program + device.programs),
-          packing_(static_cast<size_t>(device.threads), device.cache) {
+          packing_(static_cast<size_t>(device.threads), static_cast<size_t>(device.band_bytes), device.cache) {
         counters_.assign(device.counter_offsets, device.counter_offsets + device.counters);
         progress_.assign(device.progress_offsets, device.progress_offsets + device.progress);
         wake_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -337,7 +337,7 @@ struct cnna_loop {
 };
 
 int cnna_loop_open(const cnna_device *device, cnna_loop **made) {
-    if (!cnna::sound(*device) || !cnna::within(device->threads, 1, MOST_THREADS)) return CNNA_ARGUMENT;
+    if (!cnna::sound(*device) || !cnna::within(device->threads, 1, MOST_THREADS) || !cnna::within(device->band_bytes, 1)) return CNNA_ARGUMENT;
     return cnna::guarded([=] {
         try {
             *made = new cnna_loop(*device);

@@ -27,6 +27,7 @@ from cnna.spec.errors import RunError
 
 ROWS = 8  # of counters: more than jobs that may be open, so that those of a job that has ended stay until the next is handed over
 MOST_THREADS = 4  # that pack a picture together: a board has as many cores
+BAND_BYTES = 1 << 14  # for which a thread is woken: packing so many takes as long as that
 FOREVER_SECONDS = 0.1  # a wait of the library, after which Python looks whether somebody has pressed Ctrl-C
 
 
@@ -60,7 +61,7 @@ class CDevice(ctypes.Structure):
         *((name, c_void_p) for name in ("program", "counter_offsets", "progress_offsets")),
         *((name, c_uint32) for name in ("ctrl", "start", "status", "done", "error")),
         ("uio", c_int32),
-        ("threads", c_int64),
+        *((name, c_int64) for name in ("threads", "band_bytes")),
         ("limit_clocks", c_int64),
         ("timeout_seconds", c_double),
         *((name, CacheCall) for name in ("clean", "invalidate")),
@@ -169,7 +170,7 @@ class Loop:
             ctypes.cast(self._keep((CProgram * len(programs))(*c_programs)), c_void_p),
             *(self._numbers(offsets) for offsets in (registers.counters, registers.progress)),
             *(registers.ctrl, registers.start, registers.status, registers.done, registers.error, registers.uio),
-            *(threads, limit_clocks or 0, timeout_seconds),
+            *(threads, BAND_BYTES, limit_clocks or 0, timeout_seconds),
         )
         if cache is not None:
             device.clean, device.invalidate = (self._keep(call) for call in cache.for_loop())

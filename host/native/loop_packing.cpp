@@ -1,6 +1,7 @@
 // Packing by several threads: see loop_packing.h.
 #include "loop_packing.h"
 
+#include <algorithm>
 #include <atomic>
 #include <vector>
 
@@ -53,7 +54,7 @@ void LoopPacking::pack(Job &job, Program &program, const std::function<void()> &
     std::vector<Packing> packings;
     packings.reserve(job.inputs.size());
     for (size_t input = 0; input < job.inputs.size(); ++input)
-        packings.emplace_back(program, job, input, line ? line : LINE, wanted);
+        packings.emplace_back(program, job, input, line ? line : LINE, std::min(wanted, program.bytes(program.in[input]) / band_bytes_));
     size_t bands = 0;
     for (const Packing &one : packings) bands += one.bands.count, job.code = one.code != CNNA_OK ? one.code : job.code;
     if (job.code != CNNA_OK) bands = 0;

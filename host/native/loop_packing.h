@@ -12,7 +12,8 @@ namespace cnna {
 
 class LoopPacking {
   public:
-    LoopPacking(size_t threads, const cnna_cache &cache) : team_(threads - 1), cache_(cache) {}
+    // band_bytes: of a band at least; waking a thread takes longer than packing a few.
+    LoopPacking(size_t threads, size_t band_bytes, const cnna_cache &cache) : team_(threads - 1), band_bytes_(band_bytes), cache_(cache) {}
 
     size_t threads() const { return team_.threads(); }
 
@@ -22,6 +23,7 @@ class LoopPacking {
 
   private:
     Team team_;
+    const size_t band_bytes_;
     const cnna_cache cache_;
 };
 

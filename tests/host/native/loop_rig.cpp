@@ -197,7 +197,7 @@ long played(int64_t runs, uint64_t seed, const std::string &forget, Layout layou
         memories[2 * slot] = board.inputs[slot].host(), memories[2 * slot + 1] = board.outputs[slot].host();
     const cnna_program program{1, 1, 1, SLOTS, 1, &in, &out, words, memories};
     const uint32_t counter = CYCLES;
-    const cnna_device device{board.registers, 1, 1, 1, &program, &counter, &counter, CTRL, START, STATUS, DONE, ERROR, -1, THREADS, 0, 20.0,
+    const cnna_device device{board.registers, 1, 1, 1, &program, &counter, &counter, CTRL, START, STATUS, DONE, ERROR, -1, THREADS, 1, 0, 20.0,
                              {clean, invalidate, &board}};
     std::thread accelerator([&board] { play(board); });
     cnna_loop *loop = nullptr;
