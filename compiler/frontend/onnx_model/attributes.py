@@ -82,7 +82,7 @@ def check_attributes(model: ModelProto) -> None:
 def _check(node: NodeProto, known: Collection[str]) -> None:
     for entry in node.attribute:
         if entry.name not in known:
-            has = f"only {', '.join(sorted(known))}" if known else "none"
+            has = f"only {', '.join(sorted(known))}" if known else "nor any other"
             what = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
             raise ModelError(f"{place_of(node)}: {what} has no attribute '{entry.name}', {has}; export the model without it")
 

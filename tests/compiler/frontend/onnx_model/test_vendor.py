@@ -137,15 +137,15 @@ def test_the_table_knows_every_attribute_of_onnxruntime(kind: str) -> None:
 
 
 STRANGE: dict[str, tuple[str, str, dict[str, Any], str]] = {
-    "understood": ("y = com.microsoft.Gelu (c)", "Gelu", {"axis": 1}, "com.microsoft.Gelu has no attribute 'axis', none"),
+    "understood": ("y = com.microsoft.Gelu (c)", "Gelu", {"axis": 1}, "com.microsoft.Gelu has no attribute 'axis', nor any other"),
     "for the CPU": (
         "y = com.microsoft.Trilu (c)",
         "Trilu",
         {"lower": 1},
         "com.microsoft.Trilu has no attribute 'lower', only upper",
     ),
-    "ONNX's own": ("y = Relu (c)", "Relu", {"max": 6.0}, "Relu has no attribute 'max', none"),
-    "hidden": ("y = Relu (c)", "Relu", {"__max": 6.0}, "Relu has no attribute '__max', none"),
+    "ONNX's own": ("y = Relu (c)", "Relu", {"max": 6.0}, "Relu has no attribute 'max', nor any other"),
+    "hidden": ("y = Relu (c)", "Relu", {"__max": 6.0}, "Relu has no attribute '__max', nor any other"),
     "of another": (
         "y = MaxPool <kernel_shape=[2,2]> (c)",
         "MaxPool",
