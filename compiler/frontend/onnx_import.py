@@ -39,6 +39,7 @@ from cnna.compiler.frontend.onnx_model.model_checks import (
 from cnna.compiler.frontend.onnx_model.node_order import sort_nodes
 from cnna.compiler.frontend.onnx_model.old_opsets import raise_opset
 from cnna.compiler.frontend.onnx_model.real_types import to_float32
+from cnna.compiler.frontend.onnx_model.runtime_norms import write_out_norms
 from cnna.compiler.frontend.onnx_model.settled_branches import settle_branches
 from cnna.compiler.frontend.onnx_model.sound_nodes import check_nodes
 from cnna.compiler.frontend.onnx_model.strangers import describe_strangers
@@ -84,6 +85,7 @@ def load_model(
     model = _inlined(model, name)
     check_values(model, name)
     with about_model(name):
+        write_out_norms(model, opset(model))
         check_nodes(model)
         check_attributes(model)
         sort_nodes(model.graph)

@@ -84,6 +84,12 @@ class Expansion:
         self.around.constants.append(numpy_helper.from_array(np.array(value, helper.tensor_dtype_to_np_dtype(kind)), name))
         return name
 
+    def numbers(self, what: str, values: Sequence[int]) -> str:
+        """A constant of whole numbers, such as axes."""
+        name = f"{self.node.output[0]}:{what}"
+        self.around.constants.append(numpy_helper.from_array(np.array(values, np.int64), name))
+        return name
+
     def take(self, name: str, default: Any = None) -> Any:
         """An attribute of the old node, which the new one will not have. Strings are decoded."""
         value = self.kept.pop(name, default)
