@@ -102,7 +102,8 @@ class Top(wiring.Component):
         m.domains += fast
         sync.clk = core.clk = reset.clk = self.aclk
         fast.clk = self.aclk2x
-        late, next_reset = Signal(init=1), Signal()
+        late = Signal(init=1)
+        next_reset = Signal()
         core.rst = Signal(name="core_rst", attrs=COPY)
         m.d.comb += next_reset.eq(late | self.control.reset)
         m.d.reset += [late.eq(~self.aresetn), sync.rst.eq(late), core.rst.eq(next_reset)]
@@ -230,6 +231,7 @@ class Top(wiring.Component):
     def _without_copies(self, m: Module, core: dict[str, wiring.Component], master: wiring.Component) -> tuple[Signal, Signal]:
         """A master's bad answers, a clock late, without those to a copy: a copy reports its own errors."""
         own = core["stream_out"].client.beat.valid if master is core["read0"] else core["write_share"].second_done
-        bad, response = Signal(), Signal(2)
+        bad = Signal()
+        response = Signal(2)
         m.d.core += [bad.eq(master.bad & ~own), response.eq(master.response)]
         return bad, response

@@ -85,13 +85,15 @@ class ArrayTile(wiring.Component):
                 pcin = out
             lows.append(dsp.low_lane(out))
             highs.append(out[dsp.LANE_BITS :][:HIGH_BITS].as_signed())
-        low, high = (Signal(signed(HIGH_BITS + 1), reset_less=True) for _ in range(2))
+        low = Signal(signed(HIGH_BITS + 1), reset_less=True)
+        high = Signal(signed(HIGH_BITS + 1), reset_less=True)
         m.d.sync += [low.eq(sum(lows)), high.eq(sum(highs))]
         return low, high
 
     def _accumulated(self, m: Module, total: Value, valid: Signal, first: Signal, last: Signal) -> Signal:
         """One output channel's sum, held from the clock after `last` until the next `last`."""
-        accumulator, held = (Signal(signed(32), reset_less=True) for _ in range(2))
+        accumulator = Signal(signed(32), reset_less=True)
+        held = Signal(signed(32), reset_less=True)
         following = Signal(signed(32))
         m.d.comb += following.eq(Mux(first, 0, accumulator) + total)
         with m.If(valid):

@@ -84,8 +84,10 @@ class Conv(wiring.Component):
         wiring.connect(m, scatter.memory, wiring.flipped(self.write))
         m.d.comb += [gate.done.eq(self.done), self.unit.eq(scatter.unit_done)]
 
-        opened, ahead = Signal(OPEN_BITS), Signal(UNITS_AHEAD_BITS)
-        given, ended = Signal(), Signal()  # a clock ago: the end of a chunk comes late in its clock
+        opened = Signal(OPEN_BITS)
+        ahead = Signal(UNITS_AHEAD_BITS)
+        given = Signal()  # a clock ago: the end of a chunk comes late in its clock
+        ended = Signal()  # a clock ago too
         m.d.sync += opened.eq(opened + Mux(broadcast.taken, self.command.p.chunks, 0) - self.unit)
         m.d.sync += [given.eq(gate.given), ended.eq(issue.chunk_end), ahead.eq(ahead + given - ended)]
         m.d.comb += [

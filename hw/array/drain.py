@@ -67,9 +67,14 @@ class Drain(wiring.Component):
         group = groups.o.p
         m.d.comb += [groups.push.eq(self.group_push), groups.item.eq(self.group)]
 
-        working, block, upper = Signal(), Signal(range(max(config.chunk_blocks, 2))), Signal()
-        draining, block_last, last = Signal(), Signal(), Signal()
-        next_block, next_upper = Signal.like(block), Signal()
+        working = Signal()
+        block = Signal(range(max(config.chunk_blocks, 2)))
+        upper = Signal()
+        draining = Signal()
+        block_last = Signal()
+        last = Signal()
+        next_block = Signal.like(block)
+        next_upper = Signal()
         m.d.comb += [
             draining.eq(self.sums_valid | working),
             block_last.eq(block == config.chunk_blocks - 1),

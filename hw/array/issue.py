@@ -94,8 +94,12 @@ class Issue(wiring.Component):
         m.submodules.cursor = cursor = RingCursor(8 * self.config.ring_word_bytes)
         wiring.connect(m, wiring.flipped(self.ring), cursor.ring)
         source, command = self.source, Signal(issue_layout())
-        running, loading, untouched = Signal(), Signal(), Signal(name="untouched")  # which the testbench reads
-        load, step, end = Signal(), Signal(), Signal()
+        running = Signal()
+        loading = Signal()
+        untouched = Signal(name="untouched")  # which the testbench reads
+        load = Signal()
+        step = Signal()
+        end = Signal()
         m.submodules.tables = tables = TableCredit(self.config.table_words, ROOM)
         slot, may_load = self._slots(m, tables)
         m.submodules.group_credit = credit = GroupCredit(2 * self.config.chunk_blocks, ROOM)
@@ -144,7 +148,9 @@ class Issue(wiring.Component):
 
     def _slots(self, m: Module, tables: TableCredit) -> tuple[Signal, Signal]:
         """The slot of the current chunk, and whether a word for it may be taken, or first a word of a table."""
-        slot, used, may_load = Signal(range(SLOTS)), Signal(range(SLOTS + 1)), Signal()
+        slot = Signal(range(SLOTS))
+        used = Signal(range(SLOTS + 1))
+        may_load = Signal()
         after = Signal(range(SLOTS + 1))
         m.d.comb += after.eq(used + self.chunk_end - self.slot_free)
         m.d.sync += [used.eq(after), slot.eq(slot + self.chunk_end)]

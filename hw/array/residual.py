@@ -48,7 +48,10 @@ class ResidualAdd(wiring.Component):
         count = config.half * config.ci
         m.submodules.lanes = lanes = Lanes(count, Modes.COMBINE)
         m.submodules.fifo = fifo = CreditFifo(data.ArrayLayout(8 * config.ci, config.half), ROOM)
-        running, room, take, free = Signal(), Signal(), Signal(), Signal(range(ROOM + 1), init=ROOM)
+        running = Signal()
+        room = Signal()
+        take = Signal()
+        free = Signal(range(ROOM + 1), init=ROOM)
         m.d.sync += [free.eq(free - take + (fifo.o.valid & fifo.o.ready)), room.eq(free >= 2)]  # 2, because `room` is a clock late
         m.d.comb += [
             self.command.ready.eq(~running),

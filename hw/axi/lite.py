@@ -43,7 +43,9 @@ class AxiLiteSlave(wiring.Component):
 
     def _write(self, m: Module) -> None:
         bus, payload = self.bus, self.write.payload
-        address, word, asked = Signal(), Signal(), Signal()  # AW held, W held, the request given and not answered
+        address = Signal()  # AW is held
+        word = Signal()  # W is held
+        asked = Signal()  # the request is given and not answered
         m.d.comb += [bus.awready.eq(~address), bus.wready.eq(~word), self.write.valid.eq(address & word & ~asked)]
         with m.If(bus.awvalid & bus.awready):
             m.d.sync += [address.eq(1), payload.offset.eq(bus.awaddr)]
@@ -58,7 +60,8 @@ class AxiLiteSlave(wiring.Component):
 
     def _read(self, m: Module) -> None:
         bus = self.bus
-        held, asked = Signal(), Signal()
+        held = Signal()
+        asked = Signal()
         m.d.comb += [bus.arready.eq(~held), self.read.valid.eq(held & ~asked)]
         with m.If(bus.arvalid & bus.arready):
             m.d.sync += [held.eq(1), self.read.payload.eq(bus.araddr)]

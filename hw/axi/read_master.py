@@ -43,7 +43,10 @@ class ReadMaster(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.order = order = RegisteredFifo(unsigned(max(1, (self.count - 1).bit_length())), READS_OUTSTANDING)
-        take, granted, ended, wanted = Signal(), Signal(), Signal(), []
+        take = Signal()
+        granted = Signal()
+        ended = Signal()
+        wanted = []
         for number, client in enumerate(self.clients):
             m.submodules[f"wanted{number}"] = pair = SkidBuffer(Burst)
             connect(m, flipped(client.burst), pair.i)
@@ -87,7 +90,10 @@ class ReadMaster(wiring.Component):
 
     def _answer(self, m: Module, order: stream.Interface, ended: Signal) -> None:
         """Registers R and gives each beat to the client whose burst is the oldest."""
-        data, last, valid, response = Signal(BEAT_BITS), Signal(), Signal(), Signal(2)
+        data = Signal(BEAT_BITS)
+        last = Signal()
+        valid = Signal()
+        response = Signal(2)
         m.d.comb += self.bus.rready.eq(1)
         m.d.sync += [valid.eq(self.bus.rvalid), data.eq(self.bus.rdata), last.eq(self.bus.rlast), response.eq(self.bus.rresp)]
         m.d.comb += [ended.eq(valid & last), order.ready.eq(ended), self.beat.eq(valid)]

@@ -35,7 +35,10 @@ class WriteMaster(wiring.Component):
         m = Module()
         burst, bus = self.client.burst, self.bus
         m.submodules.lengths = lengths = RegisteredFifo(unsigned(5), WRITES_OUTSTANDING)  # beats of bursts whose W is to come
-        take, answered, bad, response = Signal(), Signal(), Signal(), Signal(2)
+        take = Signal()
+        answered = Signal()
+        bad = Signal()
+        response = Signal(2)
         outstanding = tally(m, WRITES_OUTSTANDING, take, answered)
         m.d.comb += [
             burst.ready.eq((~bus.awvalid | bus.awready) & outstanding.room & ~self.halt),
@@ -58,8 +61,11 @@ class WriteMaster(wiring.Component):
     def _beats(self, m: Module, lengths: stream.Interface) -> None:
         """Moves the client's beats to W, as many as the bursts that were taken have."""
         beat, bus = self.client.beat, self.bus
-        left, some, last = Signal(5), Signal(), Signal()  # beats of the current burst still to move: how many, any, just one
-        room, move = Signal(), Signal()
+        left = Signal(5)  # beats of the current burst still to move
+        some = Signal()  # there are any
+        last = Signal()  # it is just one
+        room = Signal()
+        move = Signal()
         m.d.comb += [
             room.eq(~bus.wvalid | bus.wready),
             beat.ready.eq(room & some),
@@ -126,7 +132,10 @@ class WriteArbiter(wiring.Component):
 
     def _beats(self, m: Module, turns: RegisteredFifo) -> None:
         """Passes the beats of one burst after another, each burst from its client."""
-        left, some, last, second = Signal(5), Signal(), Signal(), Signal()  # of the burst whose turn it is
+        left = Signal(5)  # of the burst whose turn it is
+        some = Signal()
+        last = Signal()
+        second = Signal()
         m.submodules.going = going = SkidBuffer(WriteBeat)
         connect(m, going.o, flipped(self.master.beat))
         out, moves = going.i, Signal()

@@ -41,7 +41,9 @@ class Broadcast(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        command, given, has = self.command, Signal(len(self.shares)), Signal(len(self.shares))
+        command = self.command
+        given = Signal(len(self.shares))
+        has = Signal(len(self.shares))
         m.d.comb += [self.taken.eq(command.valid & has.all()), command.ready.eq(has.all())]
         for index, (name, share) in enumerate(self.shares.items()):
             part = getattr(self, name)

@@ -43,7 +43,9 @@ class SkidBuffer(wiring.Component):
         """One of `count` slices of the payload. It has its own `valid` and `room`; those of the first slice are the queue's."""
         m = Module()
         copy = COPY if count > 1 else None
-        valid, room, free = Signal(attrs=copy), Signal(init=1, attrs=copy), Signal()  # in `first`; room in `second`, in `first`
+        valid = Signal(attrs=copy)  # an item is in `first`
+        room = Signal(init=1, attrs=copy)  # in `second`
+        free = Signal()  # room in `first`
         if number == 0:
             m.d.comb += [self.o.valid.eq(valid), self.i.ready.eq(room)]
         if count > 1:  # or `o.ready` would load the bits of all
@@ -78,8 +80,11 @@ class RegisteredFifo(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.storage = memory = Memory(shape=self.shape, depth=self.depth, init=[])
-        into, out = memory.write_port(), memory.read_port()
-        moves, read, free = Signal(), Signal(), Signal()  # a row is being read; one was read and waits; the next may come
+        into = memory.write_port()
+        out = memory.read_port()
+        moves = Signal()  # a row is being read
+        read = Signal()  # one was read and waits
+        free = Signal()  # the next may come
         stored = tally(m, self.depth, self.push, moves, self.depth - self.spare)
         m.d.comb += [
             self.room.eq(stored.room),
@@ -134,7 +139,8 @@ class CreditFifo(wiring.Component):
         m = Module()
         m.submodules.memory = memory = Memory(shape=len(word), depth=self.depth, init=[])
         into, out = memory.write_port(), memory.read_port(domain="comb")
-        valid, move = Signal(attrs=copy), Signal()
+        valid = Signal(attrs=copy)
+        move = Signal()
         newest, oldest = (Signal(into.addr.shape(), name=name, attrs=copy) for name in ("newest", "oldest"))
         filled = tally(m, self.depth, self.push, move, attrs=copy).some
         m.d.comb += [into.en.eq(self.push), into.data.eq(word), move.eq(filled & (self.o.ready | ~valid))]

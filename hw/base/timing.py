@@ -71,7 +71,8 @@ def tally(m: Module, most: int, up: Value, down: Value, limit: int | None = None
     The user sets `up` only if it has seen `room`, and `down` only if it has seen `some`. `attrs`: attributes of the registers.
     """
     limit = most if limit is None else limit
-    count, some = Signal(range(most + 1), attrs=attrs), Signal(attrs=attrs)
+    count = Signal(range(most + 1), attrs=attrs)
+    some = Signal(attrs=attrs)
     room = Signal(init=1, attrs=attrs)
     with m.If(up ^ down):  # the sums depend on `up` alone, so that a late `down` only enables
         m.d.sync += [

@@ -44,8 +44,11 @@ class Control(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        waiting, ended, settled = Signal(), Signal(), Signal()  # waiting: for the program to begin
-        quiet, masters_idle = Signal(), Signal()  # a clock ago no engine was busy, or no master at work
+        waiting = Signal()  # for the program to begin
+        ended = Signal()
+        settled = Signal()
+        quiet = Signal()  # a clock ago no engine was busy
+        masters_idle = Signal()  # a clock ago no master was at work
         done = Signal(name="done")
         m.d.comb += self.done.eq(done & ~self.error)
         m.d.sync += [quiet.eq(~self.engines.any()), masters_idle.eq(self.masters_idle)]

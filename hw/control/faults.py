@@ -79,7 +79,9 @@ class Faults(wiring.Component):
 
     def _watch(self, m: Module) -> Signal:
         """Counts clocks without progress down from `watchdog`. Returns whether none is left."""
-        left, late, alive = Signal(32), Signal(), Signal(init=1)  # alive starts at 1, or a reset would look like a long silence
+        left = Signal(32)
+        late = Signal()
+        alive = Signal(init=1)  # starts at 1, or a reset would look like a long silence
         m.d.sync += [alive.eq(self.progress | ~self.running | (self.watchdog == 0)), late.eq(~alive & (left == 0))]
         with m.If(alive):
             m.d.sync += left.eq(self.watchdog)
@@ -92,7 +94,9 @@ class Faults(wiring.Component):
 
         The count goes on between programs. It counts only for a running one, so that the next is not stopped as it begins.
         """
-        left, limited, long = Signal(32), Signal(), Signal()
+        left = Signal(32)
+        limited = Signal()
+        long = Signal()
         with m.If(self.clear):
             m.d.sync += [left.eq(self.run_limit), limited.eq(self.run_limit != 0)]
         with m.Elif(left != 0):

@@ -133,15 +133,17 @@ class RegFile(wiring.Component):
 
     def _write(self, m: Module, slave: AxiLiteSlave, writes: ProgramWrites, held: dict[str, Signal]) -> None:
         """Handles one AXI4-Lite write at a time: takes it, decides what it is, acts, answers."""
-        request, answer = Signal(LiteWrite), slave.written
+        request = Signal(LiteWrite)
+        answer = slave.written
         m.d.sync += [
             pulse.eq(0) for pulse in (self.soft_reset, self.start, self.begin, self.clear_done)
         ]  # they pulse in the clock after ACT
-        hit, writable = (
-            Signal(len(self.general)),
-            Signal(),
-        )  # hit: in the general block; writable: by the host, copies' registers excepted
-        always, whole, mine, gone = Signal(), Signal(), Signal(), Signal()
+        hit = Signal(len(self.general))  # in the general block
+        writable = Signal()  # by the host, copies' registers excepted
+        always = Signal()
+        whole = Signal()
+        mine = Signal()
+        gone = Signal()
         m.d.comb += gone.eq(self.stop | self.resetting | ~self.busy)  # the program that the write belonged to is over
         m.d.comb += [writes.write.valid.eq(self.program.valid), writes.write.payload.eq(self.program.payload)]
         m.d.comb += self.program.ready.eq(writes.write.ready)
@@ -245,7 +247,9 @@ class RegFile(wiring.Component):
         groups: dict[int, dict[int, Value]] = {}
         for register in there(self.config.codebook):
             groups.setdefault(register.offset // 64, {})[register.offset // 4 % 16] = words.get(register.name, Const(0, 32))
-        offset, found, value = Signal(slave.read.payload.shape()), Signal(), Signal(32)
+        offset = Signal(slave.read.payload.shape())
+        found = Signal()
+        value = Signal(32)
         m.d.sync += [offset.eq(slave.read.payload), found.eq(0), value.eq(0)]
         with m.Switch(offset[6:]):
             for number, members in groups.items():

@@ -47,8 +47,13 @@ class Sequencer(wiring.Component):
 
     def _fetch(self, m: Module, freed: Value) -> Value:
         """Asks for the program's beats while there is room. Returns whether none is left to ask for, outstanding or queued."""
-        burst, address, left = self.client.burst, Signal(BEAT_ADDRESS_BITS), Signal(32)
-        room, spent, asked, idle = Signal(range(ROOM_BEATS + 1), init=ROOM_BEATS), Signal(5), Signal(), Signal()
+        burst = self.client.burst
+        address = Signal(BEAT_ADDRESS_BITS)
+        left = Signal(32)
+        room = Signal(range(ROOM_BEATS + 1), init=ROOM_BEATS)
+        spent = Signal(5)
+        asked = Signal()
+        idle = Signal()
         m.d.comb += [asked.eq(burst.valid & burst.ready), burst.payload.address.eq(address << BEAT_SHIFT)]
         m.d.sync += [spent.eq(Mux(asked, burst.payload.beats, 0)), room.eq(room - spent + freed)]
         with m.FSM(name="fetching"):

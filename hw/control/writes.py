@@ -116,15 +116,25 @@ class ProgramWrites(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         targets = [*self.shadowed, *(REGISTERS[f"{engine.upper()}_GO"] for engine in ENGINES), REGISTERS["END"]]
-        hold, closed = Signal(), Signal()
+        hold = Signal()
+        closed = Signal()
         m.submodules.go_wait = holding = GoWait()
         m.submodules.limits = limits = FieldLimits(targets)
-        offset1, value1, valid1 = Signal(32), Signal(32), Signal()
-        offset2, value2, valid2 = Signal(16), Signal(32), Signal()
-        hit2, bad2 = Signal(len(targets)), Signal(len(targets))
-        offset3, value3 = Signal(16), Signal(32)
-        hit3, known3 = Signal(len(targets)), Signal()
-        right3, wrong3, go3 = Signal(), Signal(), Signal(len(ENGINES))
+        offset1 = Signal(32)
+        value1 = Signal(32)
+        valid1 = Signal()
+        offset2 = Signal(16)
+        value2 = Signal(32)
+        valid2 = Signal()
+        hit2 = Signal(len(targets))
+        bad2 = Signal(len(targets))
+        offset3 = Signal(16)
+        value3 = Signal(32)
+        hit3 = Signal(len(targets))
+        known3 = Signal()
+        right3 = Signal()
+        wrong3 = Signal()
+        go3 = Signal(len(ENGINES))
         wrong = Signal()
         m.d.comb += [hold.eq(holding.hold), self.write.ready.eq(holding.ready), limits.word.eq(value1)]
         with m.If(~hold):  # decode
@@ -151,8 +161,11 @@ class ProgramWrites(wiring.Component):
     ) -> None:
         """Refuses a wrong write and carries out a right one. `wanted` has the bit of the engine whose GO the write is."""
         count, live = len(self.shadowed), Signal()
-        dead, ended, refused = Signal(), Signal(), Signal()
-        go, go_ready = Signal(len(ENGINES)), Signal(len(ENGINES))
+        dead = Signal()
+        ended = Signal()
+        refused = Signal()
+        go = Signal(len(ENGINES))
+        go_ready = Signal(len(ENGINES))
         m.d.comb += [
             closed.eq(dead | ended),
             live.eq(~closed & ~self.stop),

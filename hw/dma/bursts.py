@@ -48,8 +48,10 @@ class BurstCutter(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         run = self.runs.payload
-        block, blocks = Signal(BEAT_ADDRESS_BITS - BLOCK_SHIFT), Signal(RUN_BITS + 1 - BLOCK_SHIFT)  # where; how many more
-        first, last = Signal(BLOCK_SHIFT), Signal(BLOCK_SHIFT)  # beats within the run's first and last block
+        block = Signal(BEAT_ADDRESS_BITS - BLOCK_SHIFT)  # where
+        blocks = Signal(RUN_BITS + 1 - BLOCK_SHIFT)  # how many more
+        first = Signal(BLOCK_SHIFT)  # beats within the run's first block
+        last = Signal(BLOCK_SHIFT)  # beats within its last
         final = Signal()  # the next burst is the run's last
         busy = Signal()  # a run or an end is here
         end = Signal()
@@ -98,7 +100,9 @@ class CopyBursts(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        address, left, last = Signal.like(self.address), Signal.like(self.beats), Signal()
+        address = Signal.like(self.address)
+        left = Signal.like(self.beats)
+        last = Signal()
         beats = self.burst.payload.beats
         m.d.comb += self.burst.payload.address.eq(address << BEAT_SHIFT)
         with m.FSM(name="cutting"):

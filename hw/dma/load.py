@@ -93,7 +93,9 @@ class Load(wiring.Component):
 
         A port at a command's end waits for the others. Then a request without words asks for `done`.
         """
-        request, ended, lanes = self.write.request, Signal(), self.config.beat_words
+        request = self.write.request
+        ended = Signal()
+        lanes = self.config.beat_words
         goes = [~clash for clash in bank_conflicts(self.config, groups)]
         m.d.comb += [
             ended.eq(Cat(group.valid & group.payload.end for group in groups).all()),

@@ -77,8 +77,11 @@ class Runs(wiring.Component):
         command = self.command.payload
         m.d.comb += [waiter.waits.eq(waits_of(command)), waiter.done.eq(self.done), self.blocked.eq(waiter.blocked)]
 
-        walk, turn, base = Signal(RunPosition), Signal(self.config.ports, init=1), Signal(BUS_BITS)
-        dealing, room = Signal(), Signal()  # dealing: runs, then to all ports the end
+        walk = Signal(RunPosition)
+        turn = Signal(self.config.ports, init=1)
+        base = Signal(BUS_BITS)
+        dealing = Signal()  # runs, then to all ports the end
+        room = Signal()
         m.submodules.bound = bound = SegmentCheck(RUN_BITS)
         self._queues(m, walk, turn & (dealing & room).replicate(len(turn)), room, bound.more)
         m.d.comb += [
@@ -121,7 +124,10 @@ class Runs(wiring.Component):
         `room`: all queues have room. It is a clock old, so the queues have a spare place. `more`: beats of a run after its first.
         """
         command, beat_words = self.command.payload, self.config.beat_words
-        byte_run, word_run, before_last, rooms = Signal(ByteRun), Signal(WordRun), Signal(RUN_BITS), []
+        byte_run = Signal(ByteRun)
+        word_run = Signal(WordRun)
+        before_last = Signal(RUN_BITS)
+        rooms = []
         m.d.sync += before_last.eq(command.run - 1)
         lane_bits = beat_words.bit_length() - 1
         m.d.comb += [

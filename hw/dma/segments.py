@@ -44,9 +44,15 @@ class SegmentCheck(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        size, room, nowhere = Signal(SIZE_BEAT_BITS), Signal(SIZE_BEAT_BITS), Signal()  # room: for the first beat of a transfer
-        place, checked, limited = Signal(BEAT_ADDRESS_BITS), Signal(), Signal()
-        beyond, far, wanted = Signal(), Signal(), Signal()
+        size = Signal(SIZE_BEAT_BITS)
+        room = Signal(SIZE_BEAT_BITS)  # for the first beat of a transfer
+        nowhere = Signal()
+        place = Signal(BEAT_ADDRESS_BITS)
+        checked = Signal()
+        limited = Signal()
+        beyond = Signal()
+        far = Signal()
+        wanted = Signal()
         left = size - self.more
         m.d.sync += [size.eq(self.sizes[self.segment]), room.eq(left), nowhere.eq(left < 0), limited.eq(~size.all())]
         m.d.sync += [

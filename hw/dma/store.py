@@ -104,7 +104,8 @@ class Store(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        ports, ended = [StorePort(self.config) for _ in range(self.config.ports)], Signal()
+        ports = [StorePort(self.config) for _ in range(self.config.ports)]
+        ended = Signal()
         deal_runs(m, self, "store", ports, ended)
         lanes, response = self.config.beat_words, self.read.response
         for number, port in enumerate(ports):

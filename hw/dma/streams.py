@@ -47,8 +47,13 @@ class CopyPacket(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        asked, checked, size, left = Signal(), Signal(), Signal(COPY_BITS), Signal.like(self.beats)
-        low, wrong, mask = Signal(BEAT_SHIFT), Signal(), Signal(BEAT_BYTES)  # mask: the last transfer's bytes
+        asked = Signal()
+        checked = Signal()
+        size = Signal(COPY_BITS)
+        left = Signal.like(self.beats)
+        low = Signal(BEAT_SHIFT)
+        wrong = Signal()
+        mask = Signal(BEAT_BYTES)  # the last transfer's bytes
         m.d.sync += [asked.eq(self.request.start), checked.eq(asked), wrong.eq((low != 0) | (size == 0))]
         m.d.sync += [self.begins.eq(checked & ~wrong), self.illegal.eq(checked & wrong)]
         with m.If(self.request.start):
@@ -130,11 +135,15 @@ class StreamIn(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        status, failed, pushed = self.status, Signal(), Signal()
+        status = self.status
+        failed = Signal()
+        pushed = Signal()
         packet, bursts = packet_of(m, self.request, pushed, failed)
         m.submodules.beats = beats = RegisteredFifo(WriteBeat, IN_BEATS)
         m.submodules.coming = coming = SkidBuffer(StreamTransfer)
-        accepts, opened, begun = Signal(), Signal(), Signal()  # TLAST is to come to the port, and here; the copy is under way
+        accepts = Signal()  # TLAST is to come to the port
+        opened = Signal()  # TLAST is to come here
+        begun = Signal()  # the copy is under way
         came, moves = coming.o, Signal()
         self._arrive(m, coming, accepts)
         free = tally(m, IN_BEATS, pushed, beats.o.valid & beats.o.ready)
@@ -147,7 +156,8 @@ class StreamIn(wiring.Component):
             beats.item.strobe.eq(came.payload.keep),
         ]
         unanswered = self._write(m, bursts, beats, pushed, failed)
-        rest, over = Signal(), Signal()  # rest: only beats that no burst will take are left
+        rest = Signal()  # only beats that no burst will take are left
+        over = Signal()
         m.d.comb += over.eq(rest & ~free.some)
         m.d.sync += rest.eq(begun & ~opened & bursts.idle & ~unanswered & ~over)
         with m.If(packet.begins):
@@ -200,11 +210,15 @@ class StreamOut(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        status, failed, moves = self.status, Signal(), Signal()
+        status = self.status
+        failed = Signal()
+        moves = Signal()
         packet, bursts = packet_of(m, self.request, moves, failed)
         m.submodules.beats = beats = RegisteredFifo(AnsweredBeat, OUT_BEATS, late=True)
         m.submodules.going = going = SkidBuffer(StreamTransfer)
-        opened, begun, over = Signal(), Signal(), Signal()  # TLAST is yet to go; the copy is under way; it is over
+        opened = Signal()  # TLAST is yet to go
+        begun = Signal()  # the copy is under way
+        over = Signal()  # the copy is over
         bad, item = Signal(), going.i.payload
         idle = self._read(m, bursts, beats, failed)
         m.d.comb += [

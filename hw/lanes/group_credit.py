@@ -20,7 +20,8 @@ class GroupCredit(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         cost = self.cost
-        wait, free = Signal(range(cost)), Signal(range(self.room + 1), init=self.room)
+        wait = Signal(range(cost))
+        free = Signal(range(self.room + 1), init=self.room)
         with m.If(self.end):
             m.d.sync += [wait.eq(cost - 1), self.ok.eq(0)]
         with m.Else():

@@ -60,7 +60,8 @@ def scaled_sums(m: Module, number: int, sums: list[Value], shared: Shared) -> li
     # the low part is unsigned in a sum, and signed in operands
     lows = [delayed(m, Cat(one[:LOW_BITS], one[LOW_BITS - 1] & combine[0]), 1) for one in sums]
     highs = [delayed(m, one[LOW_BITS:], 1) for one in sums]
-    low, high = Signal(LOW_BITS + 1, reset_less=True), Signal(32 - LOW_BITS, reset_less=True)
+    low = Signal(LOW_BITS + 1, reset_less=True)
+    high = Signal(32 - LOW_BITS, reset_less=True)
     if len(sums) == 2:
         second = in_half(m, second=True)
         m.d[FAST] += [low.eq(Mux(second, *reversed(lows))), high.eq(Mux(second, *reversed(highs)))]

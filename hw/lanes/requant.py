@@ -150,7 +150,8 @@ class Lanes(wiring.Component):
 
     def _common(self, m: Module) -> dict[str, Value]:
         """What every bundle gets, delayed to the clock in which it is needed."""
-        base, span = Signal(signed(9), reset_less=True), Signal(8, reset_less=True)
+        base = Signal(signed(9), reset_less=True)
+        span = Signal(8, reset_less=True)
         m.d.sync += [base.eq(self.zero - self.low), span.eq(self.high - self.low)]
         clamp_at = VALUE_AT + rounding.CLAMP_AT
         common = {"base": delayed(m, base, VALUE_AT + rounding.BASE_AT - 1), "span": delayed(m, span, clamp_at - 1)}

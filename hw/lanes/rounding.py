@@ -59,7 +59,8 @@ def to_int8(m: Module, value: Value, shift: list[Amount], base: Value, span: Val
     window = data.View(layout, Cat(Const(0, 1), value, Const(0, 2), value[-1]))
     for amount, (unit, kept) in zip(shift, _STEPS, strict=True):
         window = _step(m, window, amount, unit, kept)
-    rounded, answer = Signal(signed(_QUOTIENT_BITS + 1), reset_less=True), Signal(signed(8), reset_less=True)
+    rounded = Signal(signed(_QUOTIENT_BITS + 1), reset_less=True)
+    answer = Signal(signed(8), reset_less=True)
     half, quotient = window.bits[0], window.bits[1:].as_signed()
     total = Signal(rounded.shape())
     m.d.comb += total.eq(quotient + base + (half & (window.sticky | quotient[0])))

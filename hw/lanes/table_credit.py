@@ -45,7 +45,10 @@ class TableCredit(wiring.Component):
         for bank in range(BANKS):
             ends = self.end & self.uses & (self.newest == bank)
             under_way.append(tally(m, self.groups, ends, self.passed[bank]).some)
-        word, fetch, last, ready = Signal(range(max(self.words, 2))), Signal(), Signal(), Signal(init=1)
+        word = Signal(range(max(self.words, 2)))
+        fetch = Signal()
+        last = Signal()
+        ready = Signal(init=1)
         # `take` comes late in the clock: what `fetches` is with it and without it is worked out before
         if_taken, if_not = (Signal(name=name, attrs=KEEP) for name in ("if_taken", "if_not"))
         m.d.comb += [

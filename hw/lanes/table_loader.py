@@ -79,14 +79,14 @@ class TableLoader(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        into, whole, pending = Signal(range(max(self.rows, 2))), Signal(), Signal()
-        place, row, part, piece, go = (
-            Signal(range(WRITES)),
-            Signal.like(into),
-            Signal(range(64)),
-            Signal(range(SLICE_PIECES)),
-            Signal(),
-        )
+        into = Signal(range(max(self.rows, 2)))
+        whole = Signal()
+        pending = Signal()
+        place = Signal(range(WRITES))
+        row = Signal.like(into)
+        part = Signal(range(64))
+        piece = Signal(range(SLICE_PIECES))
+        go = Signal()
         parts = self.pieces // self.size
         m.d.comb += [
             whole.eq(self.load & (into == self.rows - 1)),

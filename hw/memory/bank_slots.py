@@ -40,7 +40,7 @@ def chosen(m: Module, values: list[Value], index: Value) -> Value:
     fours = [_of_four(values[first : first + 4], index[:2]) for first in range(0, len(values), 4)]
     if len(fours) == 1:
         return fours[0]
-    between = [Signal(len(four), attrs=KEEP) for four in fours]
+    between = [Signal(len(four), name="between", attrs=KEEP) for four in fours]
     m.d.comb += [signal.eq(four) for signal, four in zip(between, fours, strict=True)]
     return chosen(m, between, index[2:])
 
@@ -80,7 +80,9 @@ class BankSlots(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        full, moves, part = Signal(), Signal(), self.i.p
+        full = Signal()
+        moves = Signal()
+        part = self.i.p
         kept = Signal(self.part.shape(), reset_less=True)
         free = Signal(len(self.asks), attrs=KEEP)  # kept: a LUT alone stands between `asks` and the carry chain
         if self._above:
@@ -170,7 +172,8 @@ class ReadAnswers(wiring.Component):
         banks, regions = self._config.banks, self._config.regions
         granted = delayed(m, self.granted, READ_CLOCKS - 1, attrs=PAIR)
         words = Signal(data.ArrayLayout(self._bits, banks), reset_less=True)  # by bank, of the region that was granted
-        hit, hits = Signal(banks, reset_less=True), Signal(banks, reset_less=True)
+        hit = Signal(banks, reset_less=True)
+        hits = Signal(banks, reset_less=True)
         tag = Signal(self.o.p.tag.shape(), reset_less=True)
         for bank in range(banks):
             flags = [granted[number * banks + bank] for number in range(regions)]

@@ -82,12 +82,18 @@ class RequestSplitter(wiring.Component):
         m = Module()
         lanes, request = self._request["active"].shape.width, narrow_layout(self._request)
         banks = [address[: ceil_log2(self._config.banks)] for address in self.i.p.address]
-        held_valid, work_valid = Signal(), Signal()
+        held_valid = Signal()
+        work_valid = Signal()
         held, work = (Signal(request, name=n, reset_less=True) for n in ("held", "work"))
         lower = data.ArrayLayout(lanes, lanes)  # by lane: the lower lanes of the same bank
         held_same, same = (Signal(lower, name=n, reset_less=True) for n in ("held_same", "same"))
-        now, later, complete = Signal(lanes), Signal(lanes), Signal()  # lanes of this part, lanes after it; none after it
-        room, fill, moved, taken = Signal(), Signal(), Signal(), Signal()
+        now = Signal(lanes)  # lanes of this part
+        later = Signal(lanes)  # lanes after it
+        complete = Signal()  # there is none after it
+        room = Signal()
+        fill = Signal()
+        moved = Signal()
+        taken = Signal()
         m.d.comb += [fill.eq(complete | ~work_valid), moved.eq(room | ~work_valid), taken.eq(moved & fill)]
         m.submodules.ready = ready = SplitterReady()
         m.d.comb += [ready.held_valid.eq(held_valid), ready.work_valid.eq(work_valid), self.i.ready.eq(ready.ready)]
@@ -183,7 +189,9 @@ class SplitterWords(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         held, work, out = (Signal(self.i.shape(), name=n, reset_less=True) for n in ("held", "work", "out"))
-        room, taken, fetched = Signal(init=1, attrs=COPY), Signal(attrs=NET), Signal(attrs=NET)
+        room = Signal(init=1, attrs=COPY)
+        taken = Signal(attrs=NET)
+        fetched = Signal(attrs=NET)
         m.d.comb += [self.o.eq(out), taken.eq((room | ~self.work_valid) & (self.complete | ~self.work_valid))]
         m.d.comb += fetched.eq(taken | ~self.held_valid)
         with m.If(fetched):

@@ -62,11 +62,14 @@ class UnitWaiter(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        started, compared = Signal(), Signal()  # `check` one and two clocks ago, or the unit still waits
-        enabled, late = Signal(len(COUNTED)), Signal(len(COUNTED))
+        started = Signal()  # `check` a clock ago, or the unit still waits
+        compared = Signal()  # the same two clocks ago
+        enabled = Signal(len(COUNTED))
+        late = Signal(len(COUNTED))
         for index, engine in enumerate(COUNTED):
             count, step, enable = (self.waits[f"wait_{engine}_{part}"] for part in ("count", "step", "enable"))
-            target, left = Signal(COUNT_BITS), Signal(signed(COUNT_BITS))
+            target = Signal(COUNT_BITS)
+            left = Signal(signed(COUNT_BITS))
             with m.If(self.check):
                 m.d.sync += [target.eq(count + (self.unit & step.replicate(UNIT_BITS))), enabled[index].eq(enable)]
             m.d.comb += left.eq(self.done[index] - target)
@@ -108,7 +111,9 @@ class UnitGate(wiring.Component):
         m = Module()
         m.submodules.waiter = waiter = UnitWaiter()
         command = Signal(gate_layout(self.readers))
-        unit, inner, owed = Signal(UNIT_BITS), Signal(range(max(self.span, 2))), Signal(self.readers)
+        unit = Signal(UNIT_BITS)
+        inner = Signal(range(max(self.span, 2)))
+        owed = Signal(self.readers)
         m.d.comb += [waiter.waits.eq(command.waits), waiter.unit.eq(unit), waiter.done.eq(self.done)]
         accepted = Signal(self.readers)
         for index in range(self.readers):

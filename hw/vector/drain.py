@@ -55,7 +55,9 @@ class VectorDrain(wiring.Component):
         m.submodules.lanes = lanes = Lanes(half * config.ci, Modes.BOTH, sets=config.ci)
         m.submodules.look_up = look_up = LookUp(lanes.lanes, config.vector_word_bytes)
         m.submodules.fifo = fifo = CreditFifo(data.ArrayLayout(8 * config.ci, half), ROOM)
-        group, working, last = groups.o.p, Signal(), Signal()  # `working`: on the upper half
+        group = groups.o.p
+        working = Signal()  # on the upper half
+        last = Signal()
         m.d.comb += [
             groups.push.eq(self.group_push),
             groups.item.eq(self.group),
@@ -97,7 +99,8 @@ class VectorDrain(wiring.Component):
     def _combines(self, m: Module, last: Signal) -> Value:
         """Whether the group that heads the queue a clock later combines. This bit runs a clock ahead of the others."""
         m.submodules.combines = ahead = CreditFifo(1, GROUPS)
-        first, valid = Signal(), Signal()
+        first = Signal()
+        valid = Signal()
         with m.If(ahead.o.ready):
             m.d.sync += [first.eq(ahead.o.p), valid.eq(ahead.o.valid)]
         m.d.comb += [ahead.push.eq(self.group_push), ahead.item.eq(self.group.combine), ahead.o.ready.eq(last | ~valid)]

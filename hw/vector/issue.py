@@ -113,7 +113,9 @@ class VectorIssue(wiring.Component):
         m.submodules.group_credit = credit = GroupCredit(2, ROOM)
         m.submodules.tables = tables = TableCredit(self.config.vector_table_words, ROOM)
         wiring.connect(m, wiring.flipped(self.ring), cursor.ring)
-        source, command, running = self.source, Signal(vector_issue_layout()), Signal()
+        source = self.source
+        command = Signal(vector_issue_layout())
+        running = Signal()
         depthwise = Signal()
         load = Signal()  # a word of parameters or of a table is taken
         step = Signal()
@@ -169,7 +171,9 @@ class VectorIssue(wiring.Component):
 
     def _zeros(self, m: Module, command: data.View, clocks: int) -> data.View:
         """The zero points for the multipliers, `clocks` late: those of a product's operands, and none for other operations."""
-        word, factor, zeros = Signal(signed(8)), Signal(signed(8)), Signal(zeros_layout(), reset_less=True)
+        word = Signal(signed(8))
+        factor = Signal(signed(8))
+        zeros = Signal(zeros_layout(), reset_less=True)
         product = command.op == PRODUCT
         m.d.sync += [
             word.eq(Mux(product, command.pad, 0)),
@@ -180,7 +184,9 @@ class VectorIssue(wiring.Component):
 
     def _pads(self, m: Module, command: data.View, clocks: int) -> Value:
         """What taps read that are outside of the source, or that are not there, `clocks` late."""
-        source, nothing, pads = self.source.p, Signal(signed(8)), Signal(data.ArrayLayout(signed(8), TAPS), reset_less=True)
+        source = self.source.p
+        nothing = Signal(signed(8))
+        pads = Signal(data.ArrayLayout(signed(8), TAPS), reset_less=True)
         m.d.comb += nothing.eq(0)
         with m.Switch(command.op):
             with m.Case(MAX, ELEMENTWISE):
@@ -205,11 +211,20 @@ class VectorIssue(wiring.Component):
     ) -> tuple[Signal, Signal]:
         """Loads a table and parameter sets. Returns the slot of the current block, and whether it is loaded."""
         last_word = self.config.vector_param_words - 1
-        word, filling, slot = Signal(range(last_word + 1)), Signal(range(SLOTS)), Signal(range(SLOTS))
+        word = Signal(range(last_word + 1))
+        filling = Signal(range(SLOTS))
+        slot = Signal(range(SLOTS))
         at_last = Signal(init=last_word == 0)  # `word` is the last of a set
-        left, more, room = Signal(16), Signal(), Signal()  # `left`: sets that the command still has to load
-        used, loaded, ready = Signal(range(SLOTS + 1)), Signal(range(SLOTS + 1)), Signal()
-        param, filled, left_behind, after = Signal(), Signal(), Signal(), Signal(range(SLOTS + 1))
+        left = Signal(16)  # sets that the command still has to load
+        more = Signal()
+        room = Signal()
+        used = Signal(range(SLOTS + 1))
+        loaded = Signal(range(SLOTS + 1))
+        ready = Signal()
+        param = Signal()
+        filled = Signal()
+        left_behind = Signal()
+        after = Signal(range(SLOTS + 1))
         # `filled` comes late in the clock: whether a slot will be free is worked out for both of its values
         after_filled, else_free = (Signal(name=name, attrs=KEEP) for name in ("after_filled", "else_free"))
         m.d.comb += [

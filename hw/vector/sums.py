@@ -62,7 +62,8 @@ class VectorTile(wiring.Component):
 
     def _accumulated(self, m: Module, step: data.View, x: Value, product: Value) -> Signal:
         """One channel's accumulator."""
-        held, greater = Signal(signed(32), reset_less=True), Signal()
+        held = Signal(signed(32), reset_less=True)
+        greater = Signal()
         a = held[:8].as_signed()
         m.d.comb += greater.eq(x > a)
         with m.If(step.valid), m.Switch(step.way):
@@ -114,8 +115,10 @@ class VectorSums(wiring.Component):
     def _steps(self, m: Module) -> tuple[data.View, list[data.View]]:
         """What the multipliers do for a step of `feed`, and what the tiles of even and of odd pixels do."""
         feed, multiply = self.feed, Signal(multiply_layout())
-        product, again = Signal(), Signal()  # `again`: the clock in which a product multiplies its odd pixels
-        keeps, ends = Signal(), Signal()
+        product = Signal()
+        again = Signal()  # the clock in which a product multiplies its odd pixels
+        keeps = Signal()
+        ends = Signal()
         m.d.comb += [
             product.eq(feed.op == PRODUCT),
             keeps.eq(feed.valid & product & feed.first),

@@ -46,7 +46,9 @@ class UnitCount(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        running, left, inner = Signal(), Signal(16), Signal(range(max(self.span, 2)))
+        running = Signal()
+        left = Signal(16)
+        inner = Signal(range(max(self.span, 2)))
         m.d.comb += [
             self.unit.eq(self.block & ((left == 1) | (inner == self.span - 1))),
             self.command.ready.eq(~running | (self.block & (left == 1))),

@@ -46,7 +46,9 @@ class StepDeck(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        own, following, away = Signal(), Signal(), Signal()
+        own = Signal()
+        following = Signal()
+        away = Signal()
         m.d.comb += self.deck.eq(own ^ away)
         if self._decks is Decks.BLOCKS:
             m.d.comb += self.starting.eq(self.first)

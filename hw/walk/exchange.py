@@ -68,7 +68,8 @@ class Exchange(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         coming, there = delayed(m, self.valid, 1, cleared=True), Signal()
-        early, held = delayed(m, self.tag, 1), Signal(self.tag.shape(), reset_less=True)
+        early = delayed(m, self.tag, 1)
+        held = Signal(self.tag.shape(), reset_less=True)
         m.d.comb += self.o_valid.eq(there & (~held.pair[0] | coming))
         m.d.comb += [self.o_tag[name].eq(held[name]) for name, _ in self.o_tag.shape()]
         m.d.sync += there.eq(coming | (there & ~self.o_valid))

@@ -81,7 +81,9 @@ class Fetch(wiring.Component):
         wiring.connect(m, wiring.flipped(self.o), fifo.o)
         step, request, response = walker.step, self.memory.request, self.memory.response
         layout = fetch_tag_layout(self._lanes, self._window)
-        sent, taken, given = Signal(layout), Signal(), Signal()
+        sent = Signal(layout)
+        taken = Signal()
+        given = Signal()
         room = tally(m, DEPTH, taken, given).room  # `given` comes late, through all that reads `o`
         wiring.connect(m, walker.command, wiring.flipped(self.command))
         m.d.comb += [

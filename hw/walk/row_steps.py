@@ -32,8 +32,12 @@ class RowSteps(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        apart, left, far, turns = self.apart, Signal(TAP_BITS), Signal(), Signal()  # `left`: taps from the step's first on
-        far_words, far_columns = Signal(signed(ADDRESS_BITS)), Signal(STRIDE_BITS + 3)
+        apart = self.apart
+        left = Signal(TAP_BITS)  # taps from the step's first on
+        far = Signal()
+        turns = Signal()
+        far_words = Signal(signed(ADDRESS_BITS))
+        far_columns = Signal(STRIDE_BITS + 3)
         by = Mux(far, Mux(apart[1], 5, 3), 1)
         for far_step, step in ((far_words, self.kx), (far_columns, self.dilation)):
             m.d.sync += far_step.eq(step + Mux(apart[1], step << 2, step << 1))

@@ -53,9 +53,12 @@ class TapLoops(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         walk, start, step = self.walk, self.start, self.step
-        x_last, y_last, block_last = Signal(), Signal(), Signal()
+        x_last = Signal()
+        y_last = Signal()
+        block_last = Signal()
         taps_last = Signal()  # of a block
-        row_end, block_end = Signal(), Signal()
+        row_end = Signal()
+        block_end = Signal()
         m.d.comb += [taps_last.eq(x_last & y_last), self.last.eq(taps_last & block_last)]
         m.d.comb += [row_end.eq(step & x_last), block_end.eq(step & taps_last)]
         loops = {"y": (y_last, walk.kernel_height, row_end), "block": (block_last, walk.blocks, block_end)}
@@ -76,8 +79,10 @@ class TapLoops(wiring.Component):
         with m.If(start | step):
             m.d.sync += self.first.eq(start | self.last)
 
-        row_start, block_start = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
-        unit_start, next_unit = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
+        row_start = Signal(ADDRESS_BITS)
+        block_start = Signal(ADDRESS_BITS)
+        unit_start = Signal(ADDRESS_BITS)
+        next_unit = Signal(ADDRESS_BITS)
         sum_ = Signal(ADDRESS_BITS)
         next_block, unit_step = block_start + walk.block, walk.unit
         if self._decks is not Decks.NONE:
@@ -121,7 +126,10 @@ class TapLoops(wiring.Component):
 
     def _place_flat(self, m: Module, x_last: Value, flat_unit: Value) -> None:
         """Drives `flat`, whether the tap is in column 0 and that is flat, and `flat_address`."""
-        walk, start, next_unit, unit = self.walk, self.start, Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
+        walk = self.walk
+        start = self.start
+        next_unit = Signal(ADDRESS_BITS)
+        unit = Signal(ADDRESS_BITS)
         m.d.comb += unit.eq(Mux(self.begin, walk.base, next_unit))
         with m.If(start):
             m.d.sync += [self.flat_address.eq(unit), next_unit.eq(unit + flat_unit)]
@@ -133,8 +141,10 @@ class TapLoops(wiring.Component):
 
         Each group of a unit begins again with the unit's first block. `block_end` comes late in the clock, so it only enables.
         """
-        left, unit_left = Signal(signed(UNIT_BITS + 1)), Signal(signed(UNIT_BITS + 1))
-        limited, fewer = Signal(), Signal(signed(UNIT_BITS + 1))
+        left = Signal(signed(UNIT_BITS + 1))
+        unit_left = Signal(signed(UNIT_BITS + 1))
+        limited = Signal()
+        fewer = Signal(signed(UNIT_BITS + 1))
         m.d.comb += [self.exists.eq(~limited | (left >= 0)), fewer.eq(Mux(left < 0, left, left - 1))]
         with m.If(self.begin):
             m.d.sync += limited.eq(self.walk.blocks_total != 0)

@@ -205,8 +205,10 @@ class WalkPlan(wiring.Component):
         plan, walk, place, group = self.plan.p, self.plan.p.walk, self.plan.p.ahead, self.plan.p.group
         first_step = max(2, STRIDE_BITS - self._lanes)  # a clock's number: sums are ready by then, products after the last step
         finish = first_step + self._lanes
-        busy, clock = Signal(), Signal(range(finish + 5))
-        columns, rows = Signal(SPAN_BITS), Signal(SPAN_BITS)  # width * stride_x, height * stride_y
+        busy = Signal()
+        clock = Signal(range(finish + 5))
+        columns = Signal(SPAN_BITS)  # width * stride_x
+        rows = Signal(SPAN_BITS)  # height * stride_y
         sums = (  # a member of `group`: the learned distance, what leaving a row adds, what leaving an image adds
             (group.x, place.x, -walk.width, None),
             (group.y, place.y, 1, -walk.height),
@@ -261,10 +263,15 @@ class WalkPlan(wiring.Component):
     def _step(self, m: Module, enable: Value) -> None:
         """Moves `plan.ahead` by one pixel where enabled. Whether it is at the end of a row or image is known a step ahead."""
         walk, place = self.plan.p.walk, self.plan.p.ahead
-        next_row, next_image = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)  # what a step into a new row, and image, adds
-        before_x, before_y = Signal(SIZE_BITS), Signal(SIZE_BITS)  # the place one before the last
-        narrow, low = Signal(), Signal()  # a row, or column, of one pixel
-        row_end, column_end, image_end = Signal(), Signal(), Signal()
+        next_row = Signal(ADDRESS_BITS)  # what a step into a new row adds
+        next_image = Signal(ADDRESS_BITS)  # what a step into a new image adds
+        before_x = Signal(SIZE_BITS)  # the place one before the last
+        before_y = Signal(SIZE_BITS)  # the same of rows
+        narrow = Signal()  # a row of one pixel
+        low = Signal()  # a column of one pixel
+        row_end = Signal()
+        column_end = Signal()
+        image_end = Signal()
         m.d.sync += [next_row.eq(walk.x + walk.row), next_image.eq(next_row + walk.image)]
         m.d.sync += [before_x.eq(walk.width - 2), before_y.eq(walk.height - 2)]
         m.d.comb += [narrow.eq(before_x.all()), low.eq(before_y.all()), image_end.eq(row_end & column_end)]

@@ -43,7 +43,9 @@ class LanePlace(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        place, advance, starts = Signal(PixelPlace, reset_less=True), Signal(attrs=NET), Signal(attrs=NET)
+        place = Signal(PixelPlace, reset_less=True)
+        advance = Signal(attrs=NET)
+        starts = Signal(attrs=NET)
         m.d.comb += [self.place.eq(place), advance.eq(self.running & self.moving & self.tap_last)]
         after = self._after(m, place)
         m.d.comb += starts.eq((~self.running | (advance & self.group_last)) & self.allowed)
@@ -55,7 +57,9 @@ class LanePlace(wiring.Component):
 
     def _after(self, m: Module, place: Signal) -> Signal:
         """The lane's place in the next group."""
-        group, after, edge = self.group, Signal(PixelPlace), Cat(place.new_row, place.new_image)
+        group = self.group
+        after = Signal(PixelPlace)
+        edge = Cat(place.new_row, place.new_image)
         m.d.comb += [
             after.x.eq(place.x + group.x[place.new_row]),
             after.y.eq(place.y + group.y[edge]),
@@ -137,11 +141,18 @@ class Walker(wiring.Component):
         wiring.connect(m, wiring.flipped(self.command), planner.command)
         plan, walk = planner.plan, Signal(walk_layout(self._window, self._cut), reset_less=True)
         m.d.comb += taps.walk.eq(walk)
-        running, more, begin, loaded = Signal(), Signal(), Signal(), Signal()
+        running = Signal()
+        more = Signal()
+        begin = Signal()
+        loaded = Signal()
         take = Signal()  # a plan
-        start, unit_end = Signal(), Signal()  # of a unit
-        step, moving = Signal(), Signal()
-        permits, allowed, group = Signal(range(PERMITS + 1)), Signal(), Signal(GroupStep, reset_less=True)
+        start = Signal()  # of a unit
+        unit_end = Signal()  # of a unit
+        step = Signal()
+        moving = Signal()
+        permits = Signal(range(PERMITS + 1))
+        allowed = Signal()
+        group = Signal(GroupStep, reset_less=True)
         final = countdown(m, "units", plan.p.walk.units, take, take | start)  # the next unit to start is the last
         group_last = Signal()
         decision = {"running": running, "moving": moving, "tap_last": taps.last, "group_last": group_last, "allowed": allowed}
@@ -189,12 +200,15 @@ class Walker(wiring.Component):
         """Adds each place and the taps' share, compares with the source's edges, and queues the step. Returns the sums' valid."""
         m.submodules.steps = steps = SkidBuffer(step_layout(self._lanes, self._window))
         wiring.connect(m, steps.o, wiring.flipped(self.step))
-        summed, held = Signal(), Signal(step_layout(self._lanes, self._window), reset_less=True)
-        own = Signal(self._lanes, reset_less=True) if self._window else held.exists  # the lanes that read: lane 0 reads a flat word
+        summed = Signal()
+        held = Signal(step_layout(self._lanes, self._window), reset_less=True)
+        # the lanes that read: lane 0 reads a flat word
+        own = Signal(self._lanes, name="own", reset_less=True) if self._window else held.exists
         m.d.comb += [moving.eq(~summed | steps.i.ready), steps.i.valid.eq(summed)]
         m.d.comb += [steps.i.p[name].eq(held[name]) for name, _ in held.shape() if name not in ("inside", "more")]
         if self._window:
-            lows, highs = Signal(MORE), Signal(MORE)
+            lows = Signal(MORE)
+            highs = Signal(MORE)
             for number in range(1, TAPS):
                 m.d.sync += lows[number - 1].eq(-number * taps.walk.stride_x)
                 m.d.sync += highs[number - 1].eq(taps.walk.in_width - number * taps.walk.stride_x)

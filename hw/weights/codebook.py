@@ -87,7 +87,8 @@ class CodeDecoder(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         config, pair_rows = self.config, 2 * BEAT_BYTES // self.config.ci
-        beat, is_kind = Signal(BEAT_BITS), Signal(3)  # the beat that came a clock ago, and a bit for its kind
+        beat = Signal(BEAT_BITS)  # that came a clock ago
+        is_kind = Signal(3)  # a bit for its kind
         m.d.sync += [
             beat.eq(self.i.payload.data),
             is_kind.eq(Cat(self.i.valid & (self.i.payload.kind == kind) for kind in range(3))),

@@ -49,7 +49,9 @@ class WordRing(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         depth = self.depth
-        address, sum_, wrapped = Signal(range(depth)), Signal(LEVEL_BITS + 1), Signal(signed(LEVEL_BITS + 2))
+        address = Signal(range(depth))
+        sum_ = Signal(LEVEL_BITS + 1)
+        wrapped = Signal(signed(LEVEL_BITS + 2))
         tail = Signal(range(depth))
         m.d.comb += [sum_.eq(tail + self.read.offset), wrapped.eq(tail + self.read.offset - depth)]
         m.d.sync += address.eq(Mux(wrapped[-1], sum_, wrapped))
@@ -72,7 +74,10 @@ class WordRing(wiring.Component):
         whole[column] is set while the column has whole stripes of words that `read.level` does not count yet.
         """
         write, free, beats = self.write[column], self.free[column], self.beats
-        beat, row, ahead, last = Signal(range(max(beats, 2))), Signal(range(self.depth)), Signal(range(self.depth + 1)), Signal()
+        beat = Signal(range(max(beats, 2)))
+        row = Signal(range(self.depth))
+        ahead = Signal(range(self.depth + 1))
+        last = Signal()
         pair = write.payload.pair if self.pairs else 0
         m.d.comb += last.eq(write.valid & ((beat | pair if self.pairs else beat) == beats - 1))
         with m.If(write.valid):
@@ -113,7 +118,9 @@ class WordRing(wiring.Component):
             m.d.sync += free.eq(free + Mux(self.read.pop, beats, 0) - spent)
             return
         bits = beats.bit_length() - 1
-        lower, upper, fewer = free[:bits], free[bits:], Signal()
+        lower = free[:bits]
+        upper = free[bits:]
+        fewer = Signal()
         m.d.comb += fewer.eq(written & (lower == 0))
         m.d.sync += lower.eq(lower - spent)
         with m.If(self.read.pop ^ fewer):

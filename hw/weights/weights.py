@@ -80,9 +80,14 @@ class WeightPort(wiring.Component):
         burst, beat = self.client.burst, self.client.beat
         tag = unsigned(1 + KIND_BITS) if self.coded else unsigned(1)  # which ring each of up to BURSTS is for, and its kind
         m.submodules.order = order = RegisteredFifo(tag, 2 * READS_OUTSTANDING)
-        ring, asked, room, ended = Signal(), Signal(), Signal(max(self.bits)), Signal()
-        kind, of_ring = Signal(KIND_BITS) if self.coded else Const(0), order.o.payload[0] if self.coded else order.o.payload
-        spent, spent_ring = Signal(6 if self.coded else 5), Signal()  # beats of a ring asked for a clock ago, and for which ring
+        ring = Signal()
+        asked = Signal()
+        room = Signal(max(self.bits))
+        ended = Signal()
+        kind = Signal(KIND_BITS, name="kind") if self.coded else Const(0)
+        of_ring = order.o.payload[0] if self.coded else order.o.payload
+        spent = Signal(6 if self.coded else 5)  # beats of a ring asked for a clock ago
+        spent_ring = Signal()  # for which ring
         m.d.comb += [
             asked.eq(burst.valid & burst.ready),
             order.push.eq(asked),
@@ -125,8 +130,13 @@ class WeightPort(wiring.Component):
         the words that fit now.
         """
         burst, stripe = self.client.burst, Signal(self.shape)
-        address, left, beats, last = Signal(BEAT_ADDRESS_BITS), Signal(BEATS_BITS), Signal(5), Signal()
-        idle, enough, waited = Signal(), Signal(), Signal(range(PATIENCE_CLOCKS + 1))
+        address = Signal(BEAT_ADDRESS_BITS)
+        left = Signal(BEATS_BITS)
+        beats = Signal(5)
+        last = Signal()
+        idle = Signal()
+        enough = Signal()
+        waited = Signal(range(PATIENCE_CLOCKS + 1))
         m.d.comb += [ring.eq(stripe.ring), burst.payload.beats.eq(beats), burst.payload.address.eq(address << BEAT_SHIFT)]
         if self.coded:
             m.d.comb += kind.eq(stripe.kind)
@@ -193,8 +203,12 @@ class Weights(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         count, command = self.config.ports, self.command.payload
-        stripe, turn, give, ready = Signal(self.shape), Signal(count, init=1), Signal(), Signal(count)  # ready: a clock ago
-        busy, queued = Signal(count), Signal(count)
+        stripe = Signal(self.shape)
+        turn = Signal(count, init=1)
+        give = Signal()
+        ready = Signal(count)  # a clock ago
+        busy = Signal(count)
+        queued = Signal(count)
         waits = Signal(attrs=KEEP)  # a command or stripe; the ports' `busy` come later in the clock
         for number in range(count):
             m.submodules[f"queue{number}"] = queue = SkidBuffer(self.shape)
