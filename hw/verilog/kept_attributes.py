@@ -11,7 +11,7 @@ import re
 
 from cnna.hw.base.attributes import CHAIN, COPY, KEEP, NET
 
-INSIDE = "$inside"  # suffix of the register or net behind an output
+INSIDE = "_inside"  # suffix of the register or net behind an output
 _OURS = frozenset({*COPY, *NET, *CHAIN})
 _NAME = r"\\\S+ |\w[\w$]*"
 _MODULE = re.compile(r"^module .*?^endmodule$\n", re.M | re.S)

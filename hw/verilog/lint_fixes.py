@@ -70,7 +70,7 @@ def _widened_cell(widths: dict[str, int], found: re.Match[str]) -> str:
     if kind in _SHIFT:
         if y >= a:
             return found[0]
-        unused = rf"\unused_above{name}"
+        unused = rf"\unused_above_{name[1:]}"
         body = body.replace(rf"parameter \Y_WIDTH {y}", rf"parameter \Y_WIDTH {a}")
         body = re.sub(r"^    connect \\Y (.*)$", lambda port: rf"    connect \Y {{ {unused} {port[1]} }}", body, flags=re.M)
         return f"  wire width {a - y} {unused}\n\n  cell {kind} {name}\n{body}  end\n"

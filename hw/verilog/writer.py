@@ -1,30 +1,31 @@
 """Writes the accelerator, or any block of it alone, as Verilog-2001.
 
-The text depends only on the configuration and on this source: no path, date or hash order gets into it. Simulation and synthesis
-use the same text; only `DSP48E2` comes from elsewhere (the vendor's, or `sim/rtl/dsp48e2.v`).
+The text depends only on the configuration and on this source: no folder of this machine, date or hash order gets into it.
+Simulation and synthesis use the same text; only `DSP48E2` comes from elsewhere (the vendor's, or `sim/rtl/dsp48e2.v`).
 """
 
 import gc
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
-from amaranth import ClockDomain, DomainRenamer, Signal, Value
-from amaranth.back import rtlil, verilog
+from amaranth import ClockDomain, DomainRenamer
+from amaranth.back import verilog
 from amaranth.hdl import Elaboratable, Fragment
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In
+from amaranth.hdl._ir import PortDirection
 
 from cnna.hw.base.timing import FAST
 from cnna.hw.top import Top
 from cnna.hw.verilog import describe
 from cnna.hw.verilog.blocks import BLOCKS
-from cnna.hw.verilog.dedup import share_modules
 from cnna.hw.verilog.kept_attributes import place_attributes
+from cnna.hw.verilog.layout import lay_out
 from cnna.hw.verilog.lint_fixes import tidy_rtlil, tidy_verilog
 from cnna.hw.verilog.memories import MemoryModules
+from cnna.hw.verilog.modules import convert
+from cnna.hw.verilog.naming import Member, members
 from cnna.spec.config import BEAT_BYTES, Config, ConfigError, as_dict
 from cnna.spec.machine import AXI_LITE_BITS, BEAT_BITS, BURST_BEATS, BUS_BITS, CONTROL_BITS, READS_OUTSTANDING, WRITES_OUTSTANDING
 
@@ -59,8 +60,7 @@ def modules() -> tuple[str, ...]:
 def generate(config: Config, passed: Passed | None = None) -> str:
     """The Verilog of the whole accelerator; its top module is TOP. passed: is told ELABORATED, and then CONVERTED."""
     top = Top(config)
-    ports = {"_".join(map(str, path)): (signal, member.flow) for path, member, signal in _signals(top)}
-    return _with_interfaces(_convert(top, ports, TOP, config, passed), config)
+    return _with_interfaces(_convert(top, members(top, "_"), TOP, config, passed), config)
 
 
 def generate_module(config: Config, name: str) -> str:
@@ -71,8 +71,7 @@ def generate_module(config: Config, name: str) -> str:
     if name not in BLOCKS:
         raise ConfigError(f"module {name}: no such block; there are {', '.join(modules())}")
     block = BLOCKS[name](config)
-    ports = {"__".join(map(str, path)): (signal, member.flow) for path, member, signal in _signals(block)}
-    return _convert(DomainRenamer({"core": "sync"})(block), ports, f"cnna_{name}", config)
+    return _convert(DomainRenamer({"core": "sync"})(block), members(block), f"cnna_{name}", config)
 
 
 def write(config: Config, directory: Path, module: str | None = None, verilog: str | None = None) -> list[Path]:
@@ -90,30 +89,19 @@ def write(config: Config, directory: Path, module: str | None = None, verilog: s
     return [directory / file for file in files]
 
 
-def _signals(component: wiring.Component) -> Iterator[tuple[tuple[str | int, ...], wiring.Member, Signal]]:
-    """Every port that is a signal. The `ready` of a stream that is always ready is a constant and left out."""
-    for path, member, value in component.signature.flatten(component):
-        signal = Value.cast(value)
-        if isinstance(signal, Signal):
-            yield path, member, signal
-
-
-def _convert(block: Elaboratable, ports: dict, name: str, config: Config, passed: Passed | None = None) -> str:
+def _convert(block: Elaboratable, ports: Iterable[Member], name: str, config: Config, passed: Passed | None = None) -> str:
     """The Verilog, with the modules of its memories and a header. passed: as of `generate`."""
-    directions = {
-        port: (signal, verilog._ir.PortDirection.Input if flow == In else verilog._ir.PortDirection.Output)
-        for port, (signal, flow) in ports.items()
-    }
+    directed = [(port, signal, PortDirection.Input if inward else PortDirection.Output) for signal, port, inward in ports]
     rams = MemoryModules()
     with no_collection():
         fragment = Fragment.get(block, rams)
         if passed:
             passed(ELABORATED)
-        text = rtlil.convert(fragment, name=name, platform=rams, ports=directions, emit_src=False, missing_domain=missing_domain)
+        made = convert(fragment.prepare(ports=directed, hierarchy=(name,), missing_domain=missing_domain), name)
         if passed:
             passed(CONVERTED)
-        text = verilog._convert_rtlil_text(tidy_rtlil(text), strip_internal_attrs=True)
-    text = place_attributes(tidy_verilog(share_modules(_EMPTY.sub("", text.partition("*/\n")[2]), name)))
+        text = verilog._convert_rtlil_text(tidy_rtlil(made.rtlil), strip_internal_attrs=True)
+    text = lay_out(place_attributes(tidy_verilog(_EMPTY.sub("", text.partition("*/\n")[2]))), name, made.blocks)
     told = {key: value for key, value in as_dict(config).items() if key != "name" and (key, value) != ("depth", 1)}
     sizes = ", ".join(f"{key} = {value}" for key, value in told.items())  # depth 1 is what a reader expects
     header = f"// {name} of cnna {version('cnna')}, Apache-2.0. Generated by `cnna rtl`; edit its source instead.\n"

@@ -45,7 +45,7 @@ def copies(text: str) -> Counter[str]:
             wanted = all(f'(* {key} = "{value}" *)' in attributes for key, value in COPY.items())
             always = [f'  (* keep = "true" *)\n  always @(posedge {clock})\n    {register} <= ' for clock in ("aclk", "aclk2x")]
             kept = any(line in body for line in always)
-            plain = re.sub(r"(\$\d+)?(\$inside)?$", "", register.strip().removeprefix("\\"))
+            plain = re.sub(r"(_\d+)?(_inside)?$", "", register.strip())
             found[plain] += counts[name] * (wanted and kept)
     return found
 

@@ -195,7 +195,7 @@ def test_a_flipped_weight_bit_in_ddr_is_located(rtl):
 def test_a_broken_line_of_rtl_is_located(rtl):
     """If an adder of the array subtracts, the check must name the program's first convolution."""
     verilog = generated(TINY, default_cache(), to_stderr)
-    start = verilog.index("\nmodule \\cnna.conv.array.tile_0_0 ")
+    start = verilog.index("\nmodule cnna_array_tile(")
     end = verilog.index("endmodule", start)
     broken, count = re.subn(r"(assign \S+ +=) (.+) \+ (.+;)", r"\1 \2 - \3", verilog[start:end], count=1)
     assert count == 1

@@ -190,7 +190,7 @@ def test_registers_without_names_are_found_in_any_order() -> None:
 
 def test_attributes_and_comments_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each would make every row stale; but what a simulator reads must count."""
-    monkeypatch.setattr(equivalent, "_yosys", None)
+    monkeypatch.setattr(equivalent, "yosys", None)
     same = edited(
         ("  reg [3:0] count;", '  (* srl_style = "srl" *)\n  (* keep = "true", dont_touch = "true" *)\n  reg [3:0] count;')
     )

@@ -12,7 +12,7 @@ from cnna.compiler.explore.page import html
 from cnna.compiler.explore.sizes import Budget, bram36, budget_of, dsp48e2
 from cnna.compiler.report.report import figures
 from cnna.hw.verilog import writer
-from cnna.hw.verilog.dedup import count_instances
+from cnna.hw.verilog.instances import count_instances
 from cnna.sim.rtl.build import to_stderr
 from cnna.sim.rtl.sources import generated
 from cnna.spec.boards import BOARDS, board_of

@@ -50,14 +50,14 @@ def test_ports_and_other_names_have_none() -> None:
     text = place_attributes(OUTPUT)
     assert text.startswith('(* keep_hierarchy = "yes" *)\nmodule m(')
     assert '  wire [1:0] \\q$1 ;\n  (* dont_merge = "true" *)\n  (* dont_touch = "true" *)\n  (* keep = "true" *)\n' in text
-    for line in ("  reg [1:0] \\q$1$inside ;", "  assign \\q$1  = \\q$1$inside ;", "  initial \\q$1$inside = 2'h0;"):
+    for line in ("  reg [1:0] \\q$1_inside ;", "  assign \\q$1  = \\q$1_inside ;", "  initial \\q$1_inside = 2'h0;"):
         assert f"{line}\n" in text
-    assert '  (* keep = "true" *)\n  always @(posedge clk)\n    \\q$1$inside <= d;\n' in text
+    assert '  (* keep = "true" *)\n  always @(posedge clk)\n    \\q$1_inside <= d;\n' in text
     style = '  (* srl_style = "srl_reg" *)\n'
     assert f'  (* keep = "true" *)\n{style}  always @(posedge clk)\n    last <= \\q$1 [1];\n' in text
-    assert '  always @(posedge clk)\n    \\q$1$inside <= d;\n  (* keep = "true" *)\n' in text
+    assert '  always @(posedge clk)\n    \\q$1_inside <= d;\n  (* keep = "true" *)\n' in text
     assert '[1];\n  (* srl_style = "srl" *)\n  always @(posedge clk)\n    pair <= last;\n' in text  # may go into the LUT
-    assert "  assign y$inside = a & b;\n" in text
+    assert "  assign y_inside = a & b;\n" in text
     assert "  output z;\n  wire z;\n" in text
     assert text.count("dont_touch") == 2
 
