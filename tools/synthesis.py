@@ -35,6 +35,11 @@ _CHAINS = (
     "select -set ends t:FDRE a:srl_style=srl* %i; select -set chains @ends %ci4:+FDRE[D,Q]; xilinx_srl -fixed -minlen 2 @chains; "
     "techmap -map +/xilinx/cells_map.v; clean"
 )
+# What COMMAND reads for every module takes most of the time: forms of block RAM, and the vendor's rarer cells. Modules without a
+# memory, and without a DSP or a product, do without them.
+_RARE = re.compile(r"^  DSP48E2 | \* ", re.M)
+_BEGIN = "read_verilog -lib -specify +/xilinx/cells_sim.v; hierarchy -check -top {top}"  # of `synth_xilinx`
+_MEMORY = re.compile(r"^ *reg (?:\[[\d:]+\] )?\w+ \[[\d:]+\];$", re.M)
 LONGEST = 24 * 3600  # seconds that a run may take
 TOP, CHILD = "top", "child"
 # Yosys' own longest path. It knows generic flip-flops, but not those of a vendor; these are hidden from it.
@@ -97,6 +102,9 @@ class Part:
     def script(self) -> str:
         """The commands that synthesise `text` in Yosys, once it is read."""
         command = f"{COMMAND} {_OPTIONS} -top {TOP}"
+        if not _MEMORY.search(self.text):
+            begin = f"{command} -run begin:prepare" if _RARE.search(self.text) else _BEGIN.format(top=TOP)
+            command = "; ".join([begin, f"{command} -run prepare:map_memory", f"{command} -run map_ffram:"])
         return f"{command}; {_CHAINS}" if "srl_style" in self.text else command
 
     @property
