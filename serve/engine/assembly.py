@@ -1,11 +1,14 @@
 """Puts pipelines together: reads them, describes their functions and ONNX pieces, checks that all steps fit, loads the pieces."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from cnna.serve.engine.composed import RUNTIME, Composition, Part, first_refusal
-from cnna.serve.engine.served import BROKEN_OFF, READY, UNAVAILABLE, Models, Served, ServedModel, refusal_of
+from cnna.serve.engine.served import Models, Served, ServedModel, refusal_of
+from cnna.serve.lifecycle.arrow import ABSENT
+from cnna.serve.lifecycle.versions import BrokenOff, Event, Refused, Taken, Unload
 from cnna.serve.models.pipeline import Pipeline, Step, check_step, input_of, signature_of_pipeline
 from cnna.serve.models.repository import Repository
 from cnna.serve.models.settings import Settings
@@ -22,14 +25,14 @@ PIECE = Settings(max_delay_us=0, queue=1_000_000, deadline_ms=3_600_000, max_req
 
 @dataclass(frozen=True)
 class Steps:
-    """What the assembly asks of the catalogue. test: loads a version on boards. unload: frees it there at once.
+    """What the assembly asks of the catalogue. trial: keeps versions on boards while they are tested. test: tests one there.
 
-    retire: frees a piece that was served, for a reason, once the pipeline that it belonged to has answered its open requests.
+    happened: takes a step in a model's life.
     """
 
+    trial: Callable[[Sequence[Version]], AbstractAsyncContextManager[None]]
     test: Callable[[Version], Awaitable[None]]
-    unload: Callable[[Version], Awaitable[None]]
-    retire: Callable[[Served, str, Served | None], None]
+    happened: Callable[[ServedModel, Event], None]
 
 
 class Assembly:
@@ -38,80 +41,63 @@ class Assembly:
     def __init__(self, repository: Repository, models: Models, steps: Steps) -> None:
         self._repository, self._models, self._steps = repository, models, steps
 
-    async def load(self, model: ServedModel) -> list[Served]:
-        """Reads a pipeline's file and puts it in the place of the one that was served; returns it if it is refused.
+    async def load(self, model: ServedModel) -> str | None:
+        """Reads a pipeline's file and puts it in the place of the one that was served; returns why, if it is refused.
 
         What was served before is served on then. A model that is loaded later may cure it: `needs` has the names.
         """
-        old = model.versions.get(ONLY)
         try:
             pipeline = await asyncio.get_running_loop().run_in_executor(None, self._repository.pipeline, model.name)
             model.needs = frozenset(pipeline.models())
             composition, pieces = await self._checked(model.name, pipeline)
-            await self._test([piece.version for piece in pieces if piece.version is not None])
+            async with self._steps.trial(pieces):
+                for piece in pieces:
+                    await self._steps.test(piece)
+                self._take(model, pieces)
         except Exception as error:
-            return [self._refused(model, str(refusal_of(error)))]
-        except asyncio.CancelledError:
-            self._refused(model, BROKEN_OFF)
+            reason = str(refusal_of(error))
+            self._steps.happened(model, Refused(ONLY, reason))
+            return reason
+        except BaseException:
+            self._steps.happened(model, BrokenOff(ONLY))
             raise
-        self._take(model, pieces)
-        version = Version(model.name, ONLY, composition.signature, {}, None, RUNTIME)
-        new = Served(model.name, ONLY, version, READY, composition=composition)
-        if old is not None:
-            new.stats = old.stats
-        model.versions[ONLY] = model.default = new
+        self._put(model, Version(model.name, ONLY, composition.signature, {}, None, RUNTIME), composition)
         model.needs, model.refusal = frozenset(), lambda: first_refusal(composition, self._why)
-        return []
+        return None
 
     def pieces(self, pipeline: str) -> list[ServedModel]:
         """The models that are its functions and ONNX pieces."""
         return [model for name, model in self._models.items() if name.startswith(f"{pipeline}:")]
 
-    def _refused(self, model: ServedModel, reason: str) -> Served:
-        """A pipeline that is not served. It takes no place of one that is."""
-        old, refused = model.versions.get(ONLY), Served(model.name, ONLY, state=UNAVAILABLE, reason=reason)
-        if old is None or old.state != READY:
-            model.versions[ONLY] = refused
-        return refused
+    def _put(self, model: ServedModel, version: Version, composition: Composition | None = None, reason: str = "") -> None:
+        """Serves a version of a pipeline, or of a piece of one, and no other. Requests that are open keep theirs."""
+        old = model.versions.get(version.name)
+        new = Served(model.name, version.name, version, ABSENT, composition=composition)
+        if old is not None:
+            new.stats = old.stats
+        model.versions[version.name] = new
+        self._steps.happened(model, Taken(version.name, reason))
 
-    async def _test(self, pieces: list[Version]) -> None:
-        """Loads all pieces on boards, or none."""
-        try:
-            for piece in pieces:
-                await self._steps.test(piece)
-        except (Exception, asyncio.CancelledError):
-            for piece in pieces:
-                await self._steps.unload(piece)
-            raise
-
-    def _take(self, model: ServedModel, pieces: list[Served]) -> None:
-        """Serves these pieces, and no others. Requests that are open keep those with which they have begun."""
-        whole = model.versions.get(ONLY)
+    def _take(self, model: ServedModel, pieces: list[Version]) -> None:
+        """Serves these pieces, and no others."""
         before = {piece.name: piece for piece in self.pieces(model.name)}
-        for served in pieces:
-            own = before.pop(served.model, None) or self._models.setdefault(served.model, ServedModel(served.model, PIECE))
-            for old in list(own.versions.values()):
-                self._steps.retire(old, "the pipeline was loaded again", whole)
-            served.state = READY
-            own.versions[served.name] = own.default = served
-            own.unloaded = False
+        for version in pieces:
+            own = before.pop(version.model, None) or self._models.setdefault(version.model, ServedModel(version.model, PIECE))
+            self._put(own, version, reason="the pipeline was loaded again")
         for left in before.values():
-            left.default, left.unloaded = None, True
-            for old in left.versions.values():
-                self._steps.retire(old, "the pipeline has no such step any more", whole)
+            self._steps.happened(left, Unload("the pipeline has no such step any more"))
 
-    async def _checked(self, name: str, pipeline: Pipeline) -> tuple[Composition, list[Served]]:
+    async def _checked(self, name: str, pipeline: Pipeline) -> tuple[Composition, list[Version]]:
         """UserError, BusyError: a step does not fit, or its model is not there; the line names file and step."""
         tensors: dict[str, Tensor] = {tensor.name: tensor for tensor in pipeline.inputs}
-        parts, pieces = list[Part](), list[Served]()
+        parts, pieces = list[Part](), list[Version]()
         for step in pipeline.steps:
             if step.kind == "model":
                 part = self._model(pipeline, step)
             else:
                 piece = await self._piece(name, pipeline, step, tensors)
                 pieces.append(piece)
-                assert piece.version is not None
-                part = Part(step, piece.model, piece.name, piece.version.signature)
+                part = Part(step, piece.model, piece.name, piece.signature)
             check_step(pipeline, step, part.signature, tensors)
             tensors |= {f"{step.name}.{tensor.name}": tensor for tensor in part.signature.outputs}
             parts.append(part)
@@ -133,7 +119,7 @@ class Assembly:
         assert served.version is not None
         return Part(step, step.what, step.version, served.version.signature)
 
-    async def _piece(self, name: str, pipeline: Pipeline, step: Step, tensors: dict[str, Tensor]) -> Served:
+    async def _piece(self, name: str, pipeline: Pipeline, step: Step, tensors: dict[str, Tensor]) -> Version:
         """A function or an ONNX file, as a model of its own."""
         model = f"{name}:{step.name}"
         there = self._models[model].versions if model in self._models else {}
@@ -148,8 +134,7 @@ class Assembly:
         except CnnaError as error:
             raise UserError(f"{pipeline.path}: step {step.name}: {error}") from None
         compiled = Compiled(place.folder, runtime, found.batch, 0, found.seconds, runtime, place)
-        version = Version(model, number, described_signature(model, found), {runtime: (compiled,)}, None, runtime)
-        return Served(model, number, version)
+        return Version(model, number, described_signature(model, found), {runtime: (compiled,)}, None, runtime)
 
     def _why(self, part: Part) -> str | None:
         """Why a step's model takes no requests now."""

@@ -1,12 +1,12 @@
-"""A board's life. Its worker is started, loads versions, is tested with golden answers and answers batches. If it fails, all of
-this begins again.
+"""A board: carries out what its life says (`serve.lifecycle.boards`), and moves what its worker has towards what is wanted.
 
-starting → ready → resting (its worker died, hung or answered wrongly) → starting → ... → out, after five failures, until an
-operator resets it. The pause grows from 1 to 60 s. Failures are forgotten once it has answered FORGIVEN batches.
+One task does all that goes to a worker but batches: it starts it, frees what is not wanted any more, loads and tests what is, and
+carries out what the catalogue asks, one after another. When there is nothing to do, it waits until something has happened.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -18,10 +18,23 @@ from cnna.serve.boards.slot import Slot
 from cnna.serve.engine.loaded import LoadedVersions, key_of
 from cnna.serve.engine.request import Batch
 from cnna.serve.engine.watch import Watch
+from cnna.serve.lifecycle import boards
+from cnna.serve.lifecycle.boards import (
+    CLOSED,
+    DIFFERS,
+    HELD,
+    READY,
+    STARTING,
+    WITHOUT,
+    BoardLife,
+    Ended,
+    Event,
+    Step,
+    next_step,
+)
 from cnna.serve.models.version import Compiled, Version
 from cnna.spec.errors import BusyError, CheckError, CnnaError, LateError, RunError, UserError
 
-FORGIVEN = 20
 Log = Callable[..., None]  # level, event, and what else is known: model, version, board, cause
 
 
@@ -52,9 +65,7 @@ class EngineBoard:
         lost: Callable[["EngineBoard", Version, str], None] = lambda board, version, reason: None,
     ) -> None:
         self.spec, self.limits, self.log = spec, limits, log
-        self.state, self.cause = "starting", ""
-        self.failures = 0  # in a row
-        self.batches = self.resets = 0
+        self.life = BoardLife()
         self.ratio = 1.0  # of measured to predicted seconds
         self.seconds = 0.0  # predicted, of the batches that it has
         self.watts: float | None = None
@@ -63,21 +74,52 @@ class EngineBoard:
         self._wanted, self._changed, self._lost = wanted, changed, lost
         self._process: WorkerProcess | None = None
         self._loaded: LoadedVersions | None = None  # by this process
-        self._had: list[Version] = []  # what was wanted of this process, and loaded if it could be
+        self._held: dict[Version, str] = {}  # what has become of the versions that were wanted of this process
+        self._wrong: dict[Version, CheckError] = {}  # how those whose answers differ do
+        self._asked: deque[tuple[Callable[[], Awaitable[None]], asyncio.Future[None]]] = deque()
         self._free: list[Slot] = []
         self._config: str | None = None  # of the accelerator, once a board that has one of its own was open
         self.watch = Watch(lambda: self._process, lambda cause: self.fail(cause, True))
-        self.without: set[Version] = set()  # what this worker does without
-        self._operator = asyncio.Event()
-        self._closed = False
-        self._life = asyncio.create_task(self._live())
+        self._woken, self._idle = asyncio.Event(), asyncio.Event()  # something has happened; there is nothing to do
+        self._timer: asyncio.TimerHandle | None = None  # of its pause
+        self._task = asyncio.create_task(self._live())
+
+    @property
+    def state(self) -> str:
+        """Of its life."""
+        return self.life.state
+
+    @property
+    def cause(self) -> str:
+        """Of its last failure."""
+        return self.life.cause
+
+    @property
+    def failures(self) -> int:
+        """In a row."""
+        return self.life.failures
+
+    @property
+    def resets(self) -> int:
+        """How often it was started again."""
+        return self.life.resets
+
+    @property
+    def batches(self) -> int:
+        """That it has answered."""
+        return self.life.batches
+
+    @property
+    def without(self) -> set[Version]:
+        """What this worker does without."""
+        return {version for version, how in self._held.items() if how == WITHOUT}
 
     # --- what the dispatcher asks ---
 
     @property
     def free(self) -> bool:
-        """Whether it can take a batch. A worker that has just ended takes none, though `_live` has not heard of it yet."""
-        return self.state == "ready" and self.lives and bool(self._free)
+        """Whether it can take a batch. A worker that has just ended takes none, though its life has not heard of it yet."""
+        return self.state == READY and self.lives and bool(self._free)
 
     @property
     def idle(self) -> bool:
@@ -116,6 +158,10 @@ class EngineBoard:
         loaded = self._loaded
         return () if loaded is None else tuple(one for one in self._fitting(version) if loaded.seconds(version, one) is not None)
 
+    def may_run(self, version: Version) -> bool:
+        """Whether a version is loaded here, or may be: the board is not out, and has not found that it must do without."""
+        return self.can(version) and boards.may_run(self.life, self._held.get(version), bool(self.runs(version)))
+
     def run(self, batch: Batch, version: Version, compiled: Compiled) -> "asyncio.Future[Answer]":
         """Sends a batch. Its slot is free again when the future has ended, and whoever wanted the outputs has them."""
         assert self._process is not None
@@ -135,9 +181,7 @@ class EngineBoard:
 
     def answered(self, compiled: Compiled, seconds: float) -> None:
         """Counts a batch that went well."""
-        self.batches += 1
-        if self.batches % FORGIVEN == 0:
-            self.failures = 0
+        self._happened(boards.Answered())
         if compiled.seconds > 0:
             self.ratio += 0.1 * (seconds / compiled.seconds - self.ratio)
 
@@ -146,178 +190,235 @@ class EngineBoard:
         if self._process is not None:
             self._process.kill(cause, busy)
 
-    # --- versions ---
+    # --- what the catalogue asks ---
 
     async def load(self, version: Version, runtimes: Sequence[str] = ()) -> None:
         """Loads the artifacts of a version, all or those of some runtimes, and compares their golden answers.
 
         CheckError: they differ. BusyError, LateError: some cannot answer now; the others are loaded. RunError: a board's.
         """
-        many = [one for one in self.fits(version) if not runtimes or one.runtime in runtimes]
-        loaded = self._loaded
-        if loaded is None:
-            raise LostError(f"board {self.spec.name} is {self.state}: {self.cause}")
-        ratio = await loaded.load(version, many)
-        self.ratio = self.ratio if ratio is None else ratio
+        self.fits(version)
+        await self._ask(lambda: self._open(version, runtimes))
 
     async def unload(self, version: Version, runtimes: Sequence[str] = ()) -> None:
         """Frees what a version keeps here: all, or that of some runtimes."""
-        if self._loaded is not None:
-            many = [one for one in self._fitting(version) if not runtimes or one.runtime in runtimes]
-            await self._loaded.unload(version, many)
+        with suppress(LostError):
+            await self._ask(lambda: self._close(version, runtimes))
 
     async def catch_up(self) -> None:
-        """Loads what has become wanted since the board was started, and tries again what it does without."""
-        process = self._process
-        self._had = [version for version in self._had if self.runs(version)]
+        """Waits until the worker has what is wanted. What it does without is tried again."""
+        if self.state == READY:
+            self._held = {version: how for version, how in self._held.items() if self.runs(version)}
+            self._idle.clear()
+            self._woken.set()
+            await self._idle.wait()
+
+    async def _ask(self, command: Callable[[], Awaitable[None]]) -> None:
+        """Has the board's task carry something out. LostError: there is no worker, or it ends first."""
+        if self._loaded is None:
+            raise LostError(f"board {self.spec.name} is {self.state}: {self.cause}")
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._asked.append((command, done))
+        self._woken.set()
+        await done
+
+    # --- what is wanted, and what there is ---
+
+    async def _serve(self, process: WorkerProcess) -> str:
+        """Does what there is to do, until the worker has ended; returns why."""
+        self._config = process.config or self._config
+        self._loaded = LoadedVersions(process, self.watch, self.limits.load_seconds)
+        self._free = process.slots[: len(process.slots) - OWN]
+        gone = asyncio.create_task(process.gone.wait())
+        gone.add_done_callback(lambda _: self._woken.set())
         try:
-            while self.state == "ready" and process is self._process and await self._load_more():
-                self._say_changed()
-        except LostError:  # the next worker loads all
-            pass
-        except CheckError as error:
-            if process is not None:
-                process.kill(str(error))
+            while not process.gone.is_set():
+                self._woken.clear()
+                if self._asked:
+                    await self._carry_out(*self._asked.popleft())
+                elif (step := self._next()) is not None:
+                    await self._take(step, process)
+                elif self.state == STARTING:
+                    self._happened(boards.Loaded())
+                else:
+                    self._idle.set()
+                    await self._woken.wait()
+        finally:
+            gone.cancel()
+        return process.cause
 
-    async def _load_more(self) -> bool:
-        """Loads the versions that are wanted, and frees those that are not. Whether there were any: meanwhile there may be others.
-
-        CheckError: golden answers differ, and none agree, so that the board itself may be at fault.
-        """
+    def _next(self) -> Step[Version] | None:
         wanted = [version for version in self._wanted() if self.can(version)]
-        new, old = ([one for one in some if one not in others] for some, others in ((wanted, self._had), (self._had, wanted)))
-        self._had = wanted
-        wrong: dict[Version, CheckError] = {}
-        for version in old:
-            await self.unload(version)
-        for version in new:
-            if version in self._wanted() and (error := await self._load_again(version)) is not None:
-                wrong[version] = error
-        agree = any(version.golden is not None and self.runs(version) for version in wanted if version not in wrong)
-        for version, error in wrong.items():
-            if not agree and self.spec.takes(version.runtime):
-                raise error
-            await self._drop(version, error)
-        return bool(new or old)
+        return next_step(wanted, self._held, self._agrees, lambda version: self.spec.takes(version.runtime))
 
-    async def _load_again(self, version: Version) -> CheckError | None:
-        """Returns how a version answers wrongly. One that is not for this board, or is damaged, keeps no other one from it.
+    def _agrees(self, version: Version) -> bool:
+        return version.golden is not None and bool(self.runs(version))
 
-        One that is busy, such as a remote one, may answer later.
-        """
+    async def _carry_out(self, command: Callable[[], Awaitable[None]], done: "asyncio.Future[None]") -> None:
+        """Does what was asked, unless nobody waits for it any more. An error is for whoever asked."""
+        error: BaseException | None = LostError(f"board {self.spec.name}: the board was closed")
+        try:
+            if not done.done():
+                await command()
+            error = None
+        except Exception as found:
+            error = found
+        finally:
+            if not done.done():
+                done.set_result(None) if error is None else done.set_exception(error)
+
+    async def _take(self, step: Step[Version], process: WorkerProcess) -> None:
+        """Goes one step towards what is wanted. While it starts, the board itself may be at fault: its errors are raised."""
+        version = step.version
+        if step.what == "free":
+            await self._close(version)
+        elif step.what == "drop":
+            await self._drop(version, self._wrong[version])
+        elif step.what == "load":
+            try:
+                await self._load(version)
+            except LostError:
+                if self.state != READY:
+                    raise
+            if self.state == READY:
+                self._say_changed()
+        elif self.state == READY:
+            process.kill(str(self._wrong[version]))
+        else:
+            raise self._wrong[version]
+
+    async def _load(self, version: Version) -> None:
+        """One that is not for this board, or is damaged, keeps no other one from it. One that is busy may answer later."""
         spare = version.runtimes()[1:] if self.spec.takes(version.runtime) else []
         try:
-            await self.load(version, [version.runtime] if spare else ())
+            await self._open(version, [version.runtime] if spare else ())
         except (BusyError, LateError) as error:
-            more = {"board": self.spec.name, "model": version.model, "version": version.name}
-            self.log("warning", "version not tested", cause=str(error), **more)
-            if self._loaded is not None:
-                self._loaded.trust(version, self.fits(version), self.limits.hang_seconds)
+            self._warn("version not tested", version, error)
+            self._trust(version)
         except CheckError as error:
-            return error
+            self._held[version], self._wrong[version] = DIFFERS, error
+            return
         except (UserError, RunError) as error:
-            if isinstance(error, LostError) or (isinstance(error, RunError) and self.state != "ready"):
-                raise  # while it starts, the board itself may be at fault
+            self._raise_if_ours(error)
             await self._drop(version, error)
-        else:
-            self.without.discard(version)
-        if spare and version not in self.without:
+            return
+        self._held[version] = HELD
+        if spare:
             await self._load_spare(version, spare)
-        return None
 
     async def _load_spare(self, version: Version, spare: Sequence[str]) -> None:
         """Loads a version's fallback, where this board has its own runtime too. A wrong one takes nothing from the version."""
-        more = {"board": self.spec.name, "model": version.model, "version": version.name}
         try:
-            await self.load(version, spare)
+            await self._open(version, spare)
         except (BusyError, LateError) as error:
-            self.log("warning", "fallback not tested", cause=str(error), **more)
-            if self._loaded is not None:
-                self._loaded.trust(version, self.fits(version), self.limits.hang_seconds)
-        except (UserError, CheckError) as error:
-            self.log("warning", "fallback not on board", cause=str(error), **more)
-            await self.unload(version, spare)
+            self._warn("fallback not tested", version, error)
+            self._trust(version)
+        except CnnaError as error:
+            self._raise_if_ours(error)
+            self._warn("fallback not on board", version, error)
+            await self._close(version, spare)
 
     async def _drop(self, version: Version, error: CnnaError) -> None:
         """Does without a version."""
-        self.without.add(version)
-        more = {"board": self.spec.name, "model": version.model, "version": version.name}
-        self.log("warning", "version not on board", cause=str(error), **more)
-        await self.unload(version)
+        self._warn("version not on board", version, error)
+        await self._close(version)
+        self._held[version] = WITHOUT
         self._lost(self, version, str(error))
+
+    async def _open(self, version: Version, runtimes: Sequence[str] = ()) -> None:
+        assert self._loaded is not None
+        many = [one for one in self._fitting(version) if not runtimes or one.runtime in runtimes]
+        ratio = await self._loaded.load(version, many)
+        self.ratio = self.ratio if ratio is None else ratio
+
+    async def _close(self, version: Version, runtimes: Sequence[str] = ()) -> None:
+        if not runtimes:
+            self._held.pop(version, None)
+        if self._loaded is not None:
+            await self._loaded.unload(version, [one for one in self._fitting(version) if not runtimes or one.runtime in runtimes])
+
+    def _trust(self, version: Version) -> None:
+        if self._loaded is not None:
+            self._loaded.trust(version, self._fitting(version), self.limits.hang_seconds)
+
+    def _raise_if_ours(self, error: CnnaError) -> None:
+        """Raises an error with which the worker has ended, or that may be the board's fault since it has not served yet."""
+        starts = self.state != READY and isinstance(error, RunError) and not isinstance(error, CheckError)
+        if starts or isinstance(error, LostError):
+            raise error
+
+    def _warn(self, event: str, version: Version, error: CnnaError) -> None:
+        self.log("warning", event, cause=str(error), board=self.spec.name, model=version.model, version=version.name)
 
     # --- its life ---
 
     async def _live(self) -> None:
-        while not self._closed:
-            self.state = "starting"
-            process = None
+        while self.state != CLOSED:
+            process, cause = None, "the board was closed"
             try:
                 process = self._process = WorkerProcess(self.spec, self.told)
                 await asyncio.wait_for(process.start(), self.limits.load_seconds)
-                if self._closed:  # before Python 3.12, `wait_for` forgets a cancellation that comes as its task ends
+                if self.state == CLOSED:  # before Python 3.12, `wait_for` forgets a cancellation that comes as its task ends
                     raise asyncio.CancelledError
-                self._config = process.config or self._config
-                self._loaded = LoadedVersions(process, self.watch, self.limits.load_seconds)
-                self.without, self._had = set(), []
-                while await self._load_more():
-                    pass
-                self._free = process.slots[: len(process.slots) - OWN]
-                self.state, self.cause = "ready", ""
-                self.log("info", "board ready", board=self.spec.name)
-                self._say_changed()
-                await process.gone.wait()
-                self.cause = process.cause
+                cause = await self._serve(process)
             except (CnnaError, OSError, asyncio.TimeoutError) as error:
-                self.cause = str(error) or "its worker did not start in time"
+                cause = str(error) or "its worker did not start in time"
             except Exception as error:  # our own fault: the board must come back all the same
-                self.cause = f"internal error: {type(error).__name__}: {error}"
+                cause = f"internal error: {type(error).__name__}: {error}"
             finally:
-                self._ended()
+                self._forget(cause)
+                self._happened(Ended(cause, self.limits.failures, self.limits.pause_seconds))
                 if process is not None:
-                    await process.close(self.cause or "the board was closed")
-            self.failures += not self._operator.is_set()
-            await self._rest()
+                    await _closed(process, cause)
+            while self.state not in (STARTING, CLOSED):
+                self._woken.clear()
+                await self._woken.wait()
 
-    def _ended(self) -> None:
-        """Nothing is loaded, and nothing can be taken."""
-        self._process, self._loaded, self._free, self.state = None, None, [], "resting"
+    def _forget(self, cause: str) -> None:
+        """Nothing is loaded, nothing can be taken, and whoever waits for it is told."""
+        self._process, self._loaded, self._free, self._held, self._wrong = None, None, [], {}, {}
         self.watts = self.celsius = None
+        while self._asked:
+            _, done = self._asked.popleft()
+            if not done.done():
+                done.set_exception(LostError(f"board {self.spec.name}: {cause}"))
+        self._idle.set()
+
+    def _happened(self, event: Event) -> None:
+        """Takes a step in its life, and does what follows from it."""
+        self.life, effects = event.on(self.life)
+        for effect in effects:
+            match effect:
+                case boards.Log():
+                    self.log(effect.level, effect.event, board=self.spec.name, **effect.more)
+                case boards.Kill():
+                    self.fail(effect.cause)
+                case boards.Tell():
+                    self._say_changed()
+                case boards.Rest():
+                    self._rest(effect.seconds)
+        if effects:
+            self._woken.set()
+
+    def _rest(self, seconds: float | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, self._happened, boards.Rested())
 
     def _say_changed(self) -> None:
         """Lets others act on its state. They have a turn of their own: whatever goes wrong there is not this board's."""
         self.settled.set()
         asyncio.get_running_loop().call_soon(self._changed)
 
-    async def _rest(self) -> None:
-        """Waits for the end of the pause, or for an operator."""
-        out = self.failures >= self.limits.failures
-        self.state = "out" if out else "resting"
-        shortest, longest = self.limits.pause_seconds
-        pause = min(longest, shortest * 2.0 ** min(self.failures - 1, 60))
-        if self._operator.is_set():
-            self.log("info", "board reset", board=self.spec.name, cause=self.cause)
-        else:
-            more = {} if out else {"pause_seconds": pause}
-            self.log("error", "board out" if out else "board failed", board=self.spec.name, cause=self.cause, **more)
-        self._say_changed()
-        with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._operator.wait(), None if out else pause)
-        self._operator.clear()
-        self.resets += 1
-
     def reset(self) -> None:
         """An operator's: the board starts again at once, whatever its state, with no failure counted."""
-        self.failures = 0
-        self.fail("an operator reset the board")
-        self._operator.set()
+        self._happened(boards.Reset())
 
     async def close(self) -> None:
         """Ends the worker."""
-        self._closed = True
-        self._life.cancel()
-        await asyncio.wait([self._life])
-        self.state = "closed"
+        self._happened(boards.Closed())
+        self._task.cancel()
+        await asyncio.wait([self._task])
 
     def can(self, version: Version) -> bool:
         """Whether it has artifacts of a version to run."""
@@ -358,3 +459,13 @@ class EngineBoard:
             "celsius": self.celsius,
             "loaded": [] if self._loaded is None else self._loaded.names,
         }
+
+
+async def _closed(process: WorkerProcess, cause: str) -> None:
+    """Lets a worker end in order, though the server may end meanwhile: nobody else would wait for the process."""
+    closing = asyncio.create_task(process.close(cause))
+    try:
+        await asyncio.shield(closing)
+    except asyncio.CancelledError:
+        await closing
+        raise

@@ -1,26 +1,31 @@
-"""The models and versions that are served: loads and tests versions, switches to them, and goes back when they fail.
+"""The models and versions that are served: reads what is wanted, has it tested on boards, and carries out what their lives say.
 
-A version is loaded and tested on every board that is ready before it is named to anybody. The switch is one assignment. The version
-that it replaces stays loaded until the next switch, so that a rollback is one assignment too.
+`serve.lifecycle.versions` decides; `_happened` is the one place that changes a version's state, and does what follows from it. A
+version is loaded and tested on every board that is ready before it is named to anybody. The one that it replaces stays loaded
+until the next switch, so that a rollback is one step too.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
 
 from cnna.serve.engine.assembly import ONLY, Assembly, Steps
 from cnna.serve.engine.board import EngineBoard, Log
-from cnna.serve.engine.served import BROKEN_OFF, LOADING, READY, UNAVAILABLE, UNLOADING, Served, ServedModel, refusal_of
+from cnna.serve.engine.served import UNAVAILABLE, Served, ServedModel, refusal_of
+from cnna.serve.lifecycle import versions
 from cnna.serve.models.repository import Repository
 from cnna.serve.models.settings import Settings
 from cnna.serve.models.version import Version
 from cnna.spec.errors import BusyError, CheckError, CnnaError, LateError, RunError, UnknownError, UserError
 
 PAUSES = 1.0, 60.0  # seconds before a version is loaded again whose runtime cannot answer now: the first and the longest
-FAULTS, FAULTY_BOARDS = 3, 2  # in a row, on so many boards: then a version is taken back
 
 
 class Catalogue:
-    """All models. changed: is called when a version has come or gone. need: awaited for each runtime that a version wants."""
+    """All models. changed: is called when a version has come or gone. need: awaited for each runtime that a version wants.
+
+    ended: is called for a version whose requests no board can answer any more, with the reason.
+    """
 
     def __init__(
         self,
@@ -29,12 +34,13 @@ class Catalogue:
         changed: Callable[[], None],
         log: Log,
         need: Callable[[str], Awaitable[None]],
+        ended: Callable[[Served, str], None],
     ) -> None:
         self.repository, self.boards, self.log, self._need = repository, boards, log, need
         self.models: dict[str, ServedModel] = {}
-        self._assembly = Assembly(repository, self.models, Steps(self._tested, self._unload, self._retire))
+        self._assembly = Assembly(repository, self.models, Steps(self._trial, self._tested, self._happened))
         self._retries: dict[str, asyncio.Task[None]] = {}  # by model
-        self._changed = changed
+        self._changed, self._ended = changed, ended
         self._loading = asyncio.Lock()
 
     def served(self) -> Iterator[Served]:
@@ -60,43 +66,53 @@ class Catalogue:
         One bad version changes nothing for the others: its `reason` says what is wrong. UnknownError: there is no such model.
         UserError: model.yaml is wrong, or cannot be read; what was served before is served on.
         """
-        unloads = self._unloads(name)
+        if not again and name in self.models:
+            self._happened(self.models[name], versions.Asked())
         async with self._loading:
-            if self._unloads(name) != unloads or (again and self.model(name).unloaded):
+            if name in self.models and not self.models[name].wanted:
                 return []
-            try:
-                there, settings = self.repository.versions(name), self.repository.settings(name)
-            except UnknownError:
-                raise
-            except Exception as error:
-                refusal = refusal_of(error)
-                self.models.setdefault(name, ServedModel(name)).reason = str(refusal)
-                self.log("error", "model refused", model=name, cause=str(refusal))
-                raise refusal from None
+            there, settings = self._read(name)
             model = self.models.setdefault(name, ServedModel(name))
             model.reason = ""  # of the load before: this one may take long, and ends otherwise
             if self.repository.has_pipeline(name):
-                return await self._assemble(model, settings, unloads)
+                return await self._assemble(model, settings)
             wanted = settings.chosen(there)
-            for version in wanted:
-                old = model.versions.get(version)
-                if old is not None and old.freeing is not None:
-                    await asyncio.wait([old.freeing])
-                if old is None or (old.state == UNAVAILABLE and (old.busy or not again)):
-                    await self._load(model, version, settings)
-                if model.unloads != unloads:
-                    self._put_away(model)
-                    return []
-            model.reason = "" if wanted else self._nothing(name, there)
-            model.settings, model.unloaded = settings, False
-            self._switch(model, wanted)
+            if not await self._bring(model, wanted, settings, again):
+                return []
+            model.reason, model.settings = "" if wanted else self._nothing(name, there), settings
+            self._happened(model, versions.Chosen(tuple(wanted), settings.canary.version if settings.canary else None))
             for other in list(self.models.values()):
                 if name in other.needs and not other.unloaded:
-                    await self._assemble(other, other.settings, other.unloads)
+                    await self._assemble(other, other.settings)
             await self._catch_up()
-            if model.unloads != unloads:
-                return []
-            return [model.versions[one] for one in wanted if model.versions[one].state == UNAVAILABLE]
+            refused = [model.versions[one] for one in wanted if model.versions[one].state == UNAVAILABLE]
+            return [one for one in refused if one.reason != versions.BY_OPERATOR]
+
+    async def _bring(self, model: ServedModel, wanted: Sequence[str], settings: Settings, again: bool) -> bool:
+        """Loads all versions that are not there. Whether the model is still wanted then."""
+        tried = set[str]()
+        while True:
+            what, name = versions.next_load(model.life(), wanted, tried, again)
+            freeing = model.versions[name].freeing if name in model.versions else None
+            if freeing is not None and not freeing.done():
+                await asyncio.wait([freeing])
+            elif what == versions.LOAD:
+                tried.add(name)
+                await self._load(model, name, settings)
+            else:
+                return what == versions.CHOOSE
+
+    def _read(self, name: str) -> tuple[Sequence[str], Settings]:
+        """The versions that are there, and the settings."""
+        try:
+            return self.repository.versions(name), self.repository.settings(name)
+        except UnknownError:
+            raise
+        except Exception as error:
+            refusal = refusal_of(error)
+            self.models.setdefault(name, ServedModel(name)).reason = str(refusal)
+            self.log("error", "model refused", model=name, cause=str(refusal))
+            raise refusal from None
 
     def _nothing(self, name: str, there: Sequence[str]) -> str:
         """Why a model has no version to serve. It is no error, since one may come, but nothing else would tell of it."""
@@ -107,39 +123,28 @@ class Catalogue:
 
     async def unload(self, name: str) -> None:
         """Takes no more requests for a model; frees it once those that it has are answered."""
-        model = self.model(name)
-        model.unloads += 1
-        self._put_away(model)
-
-    def _unloads(self, name: str) -> int:
-        return self.models[name].unloads if name in self.models else 0
+        self._put_away(self.model(name))
 
     def _put_away(self, model: ServedModel) -> None:
         """Unloads all that there is of a model."""
-        pieces = self._assembly.pieces(model.name)
-        for each in (model, *pieces):
-            each.default, each.before, each.unloaded = None, None, True
-            for one in each.versions.values():
-                self._retire(one, "unloaded by an operator", model.versions[ONLY] if each in pieces else None)
+        for each in (model, *self._assembly.pieces(model.name)):
+            self._happened(each, versions.Unload())
 
-    async def _assemble(self, model: ServedModel, settings: Settings, unloads: int) -> list[Served]:
-        """Loads a pipeline. unloads: how often it had been unloaded when that was asked for."""
+    async def _assemble(self, model: ServedModel, settings: Settings) -> list[Served]:
+        """Loads a pipeline."""
         old = model.versions.get(ONLY)
         if old is not None and old.freeing is not None:
             await asyncio.wait([old.freeing])
-        refused = await self._assembly.load(model)
-        if model.unloads != unloads:
+        model.reason = await self._assembly.load(model) or ""
+        if not model.wanted:
             self._put_away(model)
             return []
-        model.settings, model.unloaded = settings, False
-        model.reason = refused[0].reason if refused else ""
-        if refused:
-            self.log("error", "version refused", model=model.name, version=ONLY, cause=model.reason)
-        else:
+        model.settings = settings
+        if not model.reason:
             self.log("info", "version ready", model=model.name, version=ONLY)
         self._changed()
         await self._catch_up()
-        return refused
+        return [Served(model.name, ONLY, state=UNAVAILABLE, reason=model.reason)] if model.reason else []
 
     async def _catch_up(self) -> None:
         """Brings what was loaded to boards that have become ready while it was tested on others."""
@@ -151,38 +156,32 @@ class Catalogue:
             await self._need(runtime)
         await self._test(version)
 
-    def _switch(self, model: ServedModel, wanted: Sequence[str]) -> None:
-        """Makes the highest version that is ready the default; the canary's is not, unless there is no other."""
-        ready = [model.versions[name] for name in wanted if model.versions[name].state == READY]
-        canary = model.settings.canary.version if model.settings.canary else None
-        best = next((one for one in reversed(ready) if one.name != canary), ready[-1] if ready else None)
-        if best is not None and best is not model.default:
-            model.before, model.default = model.default, best
-            self.log("info", "switched", model=model.name, version=best.name)
-        for name, one in model.versions.items():
-            if name not in wanted and one not in (model.default, model.before):
-                self._retire(one, "not among the versions that model.yaml asks for")
-        self._changed()
+    @asynccontextmanager
+    async def _trial(self, many: Sequence[Version]) -> AsyncIterator[None]:
+        """While versions are tested. Those that are not served in the end are freed, whatever has ended it."""
+        try:
+            yield
+        finally:
+            for version in many:
+                if version not in self.wanted():
+                    await self._unload(version)
 
     async def _load(self, model: ServedModel, name: str, settings: Settings) -> None:
         """Reads and tests a version. Whatever is wrong with it becomes its reason."""
-        served = model.versions[name] = Served(model.name, name)
-        model.versions = {key: model.versions[key] for key in sorted(model.versions, key=int)}
+        self._happened(model, versions.Found(name))
         try:
             version = await asyncio.get_running_loop().run_in_executor(None, self.repository.version, model.name, name, settings)
-            await self._tested(version)
-            served.version, served.state = version, READY
-            prepared = version.signature.prepared()
-            self.log("info", "version ready", model=model.name, version=name, **({"pictures": prepared} if prepared else {}))
+            async with self._trial([version]):
+                await self._tested(version)
+                model.versions[name].version = version
+                prepared = version.signature.prepared()
+                self._happened(model, versions.Tested(name, {"pictures": prepared} if prepared else {}))
         except Exception as error:
             refusal = refusal_of(error)
-            served.state, served.reason, served.busy = UNAVAILABLE, str(refusal), isinstance(refusal, BusyError)
-            if served.busy:
-                self._retry(model.name)
-            self.log("error", "version refused", model=model.name, version=name, cause=served.reason)
-        finally:
-            if served.state == LOADING:  # whoever asked for it has gone; a version that loads for ever would never be loaded again
-                served.state, served.reason = UNAVAILABLE, BROKEN_OFF
+            self._happened(model, versions.Refused(name, str(refusal), isinstance(refusal, BusyError)))
+        except BaseException:
+            self._happened(model, versions.BrokenOff(name))
+            raise
 
     async def _test(self, version: Version) -> None:
         """Loads a version on all boards that are ready. RunError: none could; says why.
@@ -194,8 +193,6 @@ class Catalogue:
         for board, error in found.items():
             if isinstance(error, CheckError) and good:
                 board.fail(str(error))
-            elif error is not None:
-                await board.unload(version)
         sound = not any(isinstance(error, (UserError, CheckError)) for error in found.values())
         if not good and not (sound and await self._spare(version)):
             boards = [f"board {board.spec.name} is {board.state}: {board.cause}" for board in takers if board not in found]
@@ -246,7 +243,7 @@ class Catalogue:
                 return
             except CnnaError:  # model.yaml is wrong, perhaps for a moment
                 refused = list(self.models[model].versions.values())
-            if self.models[model].unloaded or not any(one.busy for one in refused):
+            if not self.models[model].wanted or not any(one.busy for one in refused):
                 return
 
     def close(self) -> None:
@@ -254,20 +251,34 @@ class Catalogue:
         for task in self._retries.values():
             task.cancel()
 
-    def _retire(self, served: Served, reason: str, until: Served | None = None) -> None:
-        """Takes no more requests for a version, and frees it once it has answered those that it has.
+    # --- what happens to versions ---
 
-        until: it is a piece of this pipeline, whose open requests may still ask it.
-        """
-        if served.state != READY:
-            return
-        served.state, served.reason, served.until = UNLOADING, reason, until
-        served.freeing = asyncio.create_task(self._free(served))
+    def _happened(self, model: ServedModel, event: versions.Event) -> None:
+        """Takes a step in a model's life, and does what follows from it."""
+        life, effects = event.on(model.life())
+        model.lives(life)
+        for effect in effects:
+            self._do(model, effect)
 
-    async def _free(self, served: Served) -> None:
-        while served.in_use:  # each request ends by its deadline
+    def _do(self, model: ServedModel, effect: versions.Effect) -> None:
+        match effect:
+            case versions.Log():
+                self.log(effect.level, effect.event, model=model.name, version=effect.version, **effect.more)
+            case versions.Drain():
+                served = model.versions[effect.version]
+                served.freeing = asyncio.create_task(self._drain(model, served))
+            case versions.EndRequests():
+                self._ended(model.versions[effect.version], effect.reason)
+            case versions.Retry():
+                self._retry(model.name)
+            case versions.Changed():
+                self._changed()
+
+    async def _drain(self, model: ServedModel, served: Served) -> None:
+        """Frees a version once no request asks it any more: each request ends by its deadline."""
+        while served.open or served.held:
             await asyncio.sleep(0.01)
-        served.state = UNAVAILABLE
+        self._happened(model, versions.Drained(served.name))
         if served.version is not None:
             await self._unload(served.version)
         self.log("info", "version unloaded", model=served.model, version=served.name, cause=served.reason)
@@ -276,43 +287,17 @@ class Catalogue:
         """Frees what a version keeps on the boards."""
         await asyncio.gather(*(board.unload(version) for board in self.boards), return_exceptions=True)
 
-    # --- faults ---
-
     def went_well(self, served: Served) -> None:
         """A batch was answered."""
-        served.faults.clear()
+        if served.faults:
+            self._happened(self.models[served.model], versions.Answered(served.name))
 
     def fault(self, served: Served, board: str) -> None:
-        """A board failed with a batch of this version. Several in a row, on several boards, are the version's fault."""
-        served.faults.append(board)
-        if len(served.faults) < FAULTS or len(set(served.faults)) < FAULTY_BOARDS or served.state != READY:
-            return
-        model = self.models[served.model]
-        back = next((one for one in self._others(model, served) if one.state == READY), None)
-        if back is None:
-            return  # nothing to go back to: the version stays, and its requests may yet succeed
-        reason = f"rolled back: {len(served.faults)} device faults in a row, on boards {', '.join(sorted(set(served.faults)))}"
-        if model.default is served:
-            model.default, model.before = back, None
-        self.log("error", "rolled back", model=model.name, version=served.name, cause=reason, to=back.name)
-        self._retire(served, reason)
+        """A board failed with a batch of this version."""
+        self._happened(self.models[served.model], versions.Fault(served.name, board))
 
-    def lost(self, back: EngineBoard, version: Version, reason: str) -> Served | None:
-        """A board came back without a version. If no other one has it or may yet, nobody is promised its answers any more: it is
-        returned then.
-        """
+    def lost(self, back: EngineBoard, version: Version, reason: str) -> None:
+        """A board came back without a version. If no other one has it or may yet, nobody is promised its answers any more."""
         served = next((one for one in self.served() if one.version is version), None)
-        others = [one for one in self.boards if one is not back and one.can(version) and version not in one.without]
-        if served is None or any(board.runs(version) or board.state in ("starting", "resting") for board in others):
-            return None
-        model = self.models[served.model]
-        served.state, served.reason = UNAVAILABLE, reason
-        if model.default is served:
-            model.default, model.before = next((one for one in self._others(model, served) if one.state == READY), None), None
-        self.log("error", "version lost", model=model.name, version=served.name, cause=reason)
-        return served
-
-    def _others(self, model: ServedModel, served: Served) -> list[Served]:
-        """What may take a version's place, the best first."""
-        first = [one for one in (model.default, model.before) if one is not None and one is not served]
-        return [*first, *(one for one in reversed(model.versions.values()) if one is not served)]
+        if served is not None and not any(board.may_run(version) for board in self.boards if board is not back):
+            self._happened(self.models[served.model], versions.Lost(served.name, reason))

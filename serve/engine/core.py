@@ -45,7 +45,7 @@ class Core:
         self.history = History(log)
         self.log = log = self.history.note
         self.boards: list[EngineBoard] = []
-        self.catalogue = Catalogue(repository, self.boards, self.pump, log, self.board_for)
+        self.catalogue = Catalogue(repository, self.boards, self.pump, log, self.board_for, self._no_more)
         self.budget = RequestBytes()
         self.draining = False
         self.starting = False
@@ -84,10 +84,11 @@ class Core:
         return EngineBoard(spec, self.limits, self.catalogue.wanted, self.pump, self.log, self.lost)
 
     def lost(self, board: EngineBoard, version: Version, reason: str) -> None:
-        """A board came back without a version. If none is left that has it, requests that are bound to it can have no answer."""
-        served = self.catalogue.lost(board, version, reason)
-        if served is None:
-            return
+        """A board came back without a version."""
+        self.catalogue.lost(board, version, reason)
+
+    def _no_more(self, served: Served, reason: str) -> None:
+        """No board is left for a version: requests that are bound to it can have no answer."""
         for request in [one for one in self.open_requests if (one.model, one.version) == (served.model, served.name)]:
             self.end(request, BusyError(f"model {served.model}, version {served.name} is unavailable: {reason}"), "lost")
 
@@ -192,9 +193,12 @@ class Core:
             model, served.name, arrays, samples, order, now, deadline, future, request_id, runs, alone=alone, within=within
         )
         served.open += 1
+        pieces = self._pieces(served)
+        for piece in pieces:
+            piece.held += 1
         self.open_requests.add(request)
         timer = loop.call_at(deadline, self._late, request)
-        future.add_done_callback(lambda _: self._ended(served, request, timer))
+        future.add_done_callback(lambda _: self._ended(served, pieces, request, timer))
         if served.composition is None:
             served.pending.add(request)
             self.pump()
@@ -202,6 +206,13 @@ class Core:
             task = loop.create_task(self._compose(served, served.composition, request))
             future.add_done_callback(lambda _: task.cancel())
         return request
+
+    def _pieces(self, served: Served) -> list[Served]:
+        """The functions and ONNX pieces that a pipeline's request may ask, and keeps until it has ended."""
+        parts = () if served.composition is None else served.composition.parts
+        return [
+            self.catalogue.models[part.model].versions[part.version] for part in parts if part.step.kind != "model" and part.version
+        ]
 
     def _check_size(self, version: Version, settings: Settings, samples: int) -> None:
         """DataError: a request has too many samples."""
@@ -343,9 +354,11 @@ class Core:
         more = {"request_id": request.request_id, "model": request.model, "version": request.version}
         self.log("error", "request failed", cause=str(error), **more)
 
-    def _ended(self, served: Served, request: Request, timer: asyncio.TimerHandle) -> None:
+    def _ended(self, served: Served, pieces: Sequence[Served], request: Request, timer: asyncio.TimerHandle) -> None:
         timer.cancel()
         served.open -= 1
+        for piece in pieces:
+            piece.held -= 1
         self.open_requests.discard(request)
         if not self.open_requests:
             self._empty.set()

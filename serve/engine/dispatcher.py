@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
+from typing import Protocol, cast
 
 from cnna.serve.boards.process import Answer, LostError
 from cnna.serve.engine.board import EngineBoard, Log
@@ -16,6 +16,7 @@ from cnna.serve.engine.catalogue import Catalogue
 from cnna.serve.engine.cover import choose
 from cnna.serve.engine.request import Batch, BatchRun, Request, RequestPart
 from cnna.serve.engine.served import Served
+from cnna.serve.lifecycle.batches import AGAIN, BEHIND, BUSY, CUT, DATA, END, FAULT, LATE, LATER, LOST, SPARE, Tried, verdict
 from cnna.serve.models.version import Compiled, Version
 from cnna.serve.runtimes.interface import CNNA, misfit
 from cnna.spec.errors import BusyError, CnnaError, LateError, UserError
@@ -174,13 +175,6 @@ class Dispatcher:
                 piece.request.runs.append(run)
         if error is None:
             self._answered(board, served, batch, compiled, future.result())
-        elif isinstance(error, UserError) and len(batch.pieces) > 1:  # one request's data is at fault: each goes by itself
-            self.again += [replace(batch, pieces=[piece], boards=list(batch.boards)) for piece in batch.pieces]
-        elif isinstance(error, UserError):
-            self._endings.end(batch.pieces[0].request, error, "data")
-        elif isinstance(error, LateError):
-            for piece in batch.pieces:
-                self._endings.end(piece.request, error, "deadline")
         else:
             self._failed(board, served, batch, error)
         self.pump()
@@ -202,35 +196,41 @@ class Dispatcher:
             first += piece.count
 
     def _failed(self, board: EngineBoard, served: Served, batch: Batch, error: BaseException) -> None:
-        """The board is at fault, or the version on it: the batch goes elsewhere while its model's `retries` last.
-
-        BusyError: neither is, but the runtime cannot answer now. The batch is tried again after a pause.
-        """
-        busy = isinstance(error, BusyError)
-        if not isinstance(error, LostError) and not busy:
+        """Does what `serve.lifecycle.batches` says: the batch goes elsewhere while its model's `retries` last, or ends."""
+        retries, spare = self._catalogue.models[batch.model].settings.retries, len(version_of(served).runtimes()) > 1
+        tried = Tried(len(batch.boards), retries, len(batch.pieces), spare, bool(batch.spare), self.closed)
+        found = verdict(tried, _outcome(error))
+        if found.board:
             board.fail(str(error))
-        if self.closed:
-            return
-        if not isinstance(error, LostError) or error.first:  # a batch that waited behind another one has not failed
+        if found.tries > len(batch.boards):
             batch.boards.append(board.spec.name)
-            if not busy and board.spec.takes(version_of(served).runtime):
-                self._catalogue.fault(served, board.spec.name)
-        batch.drop_ended()
-        if len(batch.boards) > self._catalogue.models[batch.model].settings.retries:
-            cause = f"failed {len(batch.boards)} times, last: {error}"
-            if not batch.spare and len(version_of(served).runtimes()) > 1:
-                batch.spare, batch.boards = cause, []
-                self.again.append(batch)
-                return
+        if found.counts and board.spec.takes(version_of(served).runtime):
+            self._catalogue.fault(served, board.spec.name)
+        cause = f"failed {len(batch.boards)} times, last: {error}"
+        if found.what == CUT:
+            self.again += [replace(batch, pieces=[piece], boards=list(batch.boards)) for piece in batch.pieces]
+        elif found.what == END:
+            known = found.cause != "board" and isinstance(error, CnnaError)
+            end = error if known else BusyError(f"model {batch.model}, version {batch.version}: {cause}")
             for piece in batch.pieces:
-                self._endings.end(piece.request, BusyError(f"model {batch.model}, version {batch.version}: {cause}"), "board")
-        elif batch.pieces:
-            served.stats.retries += 1
-            if busy:
-                asyncio.get_running_loop().call_later(BUSY_SECONDS * len(batch.boards), self._once_more, batch)
-            else:
-                self.again.append(batch)
-            self._log("warning", "batch again", model=batch.model, version=batch.version, board=board.spec.name, cause=str(error))
+                self._endings.end(piece.request, cast("CnnaError", end), found.cause)
+        elif found.what == SPARE:
+            batch.spare, batch.boards = cause, []
+            self.again.append(batch)
+        elif found.what in (AGAIN, LATER):
+            self._try_again(served, batch, found.what == LATER, board.spec.name, str(error))
+
+    def _try_again(self, served: Served, batch: Batch, later: bool, board: str, cause: str) -> None:
+        """Sends a batch once more, if anybody still waits for it. later: after a pause, which grows."""
+        batch.drop_ended()
+        if not batch.pieces:
+            return
+        served.stats.retries += 1
+        if later:
+            asyncio.get_running_loop().call_later(BUSY_SECONDS * len(batch.boards), self._once_more, batch)
+        else:
+            self.again.append(batch)
+        self._log("warning", "batch again", model=batch.model, version=batch.version, board=board, cause=cause)
 
     def _once_more(self, batch: Batch) -> None:
         self.again.append(batch)
@@ -246,3 +246,11 @@ def version_of(served: Served) -> Version:
 def _singles(batch: Batch) -> list[RequestPart]:
     """Pieces of one sample each: they fit every board."""
     return [RequestPart(piece.request, piece.start + number, 1) for piece in batch.pieces for number in range(piece.count)]
+
+
+def _outcome(error: BaseException) -> str:
+    """How a batch has failed, in the words of `serve.lifecycle.batches`."""
+    if isinstance(error, LostError):
+        return LOST if error.first else BEHIND
+    kinds = ((UserError, DATA), (LateError, LATE), (BusyError, BUSY))
+    return next((outcome for kind, outcome in kinds if isinstance(error, kind)), FAULT)

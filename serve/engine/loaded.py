@@ -1,6 +1,6 @@
 """What the worker of one board has: artifacts that it has opened, and that have given their golden answers.
 
-`board.py` makes one for each worker that it starts, so nothing here outlives its worker.
+`board.py` makes one for each worker that it starts, so nothing here outlives its worker. Only the board's task loads and unloads.
 """
 
 import asyncio
@@ -36,7 +36,6 @@ class LoadedVersions:
     def __init__(self, process: WorkerProcess, watch: Watch, load_seconds: float) -> None:
         self._process, self._watch, self._load_seconds = process, watch, load_seconds
         self._artifacts: dict[str, Artifact] = {}
-        self._busy = asyncio.Lock()
 
     @property
     def names(self) -> list[str]:
@@ -56,25 +55,23 @@ class LoadedVersions:
         """
         busy: CnnaError | None = None
         ratio: float | None = None
-        async with self._busy:
-            for compiled in many:
-                try:
-                    if self.seconds(version, compiled) is None:
-                        seconds = await self._load(version, compiled)
-                        ratio = seconds / compiled.seconds if compiled.seconds > 0 else ratio
-                except (BusyError, LateError) as error:
-                    busy = busy or error
+        for compiled in many:
+            try:
+                if self.seconds(version, compiled) is None:
+                    seconds = await self._load(version, compiled)
+                    ratio = seconds / compiled.seconds if compiled.seconds > 0 else ratio
+            except (BusyError, LateError) as error:
+                busy = busy or error
         if busy is not None:
             raise busy
         return ratio
 
     async def unload(self, version: Version, many: Sequence[Compiled]) -> None:
         """Frees what was opened of a version, tested or not."""
-        async with self._busy:
-            for key in [key_of(version, compiled) for compiled in many]:
-                if key in self._artifacts and self._artifacts[key].version is version:
-                    del self._artifacts[key]
-                    await asyncio.wait([self._watch.timed(self._process.unload(key), self._load_seconds)])
+        for key in [key_of(version, compiled) for compiled in many]:
+            if key in self._artifacts and self._artifacts[key].version is version:
+                del self._artifacts[key]
+                await asyncio.wait([self._watch.timed(self._process.unload(key), self._load_seconds)])
 
     def trust(self, version: Version, many: Sequence[Compiled], seconds: float) -> None:
         """Lets batches come to what was opened and could not be tested."""

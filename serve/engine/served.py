@@ -9,37 +9,36 @@ from dataclasses import dataclass, field
 from cnna.serve.engine.composed import Composition
 from cnna.serve.engine.pending import PendingRequests
 from cnna.serve.engine.stats import Stats
+from cnna.serve.lifecycle.versions import BROKEN_OFF, LOADING, READY, UNAVAILABLE, UNLOADING, ModelLife, VersionLife
 from cnna.serve.models.settings import Settings
 from cnna.serve.models.version import Version
 from cnna.spec.errors import BusyError, CnnaError, RunError, UnknownError, UserError, reason_of
 
-READY, LOADING, UNLOADING, UNAVAILABLE = "READY", "LOADING", "UNLOADING", "UNAVAILABLE"
+__all__ = ["BROKEN_OFF", "COMING", "LOADING", "READY", "UNAVAILABLE", "UNLOADING", "Models", "Served", "ServedModel", "refusal_of"]
 COMING = "it is being loaded"
-BROKEN_OFF = "its load was broken off; load the model again"
 
 
 @dataclass(eq=False)
 class Served:
-    """A version and what the engine has of it. version: None until its files have been read."""
+    """A version and what the engine has of it. version: None until its files have been read.
+
+    state, reason, busy, faults: its life, which `ServedModel.lives` alone changes. open: requests that have been admitted and not
+    answered. held: open requests to a pipeline that may yet ask it.
+    """
 
     model: str
     name: str
     version: Version | None = None
     state: str = LOADING
     reason: str = ""
-    busy: bool = False  # it is unavailable since what it needs cannot answer now
+    busy: bool = False
     pending: PendingRequests = field(default_factory=PendingRequests)
-    open: int = 0  # requests that have been admitted and not answered
-    faults: list[str] = field(default_factory=list)  # the boards of the faults in a row
+    open: int = 0
+    held: int = 0
+    faults: tuple[str, ...] = ()
     stats: Stats = field(default_factory=Stats)
     freeing: "asyncio.Task[None] | None" = None
     composition: Composition | None = None  # of a pipeline
-    until: "Served | None" = None  # of a pipeline's piece that is unloading: the pipeline whose open requests may still ask it
-
-    @property
-    def in_use(self) -> bool:
-        """Whether a request that it has, or may yet get from a pipeline's open requests, keeps it from being freed."""
-        return self.open > 0 or (self.until is not None and self.until.open > 0)
 
     @property
     def loaded(self) -> bool:
@@ -49,19 +48,37 @@ class Served:
 
 @dataclass(eq=False)
 class ServedModel:
-    """A model. default: the version for requests that name none, as the last switch left it."""
+    """A model. default, before, wanted, unloaded: as in its life."""
 
     name: str
     settings: Settings = field(default_factory=Settings)
     versions: dict[str, Served] = field(default_factory=dict)
     reason: str = ""
     default: Served | None = None
-    before: Served | None = None  # the default before the last switch
-    unloaded: bool = False  # by an operator
-    unloads: int = 0  # how often that was: a load that began before the last one brings nothing back
+    before: Served | None = None
+    wanted: bool = True
+    unloaded: bool = False
     drawn: random.Random = field(default_factory=random.Random)
     needs: frozenset[str] = frozenset()  # of a pipeline that is refused: the models that may cure it
     refusal: Callable[[], str | None] | None = None  # of a pipeline: why a part takes no requests now
+
+    def life(self) -> ModelLife:
+        """Its life and those of its versions, as they are now."""
+        versions = {name: VersionLife(one.state, one.reason, one.busy, one.faults) for name, one in self.versions.items()}
+        default, before = (None if one is None else one.name for one in (self.default, self.before))
+        return ModelLife(versions, default, before, self.wanted, self.unloaded)
+
+    def lives(self, life: ModelLife) -> None:
+        """Makes this its life. A version that begins to be loaded begins anew, without the requests and counts that it had."""
+        for name, one in life.versions.items():
+            served = self.versions.get(name)
+            if served is None or (one.state == LOADING != served.state):
+                served = self.versions[name] = Served(self.name, name)
+                self.versions = {key: self.versions[key] for key in sorted(self.versions, key=int)}
+            served.state, served.reason, served.busy, served.faults = one.state, one.reason, one.busy, one.faults
+        self.default = None if life.default is None else self.versions[life.default]
+        self.before = None if life.before is None else self.versions.get(life.before)
+        self.wanted, self.unloaded = life.wanted, life.unloaded
 
     def named(self, version: str) -> Served:
         """UnknownError: there is none of that name."""
@@ -77,7 +94,7 @@ class ServedModel:
         found = self._canary(identity) or self.default if version is None else self.named(version)
         if found is None:
             raise BusyError(f"model {self.name} has no version that is ready: {self.why()}")
-        if found.state != READY and not (within and found.state == UNLOADING and found.until is not None):
+        if found.state != READY and not (within and found.state == UNLOADING and found.held > 0):
             raise BusyError(f"model {self.name}, version {found.name} is {found.state.lower()}: {found.reason or 'try again'}")
         if self.refusal is not None and (why := self.refusal()) is not None:
             raise BusyError(f"model {self.name}: {why}")

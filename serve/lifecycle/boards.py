@@ -1,0 +1,193 @@
+"""The life of a board, and what its worker has of the versions that are wanted.
+
+A board starts, serves, rests after a failure and starts again; after too many it is out until an operator resets it. `next_step`
+compares what is wanted with what the worker has, and says the one thing to do next.
+"""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Protocol, TypeVar
+
+from cnna.serve.lifecycle.arrow import Arrow, after
+
+STARTING, READY, RESTING, OUT, CLOSED = "starting", "ready", "resting", "out", "closed"
+FORGIVEN = 20  # batches, after which a board's failures are forgotten
+RESET = "an operator reset the board"
+TOO_MANY, BY_RESET = "too many failures", "reset by an operator"  # how a worker's end may be
+MACHINE = (
+    Arrow(STARTING, "loaded", READY),
+    *(Arrow(state, "ended", RESTING) for state in (STARTING, READY)),
+    *(Arrow(state, "ended", OUT, TOO_MANY) for state in (STARTING, READY)),
+    *(Arrow(state, "ended", STARTING, BY_RESET) for state in (STARTING, READY)),
+    Arrow(RESTING, "rested", STARTING),
+    *(Arrow(state, "reset", STARTING) for state in (RESTING, OUT)),
+    *(Arrow(state, "closed", CLOSED) for state in (STARTING, READY, RESTING, OUT)),
+)
+
+
+@dataclass(frozen=True)
+class BoardLife:
+    """One board. cause: of its last failure. failures: in a row. by_reset: an operator has asked for the end of this worker."""
+
+    state: str = STARTING
+    cause: str = ""
+    failures: int = 0
+    resets: int = 0
+    batches: int = 0
+    by_reset: bool = False
+
+
+@dataclass(frozen=True)
+class Kill:
+    """End the worker at once."""
+
+    cause: str
+
+
+@dataclass(frozen=True)
+class Rest:
+    """Tell `Rested` after so many seconds; None: never."""
+
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class Log:
+    """A line for the log."""
+
+    level: str
+    event: str
+    more: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Tell:
+    """Others may act on the new state."""
+
+
+Effect = Kill | Rest | Log | Tell
+Next = tuple[BoardLife, tuple[Effect, ...]]
+
+
+class Event(Protocol):
+    """What may happen to a board."""
+
+    def on(self, life: BoardLife) -> Next:
+        """The board's next life, and what is to be done."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The worker has all that is wanted of it, or does without."""
+
+    def on(self, life: BoardLife) -> Next:
+        if life.state != STARTING:
+            return life, ()
+        ready = replace(life, state=after(MACHINE, STARTING, "loaded"), cause="", by_reset=False)
+        return ready, (Log("info", "board ready", {}), Tell())
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The worker has ended, or could not start. most: failures in a row with which it is out. pauses: least, most."""
+
+    cause: str
+    most: int
+    pauses: tuple[float, float]
+
+    def on(self, life: BoardLife) -> Next:
+        if life.state not in (STARTING, READY):
+            return life, ()
+        if life.by_reset:
+            state = after(MACHINE, life.state, "ended", BY_RESET)
+            again = replace(life, state=state, cause=self.cause, resets=life.resets + 1, by_reset=False)
+            return again, (Log("info", "board reset", {"cause": self.cause}), Tell())
+        failures = life.failures + 1
+        state = after(MACHINE, life.state, "ended", TOO_MANY if failures >= self.most else "")
+        pause = None if state == OUT else min(self.pauses[1], self.pauses[0] * 2.0 ** min(failures - 1, 60))
+        more = {"cause": self.cause} if pause is None else {"cause": self.cause, "pause_seconds": pause}
+        said = Log("error", "board out" if pause is None else "board failed", more)
+        return replace(life, state=state, cause=self.cause, failures=failures), (said, Tell(), Rest(pause))
+
+
+@dataclass(frozen=True)
+class Rested:
+    """The pause is over."""
+
+    def on(self, life: BoardLife) -> Next:
+        if life.state != RESTING:
+            return life, ()
+        return replace(life, state=after(MACHINE, life.state, "rested"), resets=life.resets + 1), (Tell(),)
+
+
+@dataclass(frozen=True)
+class Reset:
+    """An operator's: the board starts again at once, whatever its state, with no failure counted."""
+
+    def on(self, life: BoardLife) -> Next:
+        if life.state in (STARTING, READY):
+            return replace(life, failures=0, by_reset=True), (Kill(RESET),)
+        state = after(MACHINE, life.state, "reset")
+        if state == life.state:
+            return life, ()
+        said = Log("info", "board reset", {"cause": life.cause})
+        return replace(life, state=state, failures=0, resets=life.resets + 1), (said, Tell())
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A batch went well."""
+
+    def on(self, life: BoardLife) -> Next:
+        batches = life.batches + 1
+        return replace(life, batches=batches, failures=life.failures if batches % FORGIVEN else 0), ()
+
+
+@dataclass(frozen=True)
+class Closed:
+    """The server ends."""
+
+    def on(self, life: BoardLife) -> Next:
+        return replace(life, state=after(MACHINE, life.state, "closed")), ()
+
+
+# --- what a worker has ---
+
+HELD, DIFFERS, WITHOUT = "held", "differs", "without"
+V = TypeVar("V", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class Step(Generic[V]):
+    """What a board does next with a version: `load`, `free`, `drop` it, or `fail`, since the board itself answers wrongly."""
+
+    what: str
+    version: V
+
+
+def next_step(wanted: Sequence[V], held: Mapping[V, str], agrees: Callable[[V], bool], own: Callable[[V], bool]) -> Step[V] | None:
+    """None: the worker has what is wanted.
+
+    held: what has become of each version: it is HELD, its golden answers DIFFER, or the board does WITHOUT it. agrees: whether it
+    has given golden answers here. own: whether the board has the version's own runtime, and not only its fallback's.
+
+    Versions whose answers differ are wrong themselves where another one agrees. Where none does, the board is.
+    """
+    for version in held:
+        if version not in wanted:
+            return Step("free", version)
+    for version in wanted:
+        if version not in held:
+            return Step("load", version)
+    agree = any(held[version] == HELD and agrees(version) for version in wanted)
+    for version in wanted:
+        if held[version] == DIFFERS:
+            return Step("drop" if agree or not own(version) else "fail", version)
+    return None
+
+
+def may_run(life: BoardLife, how: str | None, runs: bool) -> bool:
+    """Whether a version that fits a board is loaded there, or may be. how: what has become of it, if anything has. runs: now."""
+    if how == WITHOUT:
+        return False
+    return life.state in (STARTING, RESTING) or (life.state == READY and (how is None or runs))
