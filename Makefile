@@ -60,6 +60,7 @@ pages: $(READY)  ## writes what in docs/ is generated, and the C header of the r
 	$(BIN)/python tools/registers.py
 	$(BIN)/python tools/picture.py
 	$(BIN)/python tools/rooms.py
+	$(BIN)/python tools/lives.py
 	$(BIN)/python tools/protocol.py
 
 bench: $(READY)  ## measures networks on the RTL into docs/performance.md; ROWS='resnet50/b1 vgg19/*' chooses

@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import accuracy
+import lives
 import numpy as np
 import onnx
 import picture
@@ -38,6 +39,11 @@ def test_the_picture_shows_modules_that_exist(root: Path) -> None:
     """A picture of modules that are gone would mislead; the committed one must be what `make pages` draws now."""
     assert (root / "docs" / "architecture.svg").read_text() == picture.picture()
     assert not [box.path for box in picture.BOXES if box.room and not (root / f"{box.path}.py").is_file()]
+
+
+def test_the_picture_of_lives_is_current() -> None:
+    """A table of states has changed without `make pages`: readers would see arrows that are gone."""
+    assert lives.OUT.read_text() == lives.picture()
 
 
 def test_the_picture_and_the_table_of_rooms_are_current(root: Path) -> None:

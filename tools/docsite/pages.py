@@ -45,7 +45,19 @@ NAVIGATION = (
     Section("Rules", ("numerics", "engines", "glossary")),
     Section("Figures", ("limits", "performance", "host-cost", "resources", "resources-x2", "boards", "accuracy", "simulation")),
     Section(
-        "How it works", ("architecture", "pieces", "tables", "speed", "codebook", "products", "host", "board-design", "bitstreams")
+        "How it works",
+        (
+            "architecture",
+            "pieces",
+            "tables",
+            "speed",
+            "codebook",
+            "products",
+            "host",
+            "serving/lifecycle",
+            "board-design",
+            "bitstreams",
+        ),
     ),
     Section("Project", ("readme", "stability", "contributing", "changelog", "security", "howto/index", "decisions/index")),
 )
@@ -86,9 +98,11 @@ def copy(folder: Path, root: Path = ROOT) -> None:
             target = folder / f"{name}.md"
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(linked((root / source).read_text(), source, names, address, root) + contents(name, names))
-    for picture in (root / "docs").iterdir():
+    for picture in (root / "docs").rglob("*"):
         if picture.suffix in PICTURES:
-            shutil.copy(picture, folder / picture.name)
+            target = folder / picture.relative_to(root / "docs")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(picture, target)
 
 
 def linked(text: str, source: str, names: Mapping[str, str], address: str, root: Path = ROOT) -> str:
