@@ -1,39 +1,27 @@
-"""A board: carries out what its life says (`serve.lifecycle.boards`), and moves what its worker has towards what is wanted.
+"""A board: starts its worker, gives it batches, and carries out what its life says (`serve.lifecycle.boards`).
 
-One task does all that goes to a worker but batches: it starts it, frees what is not wanted any more, loads and tests what is, and
-carries out what the catalogue asks, one after another. When there is nothing to do, it waits until something has happened.
+`reconciler` moves what the worker has towards what is wanted, from the worker's start to its end.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from cnna.serve.boards.board_spec import CPU, BoardSpec
 from cnna.serve.boards.messages import Notice
 from cnna.serve.boards.process import OWN, Answer, LostError, WorkerProcess
 from cnna.serve.boards.slot import Slot
-from cnna.serve.engine.loaded import LoadedVersions, key_of
+from cnna.serve.engine.loaded import key_of
+from cnna.serve.engine.reconciler import Reconciler
 from cnna.serve.engine.request import Batch
 from cnna.serve.engine.watch import Watch
 from cnna.serve.lifecycle import boards
-from cnna.serve.lifecycle.boards import (
-    CLOSED,
-    DIFFERS,
-    HELD,
-    READY,
-    STARTING,
-    WITHOUT,
-    BoardLife,
-    Ended,
-    Event,
-    Step,
-    next_step,
-)
+from cnna.serve.lifecycle.boards import CLOSED, READY, STARTING, BoardLife, Ended, Event
 from cnna.serve.models.version import Compiled, Version
-from cnna.spec.errors import BusyError, CheckError, CnnaError, LateError, RunError, UserError
+from cnna.spec.errors import CnnaError, RunError
 
 Log = Callable[..., None]  # level, event, and what else is known: model, version, board, cause
 
@@ -71,16 +59,13 @@ class EngineBoard:
         self.watts: float | None = None
         self.celsius: float | None = None
         self.settled = asyncio.Event()  # it has become ready, or failed, for the first time
-        self._wanted, self._changed, self._lost = wanted, changed, lost
+        self.wanted, self._changed, self._lost = wanted, changed, lost
         self._process: WorkerProcess | None = None
-        self._loaded: LoadedVersions | None = None  # by this process
-        self._held: dict[Version, str] = {}  # what has become of the versions that were wanted of this process
-        self._wrong: dict[Version, CheckError] = {}  # how those whose answers differ do
-        self._asked: deque[tuple[Callable[[], Awaitable[None]], asyncio.Future[None]]] = deque()
+        self._reconciler: Reconciler | None = None  # of this process
         self._free: list[Slot] = []
         self._config: str | None = None  # of the accelerator, once a board that has one of its own was open
         self.watch = Watch(lambda: self._process, lambda cause: self.fail(cause, True))
-        self._woken, self._idle = asyncio.Event(), asyncio.Event()  # something has happened; there is nothing to do
+        self._woken = asyncio.Event()  # something has happened to it
         self._timer: asyncio.TimerHandle | None = None  # of its pause
         self._task = asyncio.create_task(self._live())
 
@@ -112,7 +97,7 @@ class EngineBoard:
     @property
     def without(self) -> set[Version]:
         """What this worker does without."""
-        return {version for version, how in self._held.items() if how == WITHOUT}
+        return set() if self._reconciler is None else self._reconciler.without
 
     # --- what the dispatcher asks ---
 
@@ -155,18 +140,19 @@ class EngineBoard:
 
     def runs(self, version: Version) -> tuple[Compiled, ...]:
         """The artifacts of a version that are loaded here."""
-        loaded = self._loaded
-        return () if loaded is None else tuple(one for one in self._fitting(version) if loaded.seconds(version, one) is not None)
+        one = self._reconciler
+        return () if one is None else tuple(each for each in self.fitting(version) if one.seconds(version, each) is not None)
 
     def may_run(self, version: Version) -> bool:
         """Whether a version is loaded here, or may be: the board is not out, and has not found that it must do without."""
-        return self.can(version) and boards.may_run(self.life, self._held.get(version), bool(self.runs(version)))
+        how = None if self._reconciler is None else self._reconciler.held.get(version)
+        return self.can(version) and boards.may_run(self.life, how, bool(self.runs(version)))
 
     def run(self, batch: Batch, version: Version, compiled: Compiled) -> "asyncio.Future[Answer]":
         """Sends a batch. Its slot is free again when the future has ended, and whoever wanted the outputs has them."""
         assert self._process is not None
-        assert self._loaded is not None
-        slot, key, seconds = self._free[-1], key_of(version, compiled), self._loaded.seconds(version, compiled)
+        assert self._reconciler is not None
+        slot, key, seconds = self._free[-1], key_of(version, compiled), self._reconciler.seconds(version, compiled)
         assert seconds is not None
         limit = max(self.limits.hang_seconds, self.limits.hang_times * seconds)
         call = None if compiled.place is None else batch.call()
@@ -181,7 +167,7 @@ class EngineBoard:
 
     def answered(self, compiled: Compiled, seconds: float) -> None:
         """Counts a batch that went well."""
-        self._happened(boards.Answered())
+        self.happened(boards.Answered())
         if compiled.seconds > 0:
             self.ratio += 0.1 * (seconds / compiled.seconds - self.ratio)
 
@@ -198,157 +184,20 @@ class EngineBoard:
         CheckError: they differ. BusyError, LateError: some cannot answer now; the others are loaded. RunError: a board's.
         """
         self.fits(version)
-        await self._ask(lambda: self._open(version, runtimes))
+        if self._reconciler is None:
+            raise LostError(f"board {self.spec.name} is {self.state}: {self.cause}")
+        await self._reconciler.ask(partial(self._reconciler.open, version, runtimes))
 
     async def unload(self, version: Version, runtimes: Sequence[str] = ()) -> None:
         """Frees what a version keeps here: all, or that of some runtimes."""
-        with suppress(LostError):
-            await self._ask(lambda: self._close(version, runtimes))
+        if self._reconciler is not None:
+            with suppress(LostError):
+                await self._reconciler.ask(partial(self._reconciler.close, version, runtimes))
 
     async def catch_up(self) -> None:
         """Waits until the worker has what is wanted. What it does without is tried again."""
-        if self.state == READY:
-            self._held = {version: how for version, how in self._held.items() if self.runs(version)}
-            self._idle.clear()
-            self._woken.set()
-            await self._idle.wait()
-
-    async def _ask(self, command: Callable[[], Awaitable[None]]) -> None:
-        """Has the board's task carry something out. LostError: there is no worker, or it ends first."""
-        if self._loaded is None:
-            raise LostError(f"board {self.spec.name} is {self.state}: {self.cause}")
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._asked.append((command, done))
-        self._woken.set()
-        await done
-
-    # --- what is wanted, and what there is ---
-
-    async def _serve(self, process: WorkerProcess) -> str:
-        """Does what there is to do, until the worker has ended; returns why."""
-        self._config = process.config or self._config
-        self._loaded = LoadedVersions(process, self.watch, self.limits.load_seconds)
-        self._free = process.slots[: len(process.slots) - OWN]
-        gone = asyncio.create_task(process.gone.wait())
-        gone.add_done_callback(lambda _: self._woken.set())
-        try:
-            while not process.gone.is_set():
-                self._woken.clear()
-                if self._asked:
-                    await self._carry_out(*self._asked.popleft())
-                elif (step := self._next()) is not None:
-                    await self._take(step, process)
-                elif self.state == STARTING:
-                    self._happened(boards.Loaded())
-                else:
-                    self._idle.set()
-                    await self._woken.wait()
-        finally:
-            gone.cancel()
-        return process.cause
-
-    def _next(self) -> Step[Version] | None:
-        wanted = [version for version in self._wanted() if self.can(version)]
-        return next_step(wanted, self._held, self._agrees, lambda version: self.spec.takes(version.runtime))
-
-    def _agrees(self, version: Version) -> bool:
-        return version.golden is not None and bool(self.runs(version))
-
-    async def _carry_out(self, command: Callable[[], Awaitable[None]], done: "asyncio.Future[None]") -> None:
-        """Does what was asked, unless nobody waits for it any more. An error is for whoever asked."""
-        error: BaseException | None = LostError(f"board {self.spec.name}: the board was closed")
-        try:
-            if not done.done():
-                await command()
-            error = None
-        except Exception as found:
-            error = found
-        finally:
-            if not done.done():
-                done.set_result(None) if error is None else done.set_exception(error)
-
-    async def _take(self, step: Step[Version], process: WorkerProcess) -> None:
-        """Goes one step towards what is wanted. While it starts, the board itself may be at fault: its errors are raised."""
-        version = step.version
-        if step.what == "free":
-            await self._close(version)
-        elif step.what == "drop":
-            await self._drop(version, self._wrong[version])
-        elif step.what == "load":
-            try:
-                await self._load(version)
-            except LostError:
-                if self.state != READY:
-                    raise
-            if self.state == READY:
-                self._say_changed()
-        elif self.state == READY:
-            process.kill(str(self._wrong[version]))
-        else:
-            raise self._wrong[version]
-
-    async def _load(self, version: Version) -> None:
-        """One that is not for this board, or is damaged, keeps no other one from it. One that is busy may answer later."""
-        spare = version.runtimes()[1:] if self.spec.takes(version.runtime) else []
-        try:
-            await self._open(version, [version.runtime] if spare else ())
-        except (BusyError, LateError) as error:
-            self._warn("version not tested", version, error)
-            self._trust(version)
-        except CheckError as error:
-            self._held[version], self._wrong[version] = DIFFERS, error
-            return
-        except (UserError, RunError) as error:
-            self._raise_if_ours(error)
-            await self._drop(version, error)
-            return
-        self._held[version] = HELD
-        if spare:
-            await self._load_spare(version, spare)
-
-    async def _load_spare(self, version: Version, spare: Sequence[str]) -> None:
-        """Loads a version's fallback, where this board has its own runtime too. A wrong one takes nothing from the version."""
-        try:
-            await self._open(version, spare)
-        except (BusyError, LateError) as error:
-            self._warn("fallback not tested", version, error)
-            self._trust(version)
-        except CnnaError as error:
-            self._raise_if_ours(error)
-            self._warn("fallback not on board", version, error)
-            await self._close(version, spare)
-
-    async def _drop(self, version: Version, error: CnnaError) -> None:
-        """Does without a version."""
-        self._warn("version not on board", version, error)
-        await self._close(version)
-        self._held[version] = WITHOUT
-        self._lost(self, version, str(error))
-
-    async def _open(self, version: Version, runtimes: Sequence[str] = ()) -> None:
-        assert self._loaded is not None
-        many = [one for one in self._fitting(version) if not runtimes or one.runtime in runtimes]
-        ratio = await self._loaded.load(version, many)
-        self.ratio = self.ratio if ratio is None else ratio
-
-    async def _close(self, version: Version, runtimes: Sequence[str] = ()) -> None:
-        if not runtimes:
-            self._held.pop(version, None)
-        if self._loaded is not None:
-            await self._loaded.unload(version, [one for one in self._fitting(version) if not runtimes or one.runtime in runtimes])
-
-    def _trust(self, version: Version) -> None:
-        if self._loaded is not None:
-            self._loaded.trust(version, self._fitting(version), self.limits.hang_seconds)
-
-    def _raise_if_ours(self, error: CnnaError) -> None:
-        """Raises an error with which the worker has ended, or that may be the board's fault since it has not served yet."""
-        starts = self.state != READY and isinstance(error, RunError) and not isinstance(error, CheckError)
-        if starts or isinstance(error, LostError):
-            raise error
-
-    def _warn(self, event: str, version: Version, error: CnnaError) -> None:
-        self.log("warning", event, cause=str(error), board=self.spec.name, model=version.model, version=version.name)
+        if self.state == READY and self._reconciler is not None:
+            await self._reconciler.catch_up()
 
     # --- its life ---
 
@@ -360,14 +209,17 @@ class EngineBoard:
                 await asyncio.wait_for(process.start(), self.limits.load_seconds)
                 if self.state == CLOSED:  # before Python 3.12, `wait_for` forgets a cancellation that comes as its task ends
                     raise asyncio.CancelledError
-                cause = await self._serve(process)
+                self._config = process.config or self._config
+                self._free = process.slots[: len(process.slots) - OWN]
+                self._reconciler = Reconciler(self, process)
+                cause = await self._reconciler.work()
             except (CnnaError, OSError, asyncio.TimeoutError) as error:
                 cause = str(error) or "its worker did not start in time"
             except Exception as error:  # our own fault: the board must come back all the same
                 cause = f"internal error: {type(error).__name__}: {error}"
             finally:
                 self._forget(cause)
-                self._happened(Ended(cause, self.limits.failures, self.limits.pause_seconds))
+                self.happened(Ended(cause, self.limits.failures, self.limits.pause_seconds))
                 if process is not None:
                     await _closed(process, cause)
             while self.state not in (STARTING, CLOSED):
@@ -375,16 +227,13 @@ class EngineBoard:
                 await self._woken.wait()
 
     def _forget(self, cause: str) -> None:
-        """Nothing is loaded, nothing can be taken, and whoever waits for it is told."""
-        self._process, self._loaded, self._free, self._held, self._wrong = None, None, [], {}, {}
+        """Nothing is loaded, and nothing can be taken."""
+        if self._reconciler is not None:
+            self._reconciler.end(cause)
+        self._process, self._reconciler, self._free = None, None, []
         self.watts = self.celsius = None
-        while self._asked:
-            _, done = self._asked.popleft()
-            if not done.done():
-                done.set_exception(LostError(f"board {self.spec.name}: {cause}"))
-        self._idle.set()
 
-    def _happened(self, event: Event) -> None:
+    def happened(self, event: Event) -> None:
         """Takes a step in its life, and does what follows from it."""
         self.life, effects = event.on(self.life)
         for effect in effects:
@@ -394,7 +243,7 @@ class EngineBoard:
                 case boards.Kill():
                     self.fail(effect.cause)
                 case boards.Tell():
-                    self._say_changed()
+                    self.say_changed()
                 case boards.Rest():
                     self._rest(effect.seconds)
         if effects:
@@ -403,28 +252,33 @@ class EngineBoard:
     def _rest(self, seconds: float | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, self._happened, boards.Rested())
+        self._timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, self.happened, boards.Rested())
 
-    def _say_changed(self) -> None:
+    def say_changed(self) -> None:
         """Lets others act on its state. They have a turn of their own: whatever goes wrong there is not this board's."""
         self.settled.set()
         asyncio.get_running_loop().call_soon(self._changed)
 
     def reset(self) -> None:
         """An operator's: the board starts again at once, whatever its state, with no failure counted."""
-        self._happened(boards.Reset())
+        self.happened(boards.Reset())
 
     async def close(self) -> None:
         """Ends the worker."""
-        self._happened(boards.Closed())
+        self.happened(boards.Closed())
         self._task.cancel()
         await asyncio.wait([self._task])
 
+    def lost(self, version: Version, reason: str) -> None:
+        """It must do without a version."""
+        self._lost(self, version, reason)
+
     def can(self, version: Version) -> bool:
         """Whether it has artifacts of a version to run."""
-        return bool(self._fitting(version))
+        return bool(self.fitting(version))
 
-    def _fitting(self, version: Version) -> tuple[Compiled, ...]:
+    def fitting(self, version: Version) -> tuple[Compiled, ...]:
+        """The artifacts of a version that it runs, if there are any."""
         try:
             return self.fits(version)
         except RunError:
@@ -457,7 +311,7 @@ class EngineBoard:
             "outstanding_seconds": round(self.seconds * self.ratio, 6),
             "watts": self.watts,
             "celsius": self.celsius,
-            "loaded": [] if self._loaded is None else self._loaded.names,
+            "loaded": [] if self._reconciler is None else self._reconciler.names,
         }
 
 

@@ -130,8 +130,7 @@ class Reset:
         state = after(MACHINE, life.state, "reset")
         if state == life.state:
             return life, ()
-        said = Log("info", "board reset", {"cause": life.cause})
-        return replace(life, state=state, failures=0, resets=life.resets + 1), (said, Tell())
+        return replace(life, state=state, failures=0, resets=life.resets + 1), (Tell(),)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 STATES = {"state", "life", "reason", "busy", "faults", "default", "before", "wanted", "unloaded"}
 PLACES = {
     ("served.py", "lives"),  # a model and its versions
-    ("board.py", "_happened"),
+    ("board.py", "happened"),
     ("catalogue.py", "load"),  # `reason` of a model: what is wrong with its folder, which is no state
     ("catalogue.py", "_read"),
     ("catalogue.py", "_assemble"),
