@@ -71,7 +71,9 @@ class LoadedVersions:
         for key in [key_of(version, compiled) for compiled in many]:
             if key in self._artifacts and self._artifacts[key].version is version:
                 del self._artifacts[key]
-                await asyncio.wait([self._watch.timed(self._process.unload(key), self._load_seconds)])
+                unloading = self._watch.timed(self._process.unload(key), self._load_seconds)
+                await asyncio.wait([unloading])
+                unloading.exception()  # a worker that has ended keeps nothing either
 
     def trust(self, version: Version, many: Sequence[Compiled], seconds: float) -> None:
         """Lets batches come to what was opened and could not be tested."""
