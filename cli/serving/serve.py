@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--board",
         action="append",
         metavar="NAME=KIND[,OPTION=VALUE...]",
-        help=f"a board, such as left=emulator; may be repeated (default: {BOARD}; docs/serving.md has the options)",
+        help=f"a board, such as left=emulator; may be repeated (default: {BOARD}; docs/serving/reference.md has the options)",
     )
     parser.add_argument("--boards", type=Path, metavar="boards.yaml", help="a list of boards, in place of --board")
     parser.add_argument("--token-file", type=Path, metavar="FILE", help="a token that all requests but those for health must have")

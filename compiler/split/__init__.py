@@ -1,4 +1,4 @@
-"""Splits a quantised model in two, for an edge with an accelerator and a cloud behind a link (`cnna split`, docs/serving.md).
+"""Splits a quantised model in two, for an edge with an accelerator and a cloud behind a link (`cnna split`).
 
 The command imports it. `cuts` finds where that is possible, `halves` makes the two models, `costs` says how quick each would be.
 """

@@ -1,4 +1,4 @@
-"""What a runtime is: a class that opens a version, says what it takes and gives, and answers batches (docs/serving.md).
+"""What a runtime is: a class that opens a version, says what it takes and gives, and answers batches (docs/serving/reference.md).
 
 class Mine:
     def __init__(self, place: Place) -> None: ...        opens R/M/V; UserError: the version is at fault

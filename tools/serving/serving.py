@@ -1,4 +1,4 @@
-"""Measures `cnna serve` on one paced board with the unmodified tritonclient, and prints the table of docs/serving.md.
+"""Measures `cnna serve` on one paced board with the unmodified tritonclient, and prints the table of docs/serving/measurements.md.
 
 .venv/bin/python tools/serving/serving.py [--seconds 10] [--clients 32] [--client PYTHON] [--only http-600]
 

@@ -129,7 +129,7 @@ def test_readiness_has_a_cause(tmp_path: Path, within: Within) -> None:
 
 
 def test_the_server_says_why_it_is_not_ready(tmp_path: Path, within: Within) -> None:
-    """`docs/serving.md` promises the reason; an operator saw `false` alone, and had to look through the log."""
+    """`docs/serving/reference.md` promises the reason; an operator saw `false` alone, and had to look through the log."""
 
     async def run() -> None:
         served = Served(tmp_path)
