@@ -172,7 +172,9 @@ def test_a_factor_at_the_ends_of_float32(tmp_path: Path, capsys: pytest.CaptureF
     model = onnx.load(path)
     model.graph.initializer.append(numpy_helper.from_array(np.array(factor, np.float32), "k"))
     onnx.save(model, path)
-    np.savez(tmp_path / "x.npz", x=np.full((4, 3, 8, 8), 9, np.float32))
+    x = np.full((4, 3, 8, 8), 9, np.float32)
+    x[0] = 8  # samples that are one number throughout would be warned of
+    np.savez(tmp_path / "x.npz", x=x)
     wanted = 2 if factor == 3e38 else 0
     assert main(["explain", str(path), "--config", "tiny", "--json", str(tmp_path / "m.json")]) == wanted
     explained = capsys.readouterr().err.strip().splitlines()

@@ -73,8 +73,8 @@ def test_operands_are_extended_by_their_signs():
 def test_a_picked_bit_leaves_the_others_to_a_name_that_says_so():
     """The bit would not be the lowest one."""
     text = tidy_rtlil(SHIFT)
-    assert r"  wire width 3 \unused_above$7" in text
-    assert r"connect \Y { \unused_above$7 $3 }" in text
+    assert r"  wire width 3 \unused_above_7" in text
+    assert r"connect \Y { \unused_above_7 $3 }" in text
     assert r"parameter \Y_WIDTH 4" in text
 
 
