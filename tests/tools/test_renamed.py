@@ -8,6 +8,7 @@ from equivalent import NotProvenError
 from renamed import compare
 
 from cnna.hw.top import Top
+from cnna.hw.verilog.lint_fixes import tidy_rtlil, tidy_verilog
 from cnna.hw.verilog.memories import MemoryModules
 from cnna.hw.verilog.naming import members
 from cnna.hw.verilog.writer import generate, missing_domain
@@ -100,5 +101,5 @@ def test_the_accelerator_is_what_amaranth_writes_itself():
     text = rtlil.convert(
         Fragment.get(top, rams), name="cnna", platform=rams, ports=ports, emit_src=False, missing_domain=missing_domain
     )
-    plain = verilog._convert_rtlil_text(text, strip_internal_attrs=True)
+    plain = tidy_verilog(verilog._convert_rtlil_text(tidy_rtlil(text), strip_internal_attrs=True))
     assert compare(f"{plain}\n{rams.text()}", generate(config)) > 10_000
