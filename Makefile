@@ -58,9 +58,9 @@ docs: pages $(SITE_READY)  ## builds the documentation site into build/site (two
 pages: $(READY)  ## writes what in docs/ is generated, and the C header of the registers
 	$(BIN)/python -m cnna.hw.verilog.describe docs/registers.md
 	$(BIN)/python tools/registers.py
-	$(BIN)/python tools/picture.py
-	$(BIN)/python tools/rooms.py
-	$(BIN)/python tools/lives.py
+	$(BIN)/python tools/pictures/picture.py
+	$(BIN)/python tools/pictures/rooms.py
+	$(BIN)/python tools/pictures/lives.py
 	$(BIN)/python tools/protocol.py
 
 bench: $(READY)  ## measures networks on the RTL into docs/performance.md; ROWS='resnet50/b1 vgg19/*' chooses

@@ -1,7 +1,7 @@
 """Which room may import which: one table, from the bottom up, and what a board must be able to import.
 
 A room is a top package or a folder of one; the files that stand directly in `hw/`, `compiler/`, `host/`, `serve/` or `sim/` are the
-room of that name. `tools/rooms.py` draws docs/rooms.svg and CONTRIBUTING's table from ROOMS.
+room of that name. `tools/pictures/rooms.py` draws docs/rooms.svg and CONTRIBUTING's table from ROOMS.
 """
 
 import ast

@@ -1,6 +1,6 @@
 """Draws docs/serving/lifecycle.svg from the tables of `serve.lifecycle`: the states of versions and of boards, and their arrows.
 
-.venv/bin/python tools/lives.py
+.venv/bin/python tools/pictures/lives.py
 """
 
 from collections import defaultdict
@@ -13,7 +13,7 @@ from drawing import FILL, arrow, box, document, text
 from cnna.serve.lifecycle import boards, versions
 from cnna.serve.lifecycle.arrow import ABSENT, Machine
 
-OUT = Path(__file__).resolve().parent.parent / "docs" / "serving" / "lifecycle.svg"
+OUT = Path(__file__).resolve().parent.parent.parent / "docs" / "serving" / "lifecycle.svg"
 WIDTH, HEIGHT, COLUMN, ROW, MARGIN = 112, 34, 280, 130, 50  # pixels: a box; from one to the next
 PANEL = 2 * ROW + 2 * MARGIN + HEIGHT
 APART, TIP = 9, 2  # of an arrow and the one that runs back; from a tip to its box

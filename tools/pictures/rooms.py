@@ -1,6 +1,6 @@
 """Draws docs/rooms.svg and writes CONTRIBUTING's table, both from the table ROOMS of tests/test_layering.py. `make pages` runs it.
 
-.venv/bin/python tools/rooms.py
+.venv/bin/python tools/pictures/rooms.py
 
 The drawing is laid out in ranks: a room stands above every room that it imports. It shows only those allowed imports that no chain
 of others implies. An arrow that passes a rank has a place in it, so that it does not cross a box.
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from drawing import FILL, arrow, box, document, text
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 TABLE, PICTURE, PAGE = "tests/test_layering.py", "docs/rooms.svg", "CONTRIBUTING.md"
 BEGIN, END = "<!-- rooms: written by `make pages` -->\n", "<!-- end of rooms -->"
 GROUND = "spec"

@@ -1,6 +1,6 @@
 """Draws docs/architecture.svg. Every box is a module of the tree; if a box's file is gone, the drawing stops.
 
-.venv/bin/python tools/picture.py
+.venv/bin/python tools/pictures/picture.py
 """
 
 import sys
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from drawing import FILL, arrow, box, document, text
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 OUT = ROOT / "docs" / "architecture.svg"
 WIDTH, HEIGHT, COLUMN, ROW, MARGIN = 168, 62, 202, 92, 26  # pixels: a box; from one to the next
 
