@@ -183,7 +183,7 @@ class NativeRuns:
         if code == library.NAN:
             job.int8()  # raises it, with the tensor's name
         if code == library.MEMORY:
-            raise MemoryError("packing: no memory is left")
+            return RunError("no memory is left to pack a batch or to unpack its answer: end other programs, or use a smaller batch")
         self.board.check_same()  # a run that has no end, or a strange one, may be another design's
         accelerator = self.accelerators[job.program]
         accelerator.note_start()

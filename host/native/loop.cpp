@@ -63,11 +63,12 @@ struct cnna_loop {
           packing_(static_cast<size_t>(device.threads), static_cast<size_t>(device.band_bytes), device.cache) {
         counters_.assign(device.counter_offsets, device.counter_offsets + device.counters);
         progress_.assign(device.progress_offsets, device.progress_offsets + device.progress);
+        progress_now_.reserve(progress_.size()), progress_found_.reserve(progress_.size());  // the thread asks for no memory
         wake_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
         if (wake_ < 0) throw std::bad_alloc();
         try {
             thread_ = std::thread([this] { work(); });
-        } catch (const std::system_error &) {
+        } catch (...) {
             close(wake_);
             throw;
         }
@@ -102,13 +103,13 @@ struct cnna_loop {
             const int64_t row = job.softmax ? job.softmax[output] : 0;
             if (row < 0 || (row && (job.types[output] != CNNA_FLOAT32 || each % static_cast<size_t>(row)))) return CNNA_ARGUMENT;
         }
-        Job made;
-        made.program = static_cast<size_t>(job.program);
-        made.inputs.reserve(program.in.size()), made.outputs.reserve(program.out.size());
-        for (size_t port = 0; port < program.in.size(); ++port) made.inputs.push_back({job.inputs[port], job.tables[port]});
+        auto made = std::make_unique<Job>();
+        made->program = static_cast<size_t>(job.program);
+        made->inputs.reserve(program.in.size()), made->outputs.reserve(program.out.size());
+        for (size_t port = 0; port < program.in.size(); ++port) made->inputs.push_back({job.inputs[port], job.tables[port]});
         for (size_t port = 0; port < program.out.size(); ++port)
-            made.outputs.push_back({job.outputs[port], job.types[port], job.elements[port], job.softmax ? job.softmax[port] : 0});
-        made.counters = job.counters;
+            made->outputs.push_back({job.outputs[port], job.types[port], job.elements[port], job.softmax ? job.softmax[port] : 0});
+        made->counters = job.counters;
         {
             std::lock_guard<std::mutex> lock(mutex_);
             queue_.push_back(std::move(made));
@@ -147,6 +148,11 @@ struct cnna_loop {
                 pack(*staged, ended.get());
             else if (ended)
                 finish(*ended);
+            if (ended && ended->code != CNNA_OK) {  // its answer is still in the accelerator's memory
+                if (!rest(ended->code)) return;
+                if (running) start(*running);  // which a reset has stopped
+                continue;
+            }
             ended.reset();
             if (running) {
                 int code = state();
@@ -181,7 +187,7 @@ struct cnna_loop {
     std::unique_ptr<Job> taken() {
         std::lock_guard<std::mutex> lock(mutex_);
         if (queue_.empty()) return nullptr;
-        auto found = std::make_unique<Job>(std::move(queue_.front()));
+        std::unique_ptr<Job> found = std::move(queue_.front());
         queue_.pop_front();
         return found;
     }
@@ -196,7 +202,7 @@ struct cnna_loop {
     }
 
     // Packs a job, and unpacks the one that has ended meanwhile, if there is one.
-    void pack(Job &job, const Job *ended) {
+    void pack(Job &job, Job *ended) {
         std::function<void()> unpack;
         if (ended) unpack = [this, ended] { finish(*ended); };
         packing_.pack(job, programs_[job.program], unpack);
@@ -222,16 +228,16 @@ struct cnna_loop {
         const Clock::time_point now = Clock::now();
         if (now - looked_ < LOOK_AT_PROGRESS) return CNNA_EXPIRED;
         looked_ = now;
-        std::vector<uint32_t> found;
-        for (const uint32_t offset : progress_) found.push_back(read(offset));
+        progress_found_.clear();
+        for (const uint32_t offset : progress_) progress_found_.push_back(read(offset));
         int code = CNNA_EXPIRED;
-        if (found != progress_now_) {
-            progress_now_ = found;
+        if (progress_found_ != progress_now_) {
+            progress_now_.swap(progress_found_);
             changed_ = now;
         } else if (Seconds(now - changed_).count() > device_.timeout_seconds) {
             code = CNNA_STANDSTILL;
         }
-        if (device_.limit_clocks && !found.empty() && found[0] > device_.limit_clocks) code = CNNA_LATE;
+        if (device_.limit_clocks && !progress_now_.empty() && progress_now_[0] > device_.limit_clocks) code = CNNA_LATE;
         return code != CNNA_EXPIRED && has_ended() ? static_cast<int>(CNNA_EXPIRED) : code;
     }
 
@@ -250,7 +256,9 @@ struct cnna_loop {
 
     // Nobody but the accelerator writes to an output, and whoever allocates one has it invalidated once. So no line of it is dirty, and
     // none can be written back over an answer. Lines that the processor has fetched too early are thrown away here.
-    void finish(const Job &job) {
+    //
+    // The job's `code` says how it went. A job that was not unpacked has not ended.
+    void finish(Job &job) {
         const Program &program = programs_[job.program];
         for (size_t output = 0; output < program.out.size(); ++output) {
             const cnna_port &port = program.out[output];
@@ -258,7 +266,8 @@ struct cnna_loop {
             const size_t bytes = program.bytes(port);
             if (device_.cache.invalidate) device_.cache.invalidate(device_.cache.context, memory, bytes);
             const Job::Output &to = job.outputs[output];
-            cnna_unpack(&port, memory, bytes, program.images, to.type, to.place, to.elements);
+            job.code = cnna_unpack(&port, memory, bytes, program.images, to.type, to.place, to.elements);
+            if (job.code != CNNA_OK) return;
             if (to.softmax) {
                 const auto count = static_cast<size_t>(to.softmax);
                 auto *scores = static_cast<float *>(to.place);
@@ -321,14 +330,14 @@ struct cnna_loop {
 
     const cnna_device device_;
     std::vector<Program> programs_;
-    std::vector<uint32_t> counters_, progress_, progress_now_;
+    std::vector<uint32_t> counters_, progress_, progress_now_, progress_found_;
     Clock::time_point looked_{}, changed_{};
     int missed_ = 0;  // interrupts, one after another
 
     int wake_ = -1;
     std::mutex mutex_;  // of all below
     std::condition_variable ended_now_, retried_;
-    std::deque<Job> queue_;
+    std::deque<std::unique_ptr<Job>> queue_;
     int64_t ended_ = 0;
     int failed_ = CNNA_OK;
     bool closing_ = false;

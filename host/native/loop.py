@@ -215,6 +215,7 @@ class Loop:
         job.program, job.counters = program, address
         self._jobs.append(kept)
         if code := self._submit(arrays.reference):
+            self._jobs.pop()  # the jobs before it go on
             library.check(code, "handing over a run")
         return row
 

@@ -52,7 +52,7 @@ struct Job {
     std::vector<Output> outputs;
     uint32_t *counters = nullptr;
     bool packed = false;
-    int code = CNNA_OK;  // of packing
+    int code = CNNA_OK;  // of packing, and then of unpacking
     Clock::time_point began{};
 };
 

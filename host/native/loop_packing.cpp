@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "barrier.h"
+#include "checks.h"
 #include "pack.h"
 
 namespace cnna {
@@ -50,11 +51,14 @@ struct Packing {
 
 void LoopPacking::pack(Job &job, Program &program, const std::function<void()> &besides) {
     const size_t line = cnna_cache_line(), wanted = 2 * team_.threads() - 1;  // so that none waits for the one that does `besides`
-    job.packed = true, job.code = CNNA_OK, job.slot = program.next_slot;
+    job.packed = true, job.slot = program.next_slot;
     std::vector<Packing> packings;
-    packings.reserve(job.inputs.size());
-    for (size_t input = 0; input < job.inputs.size(); ++input)
-        packings.emplace_back(program, job, input, line ? line : LINE, std::min(wanted, program.bytes(program.in[input]) / band_bytes_));
+    job.code = guarded([&] {
+        packings.reserve(job.inputs.size());
+        for (size_t input = 0; input < job.inputs.size(); ++input)
+            packings.emplace_back(program, job, input, line ? line : LINE, std::min(wanted, program.bytes(program.in[input]) / band_bytes_));
+        return static_cast<int>(CNNA_OK);
+    });
     size_t bands = 0;
     for (const Packing &one : packings) bands += one.bands.count, job.code = one.code != CNNA_OK ? one.code : job.code;
     if (job.code != CNNA_OK) bands = 0;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <climits>
+#include <new>
 #include <system_error>
 
 namespace cnna {
@@ -27,6 +28,7 @@ Team::Team(size_t helpers) {
     try {
         while (helpers_.size() < helpers) helpers_.emplace_back([this] { help(); });
     } catch (const std::system_error &) {  // no more threads: those that are there do the work
+    } catch (const std::bad_alloc &) {  // nor memory for them
     }
 }
 

@@ -15,6 +15,7 @@ import pytest
 from cnna.host.board.interrupt import Interrupt
 from cnna.host.model.alternate import BoardBatch, alternate
 from cnna.host.model.board_model import BoardModel
+from cnna.host.native import library
 from cnna.host.native.loop import Loop
 from cnna.spec.errors import DataError, RunError, TimedOutError
 from cnna.spec.regmap import REGISTERS, offset
@@ -91,6 +92,18 @@ def test_a_nan_ends_the_stream_behind_the_answers_before_it(mapped: MappedBoard)
         with pytest.raises(DataError, match="tensor x holds NaN"):
             next(stream)
         assert np.array_equal(session.run(feeds[3]), expected(feeds[3]))
+
+
+def test_memory_that_runs_out_ends_a_run_with_a_line(mapped: MappedBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A MemoryError says nothing of what to do, and a session that keeps a run under way would answer the next one with it."""
+    wait = Loop.wait
+    with BoardModel(requantised_copy(batch=1), mapped, retries=0) as session:
+        monkeypatch.setattr(Loop, "wait", lambda self, seconds: library.MEMORY)
+        with pytest.raises(RunError, match="no memory is left to pack a batch or to unpack its answer: end other programs"):
+            session.run(samples(2))
+        monkeypatch.setattr(Loop, "wait", wait)
+        x = samples(3, seed=5)
+        assert np.array_equal(session.run(x), expected(x))
 
 
 def test_an_exception_in_the_middle_leaves_the_accelerator_idle(mapped: MappedBoard) -> None:

@@ -1,13 +1,13 @@
 // The run loop against a thread that plays the accelerator, with memory that is not coherent (test_loop_rig.py builds and calls it).
 //
-//     loop_rig RUNS SEED [forget-clean | forget-invalidate | none] [apart]
+//     loop_rig RUNS SEED [forget-clean | forget-invalidate | starve | none] [apart]
 //
 // Host and accelerator have a copy of memory each. Only `clean` carries a line from the host's copy to the other, and only
 // `invalidate` one back; besides, lines are evicted and fetched at random, as a cache may do at any time. So a line that is forgotten
 // changes an answer; `forget-clean` and `forget-invalidate` forget one of each call. Ports begin
 // in the middle of a line, so that threads that pack a picture write to lines of each other; then, and with `apart` only, they begin
 // with a line, and each row of the picture has lines of its own. The accelerator answers byte i of its output with a sum of input bytes, at random after a while, at random not at
-// all but with an error. Ends with 0 and a line if every answer was right.
+// all but with an error. `starve`: memory runs out at random, in the library alone. Ends with 0 and a line if every answer was right.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -16,6 +16,7 @@
 #include <deque>
 #include <fstream>
 #include <mutex>
+#include <new>
 #include <random>
 #include <string>
 #include <thread>
@@ -37,12 +38,39 @@ struct Layout {
     int64_t columns;
 };
 constexpr Layout TOGETHER{48, 7}, APART{0, 16};
+constexpr uint32_t FEW = 13;
 constexpr int64_t LONG = 100000;  // runs after which memory has found its size
+
+std::atomic<uint32_t> starving{0};  // one allocation of so many fails; 0: none
+std::atomic<uint32_t> allocations{0};
+thread_local bool spared = false;  // whether this thread is the rig's own, outside of the library
+
+// Lets the library's door and no more of this thread run out of memory.
+template <typename Call>
+auto starved(Call call) {
+    spared = false;
+    const auto found = call();
+    spared = true;
+    return found;
+}
 
 [[noreturn]] void fail(const char *what, int64_t number) {
     std::fprintf(stderr, "run %lld: %s\n", static_cast<long long>(number), what);
     std::exit(1);
 }
+
+}  // namespace
+
+__attribute__((noinline)) void *operator new(size_t bytes) {
+    const uint32_t each = starving;
+    if (each && !spared && ++allocations % each == 0) throw std::bad_alloc();
+    if (void *made = std::malloc(bytes)) return made;
+    throw std::bad_alloc();
+}
+__attribute__((noinline)) void operator delete(void *memory) noexcept { std::free(memory); }
+__attribute__((noinline)) void operator delete(void *memory, size_t) noexcept { std::free(memory); }
+
+namespace {
 
 // Both copies of the memory of one port of one slot. Its lines belong to it alone.
 struct Memory {
@@ -77,6 +105,8 @@ struct Board {
     std::string forget;
     std::atomic<bool> over{false};
     std::atomic<int> errors{0};
+    std::atomic<bool> resetting{false};
+    bool had_error = false;  // before the reset
     uint64_t seed;
     size_t calls = 0;
 
@@ -99,6 +129,13 @@ struct Board {
     }
     uint32_t load(uint32_t offset) { return __atomic_load_n(&registers[offset / 4], __ATOMIC_ACQUIRE); }
     void store(uint32_t offset, uint32_t word) { __atomic_store_n(&registers[offset / 4], word, __ATOMIC_RELEASE); }
+
+    // What a driver does after a failure. Returns whether STATUS.error was set.
+    bool reset() {
+        resetting = true;
+        while (resetting) std::this_thread::yield();
+        return had_error;
+    }
 };
 
 void clean(void *context, const uint8_t *memory, size_t bytes) {
@@ -117,8 +154,14 @@ void answer(const uint8_t *in, size_t in_bytes, uint8_t *out, size_t out_bytes) 
 }
 
 void play(Board &board) {
+    spared = true;
     std::mt19937_64 random(board.seed);
     while (!board.over) {
+        if (board.resetting) {
+            board.had_error = board.load(STATUS) & ERROR;
+            board.store(CTRL, 0), board.store(STATUS, MARK);
+            board.resetting = false;
+        }
         if (const uint32_t status = board.load(STATUS); !(status & MARK)) board.store(STATUS, MARK);  // the host cleared what it saw
         if (!(board.load(CTRL) & START)) {
             std::this_thread::yield();
@@ -201,12 +244,18 @@ long played(int64_t runs, uint64_t seed, const std::string &forget, Layout layou
                              {clean, invalidate, &board}};
     std::thread accelerator([&board] { play(board); });
     cnna_loop *loop = nullptr;
-    if (cnna_loop_open(&device, &loop) != CNNA_OK) fail("it does not open", 0);
+    int opened = CNNA_MEMORY;
+    for (uint32_t first = 1; opened == CNNA_MEMORY && first < 1000; ++first) {  // allocation number `first` fails, then the next one
+        starving = forget == "starve" ? first : 0, allocations = 0;
+        opened = starved([&] { return cnna_loop_open(&device, &loop); });
+    }
+    starving = forget == "starve" ? FEW : 0;
+    if (opened != CNNA_OK) fail("it does not open", 0);
 
     std::deque<Given> open;
     std::vector<uint8_t> packed(static_cast<size_t>(in.image_bytes)), answered(static_cast<size_t>(out.image_bytes));
     std::vector<float> wanted(elements);
-    int64_t submitted = 0, seen = 0, failed = 0;
+    int64_t submitted = 0, seen = 0, failed = 0, refused = 0, starved_runs = 0;
     long before = 0;
     while (seen < runs) {
         while (submitted < runs && open.size() < 3) {
@@ -218,15 +267,16 @@ long played(int64_t runs, uint64_t seed, const std::string &forget, Layout layou
             void *place = given.y.data();
             const int64_t type = CNNA_FLOAT32;
             const cnna_job job{0, &given.tensor, &table, &place, &type, &elements, given.counters, nullptr};
-            if (cnna_loop_submit(loop, &job) != CNNA_OK) fail("a job is refused", submitted);
+            int code = CNNA_MEMORY;
+            for (--refused; code == CNNA_MEMORY; ++refused) code = starved([&] { return cnna_loop_submit(loop, &job); });
+            if (code != CNNA_OK) fail("a job is refused", submitted);
             ++submitted;
         }
         int64_t ended;
         const int code = cnna_loop_wait(loop, seen, 30.0, &ended);
-        if (code == CNNA_STOPPED) {  // what a driver does: a reset, then the same job again
-            ++failed;
-            board.store(STATUS, 0);
-            while (!(board.load(STATUS) & MARK)) std::this_thread::yield();
+        if (code == CNNA_STOPPED || code == CNNA_MEMORY) {  // what a driver does: a reset, then the same job again
+            ++(code == CNNA_STOPPED ? failed : starved_runs);
+            if (board.reset() && code == CNNA_MEMORY) --board.errors;  // of a run that was stopped too
             cnna_loop_retry(loop);
             continue;
         }
@@ -243,7 +293,9 @@ long played(int64_t runs, uint64_t seed, const std::string &forget, Layout layou
     cnna_loop_close(loop);
     board.over = true;
     accelerator.join();
+    starving = 0;
     if (failed != board.errors) fail("an error was lost", failed);
+    if (forget == "starve" && (!refused || !starved_runs)) fail("memory has never run out", refused);
     std::printf("%lld answers right, %lld errors tried again, memory grew by %ld kB\n", static_cast<long long>(seen),
                 static_cast<long long>(failed), grown);
     return grown;
@@ -252,10 +304,11 @@ long played(int64_t runs, uint64_t seed, const std::string &forget, Layout layou
 }  // namespace
 
 int main(int count, char **arguments) {
-    if (count < 3) fail("usage: loop_rig RUNS SEED [forget-clean | forget-invalidate | none] [apart]", 0);
+    if (count < 3) fail("usage: loop_rig RUNS SEED [forget-clean | forget-invalidate | starve | none] [apart]", 0);
     const int64_t runs = std::atoll(arguments[1]);
     const uint64_t seed = std::strtoull(arguments[2], nullptr, 10);
     const std::string forget = count > 3 ? arguments[3] : "";
+    spared = true;
     own_lines();
     const long together = count > 4 ? 0 : played(runs, seed, forget, TOGETHER);
     const long apart = played(runs, seed, forget, APART);

@@ -74,3 +74,15 @@ def test_an_output_that_cannot_hold_its_answer_is_refused(answer: NDArray[Any], 
         loop.submit(0, [given], [answer])
     assert loop.wait(0.01) == library.EXPIRED, "it must not have begun"
     loop.close()
+
+
+def test_a_job_that_is_not_handed_over_leaves_the_others(monkeypatch: pytest.MonkeyPatch):
+    """A job that the library never got would be waited for."""
+    loop = opened()
+    x = np.zeros((1, 1, 2, 2), np.int8)
+    given = Input(CTensor(x.ctypes.data, library.INT8, x.shape, x.strides), x, None)
+    monkeypatch.setattr(loop, "_submit", lambda job: library.MEMORY)
+    with pytest.raises(MemoryError, match="handing over a run: no memory is left"):
+        loop.submit(0, [given], [np.zeros(4, np.float32)])
+    assert not loop.busy
+    loop.close()

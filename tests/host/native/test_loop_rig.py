@@ -10,7 +10,7 @@ import pytest
 from cnna.host.native import build
 
 SECONDS = 300
-RUNS, MANY = 400, 1_000_000
+FEWER, RUNS, MANY = 200, 400, 1_000_000
 
 
 def rig(folder: Path, compiler: str, flags: Sequence[str], source: str = "loop_rig.cpp") -> Path:
@@ -51,6 +51,15 @@ def test_a_line_that_is_forgotten_changes_an_answer(tmp_path: Path, forgotten: s
     """The test above would pass without any maintenance of the cache, if the model of memory were coherent."""
     code, said = played(rig(tmp_path, "g++", ["-O1"]), RUNS, forgotten, *layout)
     assert (code, "a wrong answer" in said) == (1, True)
+
+
+@pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
+def test_memory_that_runs_out_is_a_code_and_costs_no_answer(tmp_path: Path, sanitizer: str) -> None:
+    """An exception in a thread would end the process; a code that nobody heeds would leave what was in the array before."""
+    flags = [f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all", "-O1", "-g"]
+    code, said = played(rig(tmp_path, "g++", flags), FEWER, "starve")
+    assert code == 0, said[-2000:]
+    assert said.count(f"{FEWER} answers right") == 2
 
 
 @pytest.mark.aarch64
