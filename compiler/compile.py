@@ -3,12 +3,12 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
 from onnx import ModelProto
 
+from cnna.compiler.choose.choose import fastest_plan
 from cnna.compiler.cost import cost
 from cnna.compiler.frontend.model_ports import model_inputs, model_outputs
 from cnna.compiler.frontend.pieces.cpu_parts import operators_of, try_part
@@ -21,14 +21,12 @@ from cnna.compiler.graph import ir
 from cnna.compiler.graph.dump import GraphWriter
 from cnna.compiler.lower.kernels import ConvKernel, Lowered
 from cnna.compiler.lower.lower import lower, macs_of
-from cnna.compiler.mixed import CLEARLY, clocks, mixed
 from cnna.compiler.passes.pipeline import Dump
 from cnna.compiler.plan.allocate import Allocation, activation_bytes
 from cnna.compiler.plan.command import PlannedCommand
 from cnna.compiler.plan.emit import describe_program
 from cnna.compiler.plan.fold import Fold, fold_inputs
 from cnna.compiler.plan.pitch import set_pitches
-from cnna.compiler.plan.plan import Plan, finalists
 from cnna.compiler.predict.predict import Count, PredictedSpan, predicted_spans
 from cnna.compiler.predict.timeline import Prediction, prediction
 from cnna.spec.artifact import Artifact, ProgramPiece, artifact_of
@@ -52,8 +50,6 @@ from cnna.spec.manifest import (
 )
 from cnna.spec.regmap import command_fields, version_of
 
-SAME_SHARE = 5e-5  # of the clocks: plans that the predictor cannot tell apart; then the cost model's order decides
-PREDICTED_CLOCKS = 2_000_000  # most clocks of programs that are compared by the predictor, which takes seconds for a million
 MAX_BATCH = command_fields("conv")["images"].limits[1]
 
 
@@ -154,36 +150,6 @@ def compile_graph(graph: ir.Graph, config: Config, batch: int = 1, dump: Dump | 
         activation_bytes(lowered, config),
         spans,
     )
-
-
-def fastest_plan(
-    lowered: Lowered, config: Config, name: str, count: Count | None = None
-) -> tuple[Plan, Sequence[PredictedSpan] | None]:
-    """The finalist that the predictor finds to be the fastest, and its spans. count: as of `finalists` and `predicted_spans`.
-
-    ModelError: no way fits.
-    Of finalists that the predictor cannot tell apart it is the first one. A plan of `mixed` is taken only if it is clearly faster.
-    If there is only one finalist and no such plan, or the predictor would take too long, it is the first one, without spans.
-    """
-    unlike: dict[bytes, Plan] = {}
-    for plan in finalists(lowered, config, name, count):  # another order or bands may make the same program
-        unlike.setdefault(plan.program, plan)
-    plans = list(unlike.values())
-    if plans[0].clocks > PREDICTED_CLOCKS:
-        return plans[0], None
-
-    @cache  # a plan of `mixed` may be one of the finalists
-    def predict(program: bytes) -> Sequence[PredictedSpan]:
-        return predicted_spans(program, config, count=count)
-
-    others = list(mixed(lowered, config, name, plans[0], predict))
-    if len(plans) == 1 and not others:
-        return plans[0], None
-    predicted = [(plan, predict(plan.program)) for plan in plans]
-    most = (1 + SAME_SHARE) * min(map(clocks, predicted))
-    best = next(one for one in predicted if clocks(one) <= most)
-    other = min(others, key=clocks, default=best)
-    return other if clocks(other) <= CLEARLY * clocks(best) else best
 
 
 def _port(graph: ir.Graph, tensor: str, map_: str, lowered: Lowered, allocation: Allocation, fold: Fold | None = None) -> Port:

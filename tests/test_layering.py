@@ -47,11 +47,15 @@ ROOMS = {
     "compiler.cost": ("quick estimates of clocks", ("compiler.lower",)),
     "compiler.plan": ("places, tiles, commands, programs", ("compiler.graph", "compiler.lower", "compiler.cost")),
     "compiler.predict": ("clocks, simulated on a model", ("compiler.lower", "compiler.cost")),
+    "compiler.choose": (
+        "which plans are tried, and which one is taken",
+        ("compiler.lower", "compiler.cost", "compiler.plan", "compiler.predict"),
+    ),
     "compiler": (
         "`compile`: a model to an artifact",
         (
             *("compiler.graph", "compiler.passes", "compiler.frontend", "compiler.lower", "compiler.cost", "compiler.plan"),
-            "compiler.predict",
+            *("compiler.predict", "compiler.choose"),
         ),
     ),
     "compiler.report": ("what an artifact and its quantisation cost, in text and pictures", ("compiler.cost", "compiler.predict")),
@@ -64,7 +68,7 @@ ROOMS = {
     ),
     "compiler.explore": (
         "the quickest configurations and tilings",
-        ("compiler", "compiler.graph", "compiler.lower", "compiler.plan", "compiler.report"),
+        ("compiler", "compiler.graph", "compiler.lower", "compiler.plan", "compiler.choose", "compiler.report"),
     ),
     "compiler.split": ("models cut in two, for an edge and a cloud", ("compiler.frontend",)),
     "compiler.zoo": ("models to try", ()),

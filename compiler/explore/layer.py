@@ -11,7 +11,7 @@ from itertools import combinations, product
 from pathlib import Path
 from typing import BinaryIO
 
-from cnna.compiler.compile import fastest_plan
+from cnna.compiler.choose.choose import fastest_plan
 from cnna.compiler.graph.ir import Graph
 from cnna.compiler.lower.kernels import Kernel, Lowered, views_of
 from cnna.compiler.lower.layout import whole_place

@@ -1,5 +1,5 @@
-"""Turns kernels into a register program: places for maps, tiles, commands and waits.
+"""Turns kernels into a register program in one way: places for maps, tiles, commands and waits.
 
-`compile` and `explore` import it; it imports `lower` and `cost`.
+`choose`, `compile` and `explore` import it; it imports `lower` and `cost`. Which ways are tried is `choose`'s matter.
 Begin with `plan`, then `allocate`, `tile` and `schedule`.
 """

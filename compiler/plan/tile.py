@@ -1,7 +1,7 @@
 """Cuts a kernel whose maps do not all lie on chip into tiles: bands of output rows and, if it helps, ranges of blocks.
 
 The operands of a tile are staged in free feature memory. If there is room for two copies, the next tile is loaded and the last one
-is stored while the engine works. A kernel whose maps are all on chip is one tile, or a band of rows a tile (`plan.row_bands`).
+is stored while the engine works. A kernel whose maps are all on chip is one tile, or a band of rows a tile (`row_bands`).
 """
 
 from collections import Counter

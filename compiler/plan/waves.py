@@ -1,7 +1,7 @@
 """Cuts kernels into bands that are kernels of their own, and mixes the bands of several layers and images.
 
 A layer waits for the one that it reads. So the array and the vector engine work in turn at the ends of layers, even if each layer
-runs in bands (`plan.row_bands`). Here a band of a layer runs as soon as the rows that it reads are there, beside bands of layers
+runs in bands (`row_bands`). Here a band of a layer runs as soon as the rows that it reads are there, beside bands of layers
 before it: a wave passes through the network. Each band of a convolution brings the weights again.
 """
 

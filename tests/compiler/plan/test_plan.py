@@ -5,11 +5,11 @@ from functools import partial
 import numpy as np
 import pytest
 
-from cnna.compiler import compile
+from cnna.compiler.choose import choose, search
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.graph import ir
 from cnna.compiler.lower.lower import lower
-from cnna.compiler.plan import plan
+from cnna.compiler.plan import row_bands
 from cnna.compiler.plan.pitch import set_pitches
 from cnna.spec.config import preset
 
@@ -30,7 +30,7 @@ def separable(channels, size, *, alone=False):
 
 def bands(graph, config=PRODUCT):
     """The bands of each kernel."""
-    return plan.row_bands(set_pitches(lower(graph, config, 1), config), config)
+    return row_bands.row_bands(set_pitches(lower(graph, config, 1), config), config)
 
 
 @pytest.mark.parametrize(
@@ -54,11 +54,11 @@ def test_layers_of_the_array_alone_stay_whole():
 def test_a_depthwise_network_takes_fewer_clocks_in_bands(monkeypatch):
     """Unless the layer behind a depthwise one begins on its first rows, the array waits for the vector engine."""
     graph = separable(64, 56)
-    monkeypatch.setattr(compile, "mixed", lambda *given: [])  # it has bands of its own
+    monkeypatch.setattr(choose, "mixed", lambda *given: [])  # it has bands of its own
     clocks = []
-    for most in (1, plan.BANDS_MOST):
+    for most in (1, row_bands.BANDS_MOST):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(plan, "BANDS_MOST", most)
+            patch.setattr(row_bands, "BANDS_MOST", most)
             clocks.append(compile_graph(graph, PRODUCT).predicted().total()["cycles"])
     assert clocks[1] < 0.95 * clocks[0], clocks
 
@@ -66,8 +66,8 @@ def test_a_depthwise_network_takes_fewer_clocks_in_bands(monkeypatch):
 @pytest.fixture
 def every_way(monkeypatch):
     """All that can run in bands does so, in the other order of the kernels."""
-    monkeypatch.setattr(plan, "BAND_GROUPS_LEAST", 2)
-    monkeypatch.setattr(plan, "Way", partial(plan.Way, reordered=True, banded=True))
+    monkeypatch.setattr(row_bands, "BAND_GROUPS_LEAST", 2)
+    monkeypatch.setattr(search, "Way", partial(search.Way, reordered=True, banded=True))
 
 
 @pytest.mark.parametrize("config", ["tiny", "odd"])

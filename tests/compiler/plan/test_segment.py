@@ -3,14 +3,16 @@
 import numpy as np
 import pytest
 
+from cnna.compiler.choose import search
+from cnna.compiler.choose.cuts import cuts
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.cost import cost
 from cnna.compiler.graph import ir
 from cnna.compiler.lower.kernels import views_of
 from cnna.compiler.lower.lower import lower
-from cnna.compiler.plan import plan
 from cnna.compiler.plan.pitch import set_pitches
-from cnna.compiler.plan.segment import cuts, segment
+from cnna.compiler.plan.plan import Planner
+from cnna.compiler.plan.segment import segment
 from cnna.spec.config import Config, preset
 
 from ... import networks
@@ -41,7 +43,7 @@ def test_each_map_is_of_one_image_before_the_cut_and_whole_at_it():
 def test_a_batch_cut_anywhere_equals_the_reference(config, seed, monkeypatch):
     """Wrong addresses of an image, missing waits for a map that images share, or another kernel's weights would show."""
     random = np.random.default_rng(seed)
-    monkeypatch.setattr(plan, "cuts", lambda lowered, config, most: [int(random.integers(1, len(lowered.kernels) + 1))])
+    monkeypatch.setattr(search, "cuts", lambda lowered, config, most: [int(random.integers(1, len(lowered.kernels) + 1))])
     for case in range(seed * 100, seed * 100 + 8):
         made = Case(CONFIGS[config], "network", case * 4 + 1 + case % 3)  # batches of 2 to 4
         assert made.batch > 1
@@ -72,8 +74,8 @@ def test_the_array_works_on_one_image_while_the_other_is_pooled():
     clocks = []
     for abreast in (1, 2):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(plan, "cuts", lambda lowered, config, most: [len(lowered.kernels)])
-            patch.setattr(plan, "ABREAST", abreast)
+            patch.setattr(search, "cuts", lambda lowered, config, most: [len(lowered.kernels)])
+            patch.setattr(search, "ABREAST", abreast)
             clocks.append(cost.total_cycles(cost.timeline(compile_graph(graph, config, 4).program, config)))
     assert clocks[1] < 0.9 * clocks[0], clocks
 
@@ -95,8 +97,8 @@ def test_large_maps_then_many_weights_are_cut_between():
     for cut in (None, 0, len(lowered.kernels)):
         with pytest.MonkeyPatch.context() as patch:
             if cut is not None:
-                patch.setattr(plan, "cuts", lambda lowered, config, most, cut=cut: [cut])
-            clocks.append(plan.finalists(lowered, config, graph.name)[0].clocks)
+                patch.setattr(search, "cuts", lambda lowered, config, most, cut=cut: [cut])
+            clocks.append(search.finalists(Planner(lowered, config, graph.name))[0].clocks)
     assert clocks[0] < 0.95 * min(clocks[1:]), clocks
 
 

@@ -6,12 +6,14 @@ from functools import cached_property
 import numpy as np
 import pytest
 
-from cnna.compiler import compile, mixed
+from cnna.compiler import compile
+from cnna.compiler.choose import choose, mixed, search
 from cnna.compiler.graph import ir
 from cnna.compiler.lower.kernels import VectorKernel, source_rows, views_of
 from cnna.compiler.lower.lower import lower
-from cnna.compiler.plan import plan, waves
+from cnna.compiler.plan import waves
 from cnna.compiler.plan.pitch import set_pitches
+from cnna.compiler.plan.plan import Planner
 from cnna.compiler.predict.predict import predicted_spans
 from cnna.spec.config import preset
 from cnna.spec.program.commands import commands
@@ -104,12 +106,12 @@ def test_a_network_of_inverted_blocks_takes_clearly_fewer_clocks(monkeypatch):
     """The array and the vector engine then work at the same time all through."""
     found = compile.compile_graph(inverted(4), PRODUCT).predicted().cycles
     monkeypatch.setattr(mixed, "in_waves", lambda *given: [])
-    assert found <= mixed.CLEARLY * compile.compile_graph(inverted(4), PRODUCT).predicted().cycles
+    assert found <= choose.CLEARLY * compile.compile_graph(inverted(4), PRODUCT).predicted().cycles
 
 
 def test_a_plan_that_is_not_clearly_faster_is_not_taken(monkeypatch):
     """Else a program would change whenever an estimate does."""
-    monkeypatch.setattr(compile, "CLEARLY", 0.5)
+    monkeypatch.setattr(choose, "CLEARLY", 0.5)
     kept = compile.compile_graph(inverted(4), PRODUCT).program
     monkeypatch.setattr(mixed, "in_waves", lambda *given: [])
     assert compile.compile_graph(inverted(4), PRODUCT).program == kept
@@ -120,7 +122,7 @@ def test_networks_of_the_array_are_not_planned_in_waves():
     b = Builder(np.random.default_rng(3), "array")
     x = b.conv(b.conv(b.input(64, 56, 56), 64, ir.Window((3, 3), pads=(1, 1, 1, 1))), 64, ONE)
     whole = lowered(b.graph(b.conv(b.max_pool(x, ir.Window((2, 2), (2, 2))), 64, ONE)), PRODUCT)
-    assert not plan.in_waves(whole, PRODUCT, "array", 0)
+    assert not search.in_waves(Planner(whole, PRODUCT, "array"), 0)
 
 
 @pytest.fixture
@@ -129,12 +131,13 @@ def every_wave(monkeypatch, small_bands):
     taken = []
 
     def waved(lowered, config, name, count):
-        best = plan.finalists(lowered, config, name)[0]
-        found = list(mixed.mixed(lowered, config, name, best, lambda program: predicted_spans(program, config)))
+        planner = Planner(lowered, config, name)
+        best = search.finalists(planner)[0]
+        found = list(mixed.mixed(planner, best.way.cut, lambda program: predicted_spans(program, config)))
         taken.append(max((len(one.commands) for one, _ in found), default=0))
         return found[-1] if found else (best, None)
 
-    monkeypatch.setattr(plan, "VECTOR_LEAST", 0)
+    monkeypatch.setattr(search, "VECTOR_LEAST", 0)
     monkeypatch.setattr(compile, "fastest_plan", waved)
     return taken
 

@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cnna.compiler import mixed
+from cnna.compiler.choose import mixed, search
 from cnna.compiler.graph import ir
 from cnna.compiler.lower.lower import lower
-from cnna.compiler.plan import plan, weight_order
+from cnna.compiler.plan import weight_order
 from cnna.compiler.plan.pitch import set_pitches
+from cnna.compiler.plan.plan import Planner
 from cnna.compiler.plan.tile import ddr_rate
 from cnna.compiler.plan.weight_order import READERS, merged_weights
 from cnna.compiler.predict.predict import predicted_spans
@@ -41,7 +42,7 @@ def thin():
 
 
 def planned(graph, config, batch=1):
-    return plan.in_waves(set_pitches(lower(graph, config, batch), config), config, graph.name, 0)[0]
+    return search.in_waves(Planner(set_pitches(lower(graph, config, batch), config), config, graph.name), 0)[0]
 
 
 def merged(made, config):
@@ -76,7 +77,7 @@ def read(commands, config):
 
 @pytest.fixture(autouse=True)
 def every_network(monkeypatch):
-    monkeypatch.setattr(plan, "VECTOR_LEAST", 0)
+    monkeypatch.setattr(search, "VECTOR_LEAST", 0)
 
 
 @pytest.mark.parametrize("config", [LITTLE, ODD], ids=lambda config: config.name)

@@ -6,15 +6,13 @@ The estimates of `cost` do not tell how well such a program keeps both engines a
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from cnna.compiler.lower.kernels import Lowered
+from cnna.compiler.choose.search import in_waves, unlike
 from cnna.compiler.plan.emit import emit
-from cnna.compiler.plan.plan import Plan, in_waves
+from cnna.compiler.plan.plan import Plan, Planner
 from cnna.compiler.plan.weight_order import merged_weights
 from cnna.compiler.predict.predict import PredictedSpan
 from cnna.spec.config import Config
 from cnna.spec.errors import ArtifactError
-
-CLEARLY = 0.96  # of the clocks of the best other plan: what a plan may take at most to replace it
 
 Predicted = tuple[Plan, Sequence[PredictedSpan]]
 Predict = Callable[[bytes], Sequence[PredictedSpan]]
@@ -25,18 +23,12 @@ def clocks(predicted: Predicted) -> int:
     return max(span.end for span in predicted[1])
 
 
-def mixed(lowered: Lowered, config: Config, name: str, other: Plan, predict: Predict) -> Iterator[Predicted]:
-    """Candidates, with their predicted spans. other: the best other plan. predict: `predicted_spans` of a program for `config`.
-
-    Other bands may make the same program. It is a candidate once.
-    """
-    unlike: dict[bytes, Plan] = {}
-    for plan in in_waves(lowered, config, name, other.way.cut):
-        unlike.setdefault(plan.program, plan)
-    for plan in unlike.values():
+def mixed(planner: Planner, cut: int, predict: Predict) -> Iterator[Predicted]:
+    """Candidates, with their predicted spans. cut: as of `in_waves`. predict: gives the spans of a program for `planner.config`."""
+    for plan in unlike(in_waves(planner, cut)):
         found = plan, predict(plan.program)
         yield found
-        yield from _merged(*found, config, predict)
+        yield from _merged(*found, planner.config, predict)
 
 
 def _merged(plan: Plan, spans: Sequence[PredictedSpan], config: Config, predict: Predict) -> Iterator[Predicted]:

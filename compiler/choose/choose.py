@@ -1,0 +1,58 @@
+"""Chooses the plan of a program. This is the whole of the choice:
+
+1. `search.finalists` plans a batch with its best cuts, then the best of these plans with one thing changed: the kernels in another
+   order, in bands of rows, with images abreast, and with maps in any region. The cost is the estimate `Plan.clocks`. The best plan
+   is a finalist, and so is the best one of every other kind that is about as good.
+2. If there is more than one, the predictor's clocks are the cost, unless the program is too long for it. Of plans that it cannot
+   tell apart the one with the best estimate is taken.
+3. `mixed` makes plans in waves, where the vector engine has enough to do, and puts weights in another order. The predictor alone
+   judges them, and one of them is taken only if it is clearly faster than the best finalist.
+
+A program is planned once and predicted once, whatever ways lead to it.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+
+from cnna.compiler.choose.mixed import Predict, Predicted, clocks, mixed
+from cnna.compiler.choose.search import finalists, unlike
+from cnna.compiler.lower.kernels import Lowered
+from cnna.compiler.plan.plan import Plan, Planner
+from cnna.compiler.predict.predict import Count, PredictedSpan, predicted_spans
+from cnna.spec.config import Config
+
+SAME_SHARE = 5e-5  # of the clocks: plans that the predictor cannot tell apart; then the cost model's order decides
+CLEARLY = 0.96  # of the clocks of the best finalist: what a plan of `mixed` may take at most to replace it
+PREDICTED_CLOCKS = 2_000_000  # most clocks of programs that are compared by the predictor, which takes seconds for a million
+
+Chosen = tuple[Plan, Sequence[PredictedSpan] | None]
+Choose = Callable[[Lowered, Config, str, Count | None], Chosen]
+
+
+def fastest_plan(lowered: Lowered, config: Config, name: str, count: Count | None = None) -> Chosen:
+    """The plan that takes the fewest clocks as far as can be told, and its predicted spans, if it was predicted for the choice.
+
+    count: as of `finalists` and `predicted_spans`. ModelError: no way fits.
+    """
+
+    @cache  # a plan of `mixed` may be one of the finalists
+    def predict(program: bytes) -> Sequence[PredictedSpan]:
+        return predicted_spans(program, config, count=count)
+
+    planner = Planner(lowered, config, name)
+    plans = unlike(finalists(planner, count))
+    if plans[0].clocks > PREDICTED_CLOCKS:
+        return plans[0], None
+    return taken(plans, mixed(planner, plans[0].way.cut, predict), predict)
+
+
+def taken(plans: Sequence[Plan], others: Iterable[Predicted], predict: Predict) -> Chosen:
+    """The fastest of the finalists `plans`, or of `others` if that is clearly faster. One plan alone is taken without spans."""
+    others = list(others)
+    if len(plans) == 1 and not others:
+        return plans[0], None
+    predicted = [(plan, predict(plan.program)) for plan in plans]
+    most = (1 + SAME_SHARE) * min(map(clocks, predicted))
+    best = next(one for one in predicted if clocks(one) <= most)
+    other = min(others, key=clocks, default=best)
+    return other if clocks(other) <= CLEARLY * clocks(best) else best
