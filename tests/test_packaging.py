@@ -21,6 +21,7 @@ from cnna.spec.extras import install
 CODE = ("api", "spec", "cli", "host", "hw", "compiler", "serve", "sim")
 SHIPPED = (
     *(*CODE, "docs", "examples", "bitstreams", ".ci", ".github"),
+    *(".editorconfig", ".gitignore", ".pre-commit-config.yaml"),
     *("pyproject.toml", "setup.py", "MANIFEST.in", "constraints.txt", "Makefile"),
     *("README.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "SECURITY.md", "LICENSE"),
 )
@@ -263,8 +264,12 @@ def test_a_wheel_for_a_board_has_a_boards_library(sdist: Path, tmp_path: Path, r
 
 
 def test_every_folder_of_the_wheel_is_a_package_of_the_list(root: Path) -> None:
-    """setuptools warns of data in a folder that is no package of the list, and will leave such folders out."""
+    """setuptools warns of code and data in a folder that is no package of the list, and will leave such folders out."""
     listed = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]
+    folders = {name: place for name, place in listed["package-dir"].items() if place != "api"}
+    here = {name: [path.parent for path in (root / place).rglob("*.py")] for name, place in folders.items()}
+    code = {".".join((name, *path.relative_to(root).parts[1:])) for name, paths in here.items() for path in paths}
+    assert code <= set(listed["packages"]), sorted(code - set(listed["packages"]))
     assert set(listed["package-data"]) <= set(listed["packages"])
     assert not [pattern for patterns in listed["package-data"].values() for pattern in patterns if "/" in pattern]
 
@@ -276,6 +281,7 @@ def test_the_source_archive_has_what_one_reads_and_runs(sdist: Path, root: Path)
     for folder in ("docs", "examples", "bitstreams", ".github", "sim"):
         files = [path.relative_to(root).as_posix() for path in (root / folder).rglob("*") if path.is_file()]
         assert {name for name in files if "__pycache__" not in name} <= names, folder
+    assert {".editorconfig", ".gitignore", ".pre-commit-config.yaml"} <= names, "the tests read them"
     assert {"CITATION.cff", "SECURITY.md", "CHANGELOG.md", "constraints.txt", "Makefile", "setup.py", ".ci/run"} <= names
     assert not [name for name in names if name.endswith(".pyc")]
 
