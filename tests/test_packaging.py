@@ -20,7 +20,7 @@ from cnna.spec.extras import install
 
 CODE = ("api", "spec", "cli", "host", "hw", "compiler", "serve", "sim")
 SHIPPED = (
-    *(*CODE, "docs", "examples", "bitstreams", ".ci", ".github"),
+    *(*CODE, "docs", "examples", "bitstreams", ".ci", ".devcontainer", ".github"),
     *(".editorconfig", ".gitignore", ".pre-commit-config.yaml"),
     *("pyproject.toml", "setup.py", "MANIFEST.in", "constraints.txt", "Makefile"),
     *("README.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "SECURITY.md", "LICENSE"),
@@ -278,10 +278,10 @@ def test_the_source_archive_has_what_one_reads_and_runs(sdist: Path, root: Path)
     """Whoever packages it would have no documents, no examples, no tests to run, or caches of ours."""
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    for folder in ("docs", "examples", "bitstreams", ".github", "sim"):
+    for folder in ("docs", "examples", "bitstreams", ".devcontainer", ".github", "sim"):
         files = [path.relative_to(root).as_posix() for path in (root / folder).rglob("*") if path.is_file()]
         assert {name for name in files if "__pycache__" not in name} <= names, folder
-    assert {".editorconfig", ".gitignore", ".pre-commit-config.yaml"} <= names, "the tests read them"
+    assert {".editorconfig", ".gitignore", ".pre-commit-config.yaml", ".ci/packages"} <= names, "the tests read them"
     assert {"CITATION.cff", "SECURITY.md", "CHANGELOG.md", "constraints.txt", "Makefile", "setup.py", ".ci/run"} <= names
     assert not [name for name in names if name.endswith(".pyc")]
 
