@@ -5,13 +5,16 @@ SEED = $(shell date +%Y%m%d)
 BIN = .venv/bin
 # One process more than two processors: many tests wait, for a server or for a simulator that another process builds. Each has
 # one thread: threads of OpenBLAS on a busy processor wait for each other by spinning.
-PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+SPREAD = --numprocesses 3 --dist loadfile --no-loadscope-reorder
+PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(SPREAD)
+DAILY = -m "not slow and not soak and not yosys and not aarch64 and not host_cost"
+TESTS =
 READY = .venv/installed
 SITE_READY = .venv/installed-docs
 export ORT_DISABLE_TELEMETRY ?= 1 # onnxruntime would report to its maker; `import cnna` says so too, but some programs import it first
 unexport PYTHONDONTWRITEBYTECODE # with it, each of the many processes that tests start would compile every module anew
 
-.PHONY: help demo board-demo test soak fresh test-all aarch64 pynq3 conformance lint docs pages bench host-cost baseline resources clean
+.PHONY: help demo board-demo test coverage soak fresh test-all aarch64 pynq3 conformance lint docs pages bench host-cost baseline resources clean
 
 demo: $(READY)  ## quantise, compile and run the digits network on the simulated accelerator
 	$(BIN)/python examples/demo.py
@@ -20,7 +23,10 @@ board-demo: $(READY)  ## the same on a virtual ZCU102, through the stock pynq pa
 	$(BIN)/python examples/board_demo.py
 
 test: $(READY)  ## the tests, RTL simulation included
-	$(PYTEST) -m "not slow and not soak and not yosys and not aarch64 and not host_cost" --durations=10
+	$(PYTEST) $(DAILY) --durations=10
+
+coverage: $(READY)  ## the lines that these tests reach, room by room, into build/coverage; TESTS=tests/spec chooses some
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python tools/covered.py $(SPREAD) $(DAILY) $(TESTS)
 
 soak: $(READY)  ## servers under load and faults, 30 s each; FOR=300 for five minutes each
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 -m soak --soak $(FOR) tests/serve/soak
