@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from cnna.serve.engine.composed import RUNTIME, Composition, Part, first_refusal
 from cnna.serve.engine.served import Models, Served, ServedModel, refusal_of
-from cnna.serve.lifecycle.arrow import ABSENT
-from cnna.serve.lifecycle.versions import BrokenOff, Event, Refused, Taken, Unload
+from cnna.serve.lifecycle.versions import Next
 from cnna.serve.models.pipeline import Pipeline, Step, check_step, input_of, signature_of_pipeline
 from cnna.serve.models.repository import Repository
 from cnna.serve.models.settings import Settings
@@ -32,7 +31,7 @@ class Steps:
 
     trial: Callable[[Sequence[Version]], AbstractAsyncContextManager[None]]
     test: Callable[[Version], Awaitable[None]]
-    happened: Callable[[ServedModel, Event], None]
+    happened: Callable[[ServedModel, Next], None]
 
 
 class Assembly:
@@ -56,10 +55,10 @@ class Assembly:
                 self._take(model, pieces)
         except Exception as error:
             reason = str(refusal_of(error))
-            self._steps.happened(model, Refused(ONLY, reason))
+            self._steps.happened(model, model.life.refused(ONLY, reason))
             return reason
         except BaseException:
-            self._steps.happened(model, BrokenOff(ONLY))
+            self._steps.happened(model, model.life.broken_off(ONLY))
             raise
         self._put(model, Version(model.name, ONLY, composition.signature, {}, None, RUNTIME), composition)
         model.needs, model.refusal = frozenset(), lambda: first_refusal(composition, self._why)
@@ -72,11 +71,11 @@ class Assembly:
     def _put(self, model: ServedModel, version: Version, composition: Composition | None = None, reason: str = "") -> None:
         """Serves a version of a pipeline, or of a piece of one, and no other. Requests that are open keep theirs."""
         old = model.versions.get(version.name)
-        new = Served(model.name, version.name, version, ABSENT, composition=composition)
+        new = Served(model.name, version.name, version, composition=composition)
         if old is not None:
             new.stats = old.stats
         model.versions[version.name] = new
-        self._steps.happened(model, Taken(version.name, reason))
+        self._steps.happened(model, model.life.taken(version.name, reason))
 
     def _take(self, model: ServedModel, pieces: list[Version]) -> None:
         """Serves these pieces, and no others."""
@@ -85,7 +84,7 @@ class Assembly:
             own = before.pop(version.model, None) or self._models.setdefault(version.model, ServedModel(version.model, PIECE))
             self._put(own, version, reason="the pipeline was loaded again")
         for left in before.values():
-            self._steps.happened(left, Unload("the pipeline has no such step any more"))
+            self._steps.happened(left, left.life.unload("the pipeline has no such step any more"))
 
     async def _checked(self, name: str, pipeline: Pipeline) -> tuple[Composition, list[Version]]:
         """UserError, BusyError: a step does not fit, or its model is not there; the line names file and step."""

@@ -19,7 +19,8 @@ from cnna.serve.engine.reconciler import Reconciler
 from cnna.serve.engine.request import Batch
 from cnna.serve.engine.watch import Watch
 from cnna.serve.lifecycle import boards
-from cnna.serve.lifecycle.boards import CLOSED, READY, STARTING, BoardLife, Ended, Event
+from cnna.serve.lifecycle.arrow import Log as LogLine
+from cnna.serve.lifecycle.boards import CLOSED, READY, STARTING, BoardLife
 from cnna.serve.models.version import Compiled, Version
 from cnna.spec.errors import CnnaError, RunError
 
@@ -167,7 +168,7 @@ class EngineBoard:
 
     def answered(self, compiled: Compiled, seconds: float) -> None:
         """Counts a batch that went well."""
-        self.happened(boards.Answered())
+        self.happened(self.life.answered())
         if compiled.seconds > 0:
             self.ratio += 0.1 * (seconds / compiled.seconds - self.ratio)
 
@@ -219,7 +220,7 @@ class EngineBoard:
                 cause = f"internal error: {type(error).__name__}: {error}"
             finally:
                 self._forget(cause)
-                self.happened(Ended(cause, self.limits.failures, self.limits.pause_seconds))
+                self.happened(self.life.ended(cause, self.limits.failures, self.limits.pause_seconds))
                 if process is not None:
                     await _closed(process, cause)
             while self.state not in (STARTING, CLOSED):
@@ -233,12 +234,12 @@ class EngineBoard:
         self._process, self._reconciler, self._free = None, None, []
         self.watts = self.celsius = None
 
-    def happened(self, event: Event) -> None:
+    def happened(self, step: boards.Next) -> None:
         """Takes a step in its life, and does what follows from it."""
-        self.life, effects = event.on(self.life)
+        self.life, effects = step
         for effect in effects:
             match effect:
-                case boards.Log():
+                case LogLine():
                     self.log(effect.level, effect.event, board=self.spec.name, **effect.more)
                 case boards.Kill():
                     self.fail(effect.cause)
@@ -252,7 +253,8 @@ class EngineBoard:
     def _rest(self, seconds: float | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, self.happened, boards.Rested())
+        loop = asyncio.get_running_loop()
+        self._timer = None if seconds is None else loop.call_later(seconds, lambda: self.happened(self.life.rested()))
 
     def say_changed(self) -> None:
         """Lets others act on its state. They have a turn of their own: whatever goes wrong there is not this board's."""
@@ -261,11 +263,11 @@ class EngineBoard:
 
     def reset(self) -> None:
         """An operator's: the board starts again at once, whatever its state, with no failure counted."""
-        self.happened(boards.Reset())
+        self.happened(self.life.reset())
 
     async def close(self) -> None:
         """Ends the worker."""
-        self.happened(boards.Closed())
+        self.happened(self.life.closed())
         self._task.cancel()
         await asyncio.wait([self._task])
 

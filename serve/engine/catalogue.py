@@ -13,6 +13,7 @@ from cnna.serve.engine.assembly import ONLY, Assembly, Steps
 from cnna.serve.engine.board import EngineBoard, Log
 from cnna.serve.engine.served import UNAVAILABLE, Served, ServedModel, refusal_of
 from cnna.serve.lifecycle import versions
+from cnna.serve.lifecycle.arrow import Log as LogLine
 from cnna.serve.models.repository import Repository
 from cnna.serve.models.settings import Settings
 from cnna.serve.models.version import Version
@@ -67,9 +68,9 @@ class Catalogue:
         UserError: model.yaml is wrong, or cannot be read; what was served before is served on.
         """
         if not again and name in self.models:
-            self._happened(self.models[name], versions.Asked())
+            self._happened(self.models[name], self.models[name].life.asked())
         async with self._loading:
-            if name in self.models and not self.models[name].wanted:
+            if name in self.models and not self.models[name].life.wanted:
                 return []
             there, settings = self._read(name)
             model = self.models.setdefault(name, ServedModel(name))
@@ -80,9 +81,9 @@ class Catalogue:
             if not await self._bring(model, wanted, settings, again):
                 return []
             model.reason, model.settings = "" if wanted else self._nothing(name, there), settings
-            self._happened(model, versions.Chosen(tuple(wanted), settings.canary.version if settings.canary else None))
+            self._happened(model, model.life.chosen(wanted, settings.canary.version if settings.canary else None))
             for other in list(self.models.values()):
-                if name in other.needs and not other.unloaded:
+                if name in other.needs and not other.life.unloaded:
                     await self._assemble(other, other.settings)
             await self._catch_up()
             refused = [model.versions[one] for one in wanted if model.versions[one].state == UNAVAILABLE]
@@ -92,7 +93,7 @@ class Catalogue:
         """Loads all versions that are not there. Whether the model is still wanted then."""
         tried = set[str]()
         while True:
-            what, name = versions.next_load(model.life(), wanted, tried, again)
+            what, name = versions.next_load(model.life, wanted, tried, again)
             freeing = model.versions[name].freeing if name in model.versions else None
             if freeing is not None and not freeing.done():
                 await asyncio.wait([freeing])
@@ -128,7 +129,7 @@ class Catalogue:
     def _put_away(self, model: ServedModel) -> None:
         """Unloads all that there is of a model."""
         for each in (model, *self._assembly.pieces(model.name)):
-            self._happened(each, versions.Unload())
+            self._happened(each, each.life.unload())
 
     async def _assemble(self, model: ServedModel, settings: Settings) -> list[Served]:
         """Loads a pipeline."""
@@ -136,7 +137,7 @@ class Catalogue:
         if old is not None and old.freeing is not None:
             await asyncio.wait([old.freeing])
         model.reason = await self._assembly.load(model) or ""
-        if not model.wanted:
+        if not model.life.wanted:
             self._put_away(model)
             return []
         model.settings = settings
@@ -144,7 +145,7 @@ class Catalogue:
             self.log("info", "version ready", model=model.name, version=ONLY)
         self._changed()
         await self._catch_up()
-        return [Served(model.name, ONLY, state=UNAVAILABLE, reason=model.reason)] if model.reason else []
+        return [Served(model.name, ONLY, life=versions.VersionLife(UNAVAILABLE, model.reason))] if model.reason else []
 
     async def _catch_up(self) -> None:
         """Brings what was loaded to boards that have become ready while it was tested on others."""
@@ -168,19 +169,19 @@ class Catalogue:
 
     async def _load(self, model: ServedModel, name: str, settings: Settings) -> None:
         """Reads and tests a version. Whatever is wrong with it becomes its reason."""
-        self._happened(model, versions.Found(name))
+        self._happened(model, model.life.found(name))
         try:
             version = await asyncio.get_running_loop().run_in_executor(None, self.repository.version, model.name, name, settings)
             async with self._trial([version]):
                 await self._tested(version)
                 model.versions[name].version = version
                 prepared = version.signature.prepared()
-                self._happened(model, versions.Tested(name, {"pictures": prepared} if prepared else {}))
+                self._happened(model, model.life.tested(name, {"pictures": prepared} if prepared else {}))
         except Exception as error:
             refusal = refusal_of(error)
-            self._happened(model, versions.Refused(name, str(refusal), isinstance(refusal, BusyError)))
+            self._happened(model, model.life.refused(name, str(refusal), isinstance(refusal, BusyError)))
         except BaseException:
-            self._happened(model, versions.BrokenOff(name))
+            self._happened(model, model.life.broken_off(name))
             raise
 
     async def _test(self, version: Version) -> None:
@@ -243,7 +244,7 @@ class Catalogue:
                 return
             except CnnaError:  # model.yaml is wrong, perhaps for a moment
                 refused = list(self.models[model].versions.values())
-            if not self.models[model].wanted or not any(one.busy for one in refused):
+            if not self.models[model].life.wanted or not any(one.life.busy for one in refused):
                 return
 
     def close(self) -> None:
@@ -253,17 +254,17 @@ class Catalogue:
 
     # --- what happens to versions ---
 
-    def _happened(self, model: ServedModel, event: versions.Event) -> None:
+    def _happened(self, model: ServedModel, step: versions.Next) -> None:
         """Takes a step in a model's life, and does what follows from it."""
-        life, effects = event.on(model.life())
-        model.lives(life)
+        life, effects = step
+        model.becomes(life)
         for effect in effects:
             self._do(model, effect)
 
     def _do(self, model: ServedModel, effect: versions.Effect) -> None:
         match effect:
-            case versions.Log():
-                self.log(effect.level, effect.event, model=model.name, version=effect.version, **effect.more)
+            case LogLine():
+                self.log(effect.level, effect.event, model=model.name, **effect.more)
             case versions.Drain():
                 served = model.versions[effect.version]
                 served.freeing = asyncio.create_task(self._drain(model, served))
@@ -278,7 +279,7 @@ class Catalogue:
         """Frees a version once no request asks it any more: each request ends by its deadline."""
         while served.open or served.held:
             await asyncio.sleep(0.01)
-        self._happened(model, versions.Drained(served.name))
+        self._happened(model, model.life.drained(served.name))
         if served.version is not None:
             await self._unload(served.version)
         self.log("info", "version unloaded", model=served.model, version=served.name, cause=served.reason)
@@ -289,15 +290,18 @@ class Catalogue:
 
     def went_well(self, served: Served) -> None:
         """A batch was answered."""
-        if served.faults:
-            self._happened(self.models[served.model], versions.Answered(served.name))
+        if served.life.faults:
+            model = self.models[served.model]
+            self._happened(model, model.life.answered(served.name))
 
     def fault(self, served: Served, board: str) -> None:
         """A board failed with a batch of this version."""
-        self._happened(self.models[served.model], versions.Fault(served.name, board))
+        model = self.models[served.model]
+        self._happened(model, model.life.fault(served.name, board))
 
     def lost(self, back: EngineBoard, version: Version, reason: str) -> None:
         """A board came back without a version. If no other one has it or may yet, nobody is promised its answers any more."""
         served = next((one for one in self.served() if one.version is version), None)
         if served is not None and not any(board.may_run(version) for board in self.boards if board is not back):
-            self._happened(self.models[served.model], versions.Lost(served.name, reason))
+            model = self.models[served.model]
+            self._happened(model, model.life.lost(served.name, reason))

@@ -81,11 +81,7 @@ class Core:
         await board.settled.wait()
 
     def _board(self, spec: BoardSpec) -> EngineBoard:
-        return EngineBoard(spec, self.limits, self.catalogue.wanted, self.pump, self.log, self.lost)
-
-    def lost(self, board: EngineBoard, version: Version, reason: str) -> None:
-        """A board came back without a version."""
-        self.catalogue.lost(board, version, reason)
+        return EngineBoard(spec, self.limits, self.catalogue.wanted, self.pump, self.log, self.catalogue.lost)
 
     def _no_more(self, served: Served, reason: str) -> None:
         """No board is left for a version: requests that are bound to it can have no answer."""
@@ -131,7 +127,7 @@ class Core:
 
     def _missing(self, model: ServedModel) -> str | None:
         """What a model lacks that is to be served; None: nothing."""
-        if model.unloaded:
+        if model.life.unloaded:
             return None
         if model.default is None:
             return f"model {model.name} has no version that is ready: {model.why()}"

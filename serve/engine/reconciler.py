@@ -13,8 +13,7 @@ from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.boards.process import LostError, WorkerProcess
 from cnna.serve.engine.loaded import LoadedVersions
 from cnna.serve.engine.watch import Watch
-from cnna.serve.lifecycle import boards
-from cnna.serve.lifecycle.boards import DIFFERS, HELD, READY, STARTING, WITHOUT, Step, next_step
+from cnna.serve.lifecycle.boards import DIFFERS, HELD, READY, STARTING, WITHOUT, BoardLife, Next, Step, next_step
 from cnna.serve.models.version import Compiled, Version
 from cnna.spec.errors import BusyError, CheckError, CnnaError, LateError, RunError, UserError
 
@@ -28,15 +27,12 @@ class Board(Protocol):
     ratio: float
     log: Callable[..., None]
     wanted: Callable[[], list[Version]]
-
-    @property
-    def state(self) -> str:
-        """Of its life."""
+    life: BoardLife
 
     def fitting(self, version: Version) -> tuple[Compiled, ...]:
         """The artifacts of a version that it runs."""
 
-    def happened(self, event: boards.Event) -> None:
+    def happened(self, step: Next) -> None:
         """Takes a step in its life."""
 
     def lost(self, version: Version, reason: str) -> None:
@@ -79,8 +75,8 @@ class Reconciler:
                     await self._carry_out(*self._asked.popleft())
                 elif (step := self._next()) is not None:
                     await self._take(step)
-                elif self._board.state == STARTING:
-                    self._board.happened(boards.Loaded())
+                elif self._board.life.state == STARTING:
+                    self._board.happened(self._board.life.loaded())
                 else:
                     self._idle.set()
                     await self._woken.wait()
@@ -144,11 +140,11 @@ class Reconciler:
             try:
                 await self._load(version)
             except LostError:
-                if self._board.state != READY:
+                if self._board.life.state != READY:
                     raise
-            if self._board.state == READY:
+            if self._board.life.state == READY:
                 self._board.say_changed()
-        elif self._board.state == READY:
+        elif self._board.life.state == READY:
             self._process.kill(str(self._wrong[version]))
         else:
             raise self._wrong[version]
@@ -205,7 +201,7 @@ class Reconciler:
 
     def _raise_if_ours(self, error: CnnaError) -> None:
         """Raises an error with which the worker has ended, or that may be the board's fault since it has not served yet."""
-        starts = self._board.state != READY and isinstance(error, RunError) and not isinstance(error, CheckError)
+        starts = self._board.life.state != READY and isinstance(error, RunError) and not isinstance(error, CheckError)
         if starts or isinstance(error, LostError):
             raise error
 

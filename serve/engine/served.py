@@ -22,23 +22,30 @@ COMING = "it is being loaded"
 class Served:
     """A version and what the engine has of it. version: None until its files have been read.
 
-    state, reason, busy, faults: its life, which `ServedModel.lives` alone changes. open: requests that have been admitted and not
+    life: as its model's life says, which `ServedModel.becomes` alone changes. open: requests that have been admitted and not
     answered. held: open requests to a pipeline that may yet ask it.
     """
 
     model: str
     name: str
     version: Version | None = None
-    state: str = LOADING
-    reason: str = ""
-    busy: bool = False
+    life: VersionLife = field(default_factory=VersionLife)
     pending: PendingRequests = field(default_factory=PendingRequests)
     open: int = 0
     held: int = 0
-    faults: tuple[str, ...] = ()
     stats: Stats = field(default_factory=Stats)
     freeing: "asyncio.Task[None] | None" = None
     composition: Composition | None = None  # of a pipeline
+
+    @property
+    def state(self) -> str:
+        """Of its life."""
+        return self.life.state
+
+    @property
+    def reason(self) -> str:
+        """Why it takes no requests."""
+        return self.life.reason
 
     @property
     def loaded(self) -> bool:
@@ -48,37 +55,30 @@ class Served:
 
 @dataclass(eq=False)
 class ServedModel:
-    """A model. default, before, wanted, unloaded: as in its life."""
+    """A model. reason: why its folder cannot be read, or has nothing to serve; its versions have reasons of their own."""
 
     name: str
     settings: Settings = field(default_factory=Settings)
-    versions: dict[str, Served] = field(default_factory=dict)
+    life: ModelLife = field(default_factory=ModelLife)
+    versions: dict[str, Served] = field(default_factory=dict)  # those of its life
     reason: str = ""
-    default: Served | None = None
-    before: Served | None = None
-    wanted: bool = True
-    unloaded: bool = False
     drawn: random.Random = field(default_factory=random.Random)
     needs: frozenset[str] = frozenset()  # of a pipeline that is refused: the models that may cure it
     refusal: Callable[[], str | None] | None = None  # of a pipeline: why a part takes no requests now
 
-    def life(self) -> ModelLife:
-        """Its life and those of its versions, as they are now."""
-        versions = {name: VersionLife(one.state, one.reason, one.busy, one.faults) for name, one in self.versions.items()}
-        default, before = (None if one is None else one.name for one in (self.default, self.before))
-        return ModelLife(versions, default, before, self.wanted, self.unloaded)
+    @property
+    def default(self) -> Served | None:
+        """The version for requests that name none."""
+        return None if self.life.default is None else self.versions[self.life.default]
 
-    def lives(self, life: ModelLife) -> None:
+    def becomes(self, life: ModelLife) -> None:
         """Makes this its life. A version that begins to be loaded begins anew, without the requests and counts that it had."""
         for name, one in life.versions.items():
             served = self.versions.get(name)
             if served is None or (one.state == LOADING != served.state):
-                served = self.versions[name] = Served(self.name, name)
-                self.versions = {key: self.versions[key] for key in sorted(self.versions, key=int)}
-            served.state, served.reason, served.busy, served.faults = one.state, one.reason, one.busy, one.faults
-        self.default = None if life.default is None else self.versions[life.default]
-        self.before = None if life.before is None else self.versions.get(life.before)
-        self.wanted, self.unloaded = life.wanted, life.unloaded
+                self.versions[name] = served = Served(self.name, name)
+            served.life = one
+        self.life, self.versions = life, {name: self.versions[name] for name in life.versions}
 
     def named(self, version: str) -> Served:
         """UnknownError: there is none of that name."""

@@ -1,6 +1,8 @@
-"""A machine of states: the table of its arrows, from which steps are taken and the pictures are drawn."""
+"""What all machines of states have: the table of their arrows, from which steps are taken and the pictures are drawn, and a log."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 ABSENT = "absent"  # before the first state, and behind the last one
 
@@ -13,6 +15,15 @@ class Arrow:
     what: str
     target: str
     when: str = ""
+
+
+@dataclass(frozen=True)
+class Log:
+    """A line for the log, an effect of every machine. more: version, cause, and what else is known."""
+
+    level: str
+    event: str
+    more: Mapping[str, Any]
 
 
 Machine = tuple[Arrow, ...]

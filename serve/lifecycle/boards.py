@@ -6,9 +6,9 @@ compares what is wanted with what the worker has, and says the one thing to do n
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
-from cnna.serve.lifecycle.arrow import Arrow, after
+from cnna.serve.lifecycle.arrow import Arrow, Log, after
 
 STARTING, READY, RESTING, OUT, CLOSED = "starting", "ready", "resting", "out", "closed"
 FORGIVEN = 20  # batches, after which a board's failures are forgotten
@@ -26,18 +26,6 @@ MACHINE = (
 
 
 @dataclass(frozen=True)
-class BoardLife:
-    """One board. cause: of its last failure. failures: in a row. by_reset: an operator has asked for the end of this worker."""
-
-    state: str = STARTING
-    cause: str = ""
-    failures: int = 0
-    resets: int = 0
-    batches: int = 0
-    by_reset: bool = False
-
-
-@dataclass(frozen=True)
 class Kill:
     """End the worker at once."""
 
@@ -46,18 +34,9 @@ class Kill:
 
 @dataclass(frozen=True)
 class Rest:
-    """Tell `Rested` after so many seconds; None: never."""
+    """Tell `rested` after so many seconds; None: never."""
 
     seconds: float | None
-
-
-@dataclass(frozen=True)
-class Log:
-    """A line for the log."""
-
-    level: str
-    event: str
-    more: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -66,88 +45,68 @@ class Tell:
 
 
 Effect = Kill | Rest | Log | Tell
-Next = tuple[BoardLife, tuple[Effect, ...]]
-
-
-class Event(Protocol):
-    """What may happen to a board."""
-
-    def on(self, life: BoardLife) -> Next:
-        """The board's next life, and what is to be done."""
+Next = tuple["BoardLife", tuple[Effect, ...]]  # the next life, and what is to be done
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """The worker has all that is wanted of it, or does without."""
+class BoardLife:
+    """One board. cause: of its last failure. failures: in a row. by_reset: an operator has asked for the end of this worker.
 
-    def on(self, life: BoardLife) -> Next:
-        if life.state != STARTING:
-            return life, ()
-        ready = replace(life, state=after(MACHINE, STARTING, "loaded"), cause="", by_reset=False)
+    The methods are what may happen to it.
+    """
+
+    state: str = STARTING
+    cause: str = ""
+    failures: int = 0
+    resets: int = 0
+    batches: int = 0
+    by_reset: bool = False
+
+    def loaded(self) -> Next:
+        """The worker has all that is wanted of it, or does without."""
+        if self.state != STARTING:
+            return self, ()
+        ready = replace(self, state=after(MACHINE, STARTING, "loaded"), cause="", by_reset=False)
         return ready, (Log("info", "board ready", {}), Tell())
 
-
-@dataclass(frozen=True)
-class Ended:
-    """The worker has ended, or could not start. most: failures in a row with which it is out. pauses: least, most."""
-
-    cause: str
-    most: int
-    pauses: tuple[float, float]
-
-    def on(self, life: BoardLife) -> Next:
-        if life.state not in (STARTING, READY):
-            return life, ()
-        if life.by_reset:
-            state = after(MACHINE, life.state, "ended", BY_RESET)
-            again = replace(life, state=state, cause=self.cause, resets=life.resets + 1, by_reset=False)
-            return again, (Log("info", "board reset", {"cause": self.cause}), Tell())
-        failures = life.failures + 1
-        state = after(MACHINE, life.state, "ended", TOO_MANY if failures >= self.most else "")
-        pause = None if state == OUT else min(self.pauses[1], self.pauses[0] * 2.0 ** min(failures - 1, 60))
-        more = {"cause": self.cause} if pause is None else {"cause": self.cause, "pause_seconds": pause}
+    def ended(self, cause: str, most: int, pauses: tuple[float, float]) -> Next:
+        """The worker has ended, or could not start. most: failures in a row with which it is out. pauses: least, most."""
+        if self.state not in (STARTING, READY):
+            return self, ()
+        if self.by_reset:
+            state = after(MACHINE, self.state, "ended", BY_RESET)
+            again = replace(self, state=state, cause=cause, resets=self.resets + 1, by_reset=False)
+            return again, (Log("info", "board reset", {"cause": cause}), Tell())
+        failures = self.failures + 1
+        state = after(MACHINE, self.state, "ended", TOO_MANY if failures >= most else "")
+        pause = None if state == OUT else min(pauses[1], pauses[0] * 2.0 ** min(failures - 1, 60))
+        more = {"cause": cause} if pause is None else {"cause": cause, "pause_seconds": pause}
         said = Log("error", "board out" if pause is None else "board failed", more)
-        return replace(life, state=state, cause=self.cause, failures=failures), (said, Tell(), Rest(pause))
+        return replace(self, state=state, cause=cause, failures=failures), (said, Tell(), Rest(pause))
 
+    def rested(self) -> Next:
+        """The pause is over."""
+        if self.state != RESTING:
+            return self, ()
+        return replace(self, state=after(MACHINE, self.state, "rested"), resets=self.resets + 1), (Tell(),)
 
-@dataclass(frozen=True)
-class Rested:
-    """The pause is over."""
+    def reset(self) -> Next:
+        """An operator's: the board starts again at once, whatever its state, with no failure counted."""
+        if self.state in (STARTING, READY):
+            return replace(self, failures=0, by_reset=True), (Kill(RESET),)
+        state = after(MACHINE, self.state, "reset")
+        if state == self.state:
+            return self, ()
+        return replace(self, state=state, failures=0, resets=self.resets + 1), (Tell(),)
 
-    def on(self, life: BoardLife) -> Next:
-        if life.state != RESTING:
-            return life, ()
-        return replace(life, state=after(MACHINE, life.state, "rested"), resets=life.resets + 1), (Tell(),)
+    def answered(self) -> Next:
+        """A batch went well."""
+        batches = self.batches + 1
+        return replace(self, batches=batches, failures=self.failures if batches % FORGIVEN else 0), ()
 
-
-@dataclass(frozen=True)
-class Reset:
-    """An operator's: the board starts again at once, whatever its state, with no failure counted."""
-
-    def on(self, life: BoardLife) -> Next:
-        if life.state in (STARTING, READY):
-            return replace(life, failures=0, by_reset=True), (Kill(RESET),)
-        state = after(MACHINE, life.state, "reset")
-        if state == life.state:
-            return life, ()
-        return replace(life, state=state, failures=0, resets=life.resets + 1), (Tell(),)
-
-
-@dataclass(frozen=True)
-class Answered:
-    """A batch went well."""
-
-    def on(self, life: BoardLife) -> Next:
-        batches = life.batches + 1
-        return replace(life, batches=batches, failures=life.failures if batches % FORGIVEN else 0), ()
-
-
-@dataclass(frozen=True)
-class Closed:
-    """The server ends."""
-
-    def on(self, life: BoardLife) -> Next:
-        return replace(life, state=after(MACHINE, life.state, "closed")), ()
+    def closed(self) -> Next:
+        """The server ends."""
+        return replace(self, state=after(MACHINE, self.state, "closed")), ()
 
 
 # --- what a worker has ---

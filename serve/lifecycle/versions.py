@@ -1,14 +1,15 @@
 """The lives of a model's versions: which are ready, which one is the default, and what an operator wants of the model.
 
-An event's `on` gives the next life and the effects that the catalogue carries out. A load takes long, and an operator may change
-his mind meanwhile: `wanted` is his last word. Whatever ends later obeys it, by looking at it and not by counting what came before.
+What happens is a method of the life: it gives the next life, and the effects that the catalogue carries out. A load takes long, and
+an operator may change his mind meanwhile: `wanted` is his last word. Whatever ends later obeys it, by looking at it and not by
+counting what came before.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
-from cnna.serve.lifecycle.arrow import ABSENT, Arrow, after
+from cnna.serve.lifecycle.arrow import ABSENT, Arrow, Log, after
 
 READY, LOADING, UNLOADING, UNAVAILABLE = "READY", "LOADING", "UNLOADING", "UNAVAILABLE"
 BROKEN_OFF = "its load was broken off; load the model again"
@@ -22,8 +23,7 @@ MACHINE = (
     Arrow(LOADING, "refused", UNAVAILABLE),
     Arrow(LOADING, "broken off", UNAVAILABLE),
     *(Arrow(state, what, UNAVAILABLE) for state in (ABSENT, UNAVAILABLE) for what in ("refused", "broken off")),  # pipelines
-    Arrow(ABSENT, "taken", READY),
-    Arrow(UNAVAILABLE, "taken", READY),
+    *(Arrow(state, "taken", READY) for state in (ABSENT, UNAVAILABLE, READY, UNLOADING)),  # a pipeline's next takes its name too
     Arrow(READY, "retired", UNLOADING),
     Arrow(READY, "lost", UNAVAILABLE),
     Arrow(UNLOADING, "lost", UNAVAILABLE),
@@ -42,50 +42,8 @@ class VersionLife:
 
 
 @dataclass(frozen=True)
-class ModelLife:
-    """A model. default: the version for requests that name none. before: the default before the last switch.
-
-    wanted: an operator's last word. unloaded: there is nothing to serve, since he said so; a load that has ended changes that.
-    """
-
-    versions: Mapping[str, VersionLife] = field(default_factory=dict)
-    default: str | None = None
-    before: str | None = None
-    wanted: bool = True
-    unloaded: bool = False
-
-    def of(self, version: str) -> VersionLife:
-        """A version's life; one that is not there has none yet."""
-        return self.versions.get(version, VersionLife())
-
-    def moved(self, version: str, what: str, reason: str = "", **more: Any) -> "ModelLife":
-        """The same, but for a version that takes the arrow of that name; the same itself where there is none."""
-        old = self.of(version)
-        if not any((one.source, one.what) == (old.state, what) for one in MACHINE):
-            return self
-        new = VersionLife(after(MACHINE, old.state, what), reason, **more)
-        return replace(self, versions={**self.versions, version: new})
-
-    def instead_of(self, version: str) -> str | None:
-        """The version that may take another one's place: the default or the one before it, then the highest."""
-        first = [one for one in (self.default, self.before) if one is not None]
-        others = (one for one in (*first, *reversed(list(self.versions))) if one != version)
-        return next((one for one in others if self.of(one).state == READY), None)
-
-
-@dataclass(frozen=True)
-class Log:
-    """A line for the log."""
-
-    level: str
-    event: str
-    version: str = ""
-    more: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Drain:
-    """Tell `Drained` once the version has answered the requests that it has."""
+    """Tell `drained` once the version has answered the requests that it has."""
 
     version: str
 
@@ -109,188 +67,132 @@ class Changed:
 
 
 Effect = Log | Drain | EndRequests | Retry | Changed
-Next = tuple[ModelLife, tuple[Effect, ...]]
-
-
-class Event(Protocol):
-    """What may happen to a model."""
-
-    def on(self, life: ModelLife) -> Next:
-        """The model's next life, and what is to be done."""
+Next = tuple["ModelLife", tuple[Effect, ...]]  # the next life, and what is to be done
 
 
 @dataclass(frozen=True)
-class Asked:
-    """An operator, or the start, wants the model to be loaded."""
+class ModelLife:
+    """A model: its versions, the lower number first. The methods behind `instead_of` are what may happen to it.
 
-    def on(self, life: ModelLife) -> Next:
-        return replace(life, wanted=True), ()
-
-
-@dataclass(frozen=True)
-class Unload:
-    """An operator wants the model no more, or a pipeline this piece of it."""
-
-    reason: str = BY_OPERATOR
-
-    def on(self, life: ModelLife) -> Next:
-        gone = replace(life, default=None, before=None, wanted=False, unloaded=True)
-        return _retired(gone, life.versions, self.reason)
-
-
-@dataclass(frozen=True)
-class Found:
-    """A version is to be loaded: it is in the repository, and the settings ask for it."""
-
-    version: str
-
-    def on(self, life: ModelLife) -> Next:
-        return life.moved(self.version, "found"), ()
-
-
-@dataclass(frozen=True)
-class Tested:
-    """A version has given its golden answers. more: for the log."""
-
-    version: str
-    more: Mapping[str, Any] = field(default_factory=dict)
-
-    def on(self, life: ModelLife) -> Next:
-        ready = life.moved(self.version, "tested")
-        if ready is life:
-            return life, ()
-        said = Log("info", "version ready", self.version, self.more)
-        if ready.wanted:
-            return ready, (said,)
-        away, effects = _retired(ready, [self.version], BY_OPERATOR)
-        return away, (said, *effects)
-
-
-@dataclass(frozen=True)
-class Refused:
-    """A version cannot be served; one that is ready is served on. busy: it may be served later: what it needs cannot answer now."""
-
-    version: str
-    reason: str
-    busy: bool = False
-
-    def on(self, life: ModelLife) -> Next:
-        refused = life.moved(self.version, "refused", self.reason, busy=self.busy)
-        said = Log("error", "version refused", self.version, {"cause": self.reason})
-        return refused, (*([Retry()] if self.busy else []), said)
-
-
-@dataclass(frozen=True)
-class BrokenOff:
-    """Whoever asked for a version has gone. One that would be loading for ever could never be loaded again."""
-
-    version: str
-
-    def on(self, life: ModelLife) -> Next:
-        return life.moved(self.version, "broken off", BROKEN_OFF), ()
-
-
-@dataclass(frozen=True)
-class Taken:
-    """A version that was tested takes the place of all others: a pipeline's, or that of a piece of one. reason: of the others."""
-
-    version: str
-    reason: str = ""
-
-    def on(self, life: ModelLife) -> Next:
-        away, effects = _retired(life, [one for one in life.versions if one != self.version], self.reason)
-        return replace(away.moved(self.version, "taken"), default=self.version, unloaded=False), effects
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """A load has ended: these versions are asked for. The highest that is ready is the default, the canary last."""
-
-    versions: tuple[str, ...]
-    canary: str | None = None
-
-    def on(self, life: ModelLife) -> Next:
-        if not life.wanted:
-            return life, ()
-        ready = [one for one in self.versions if life.of(one).state == READY]
-        best = next((one for one in reversed(ready) if one != self.canary), ready[-1] if ready else None)
-        effects = list[Effect]()
-        life = replace(life, unloaded=False)
-        if best is not None and best != life.default:
-            life = replace(life, before=life.default, default=best)
-            effects.append(Log("info", "switched", best))
-        kept = (*self.versions, life.default, life.before)
-        life, drains = _retired(life, [one for one in life.versions if one not in kept], NOT_ASKED)
-        return life, (*effects, *drains, Changed())
-
-
-@dataclass(frozen=True)
-class Answered:
-    """A batch of a version went well."""
-
-    version: str
-
-    def on(self, life: ModelLife) -> Next:
-        return replace(life, versions={**life.versions, self.version: replace(life.of(self.version), faults=())}), ()
-
-
-@dataclass(frozen=True)
-class Fault:
-    """A board failed with a batch of a version. Several in a row, on several boards, are the version's fault.
-
-    With nothing to go back to, the version stays, and its requests may yet succeed.
+    default: the version for requests that name none. before: the default before the last switch. wanted: an operator's last word.
+    unloaded: there is nothing to serve, since he said so; a load that has ended changes that.
     """
 
-    version: str
-    board: str
+    versions: Mapping[str, VersionLife] = field(default_factory=dict)
+    default: str | None = None
+    before: str | None = None
+    wanted: bool = True
+    unloaded: bool = False
 
-    def on(self, life: ModelLife) -> Next:
-        one = life.of(self.version)
-        faults = (*one.faults, self.board)
-        life = replace(life, versions={**life.versions, self.version: replace(one, faults=faults)})
-        back = life.instead_of(self.version)
+    def of(self, version: str) -> VersionLife:
+        """A version's life; one that is not there has none yet."""
+        return self.versions.get(version, VersionLife())
+
+    def with_life(self, version: str, life: VersionLife) -> "ModelLife":
+        """The same, but for one version."""
+        return replace(self, versions=dict(sorted({**self.versions, version: life}.items(), key=lambda item: int(item[0]))))
+
+    def moved(self, version: str, what: str, reason: str = "", busy: bool = False) -> "ModelLife":
+        """The same, but for a version that takes the arrow of that name; the same itself where there is none."""
+        old = self.of(version)
+        if not any((one.source, one.what) == (old.state, what) for one in MACHINE):
+            return self
+        return self.with_life(version, VersionLife(after(MACHINE, old.state, what), reason, busy))
+
+    def instead_of(self, version: str) -> str | None:
+        """The version that may take another one's place: the default or the one before it, then the highest."""
+        first = [one for one in (self.default, self.before) if one is not None]
+        others = (one for one in (*first, *reversed(list(self.versions))) if one != version)
+        return next((one for one in others if self.of(one).state == READY), None)
+
+    def asked(self) -> Next:
+        """An operator, or the start, wants the model to be loaded."""
+        return replace(self, wanted=True), ()
+
+    def unload(self, reason: str = BY_OPERATOR) -> Next:
+        """An operator wants the model no more, or a pipeline this piece of it."""
+        return replace(self, default=None, before=None, wanted=False, unloaded=True).retired(self.versions, reason)
+
+    def retired(self, versions: Iterable[str], reason: str) -> Next:
+        """Those of them that are ready take no more requests."""
+        life, drained = self, [one for one in versions if self.of(one).state == READY]
+        for one in drained:
+            life = life.moved(one, "retired", reason)
+        return life, tuple(map(Drain, drained))
+
+    def found(self, version: str) -> Next:
+        """A version is to be loaded: it is in the repository, and the settings ask for it."""
+        return self.moved(version, "found"), ()
+
+    def tested(self, version: str, more: Mapping[str, Any] | None = None) -> Next:
+        """A version has given its golden answers. more: for the log."""
+        ready = self.moved(version, "tested")
+        if ready is self:
+            return self, ()
+        said = Log("info", "version ready", {"version": version, **(more or {})})
+        away, effects = (ready, ()) if ready.wanted else ready.retired([version], BY_OPERATOR)
+        return away, (said, *effects)
+
+    def refused(self, version: str, reason: str, busy: bool = False) -> Next:
+        """A version cannot be served; one that is ready is served on. busy: it may be later: what it needs cannot answer now."""
+        said = Log("error", "version refused", {"version": version, "cause": reason})
+        return self.moved(version, "refused", reason, busy), (*([Retry()] if busy else []), said)
+
+    def broken_off(self, version: str) -> Next:
+        """Whoever asked for a version has gone. One that would be loading for ever could never be loaded again."""
+        return self.moved(version, "broken off", BROKEN_OFF), ()
+
+    def taken(self, version: str, reason: str = "") -> Next:
+        """A version that was tested takes the place of all others: a pipeline's, or a piece's of one. reason: of the others."""
+        away, effects = self.retired([one for one in self.versions if one != version], reason)
+        return replace(away.moved(version, "taken"), default=version, unloaded=False), effects
+
+    def chosen(self, versions: Sequence[str], canary: str | None = None) -> Next:
+        """A load has ended: these versions are asked for. The highest that is ready is the default, the canary last."""
+        if not self.wanted:
+            return self, ()
+        ready = [one for one in versions if self.of(one).state == READY]
+        best = next((one for one in reversed(ready) if one != canary), ready[-1] if ready else None)
+        life, said = replace(self, unloaded=False), list[Effect]()
+        if best is not None and best != life.default:
+            life = replace(life, before=life.default, default=best)
+            said.append(Log("info", "switched", {"version": best}))
+        kept = (*versions, life.default, life.before)
+        life, drains = life.retired([one for one in life.versions if one not in kept], NOT_ASKED)
+        return life, (*said, *drains, Changed())
+
+    def answered(self, version: str) -> Next:
+        """A batch of a version went well."""
+        return self.with_life(version, replace(self.of(version), faults=())), ()
+
+    def fault(self, version: str, board: str) -> Next:
+        """A board failed with a batch of a version. Several in a row, on several boards, are the version's fault.
+
+        With nothing to go back to, the version stays, and its requests may yet succeed.
+        """
+        one = self.of(version)
+        faults = (*one.faults, board)
+        life, back = self.with_life(version, replace(one, faults=faults)), self.instead_of(version)
         if len(faults) < FAULTS or len(set(faults)) < FAULTY_BOARDS or one.state != READY or back is None:
             return life, ()
         reason = f"rolled back: {len(faults)} device faults in a row, on boards {', '.join(sorted(set(faults)))}"
-        if life.default == self.version:
+        if life.default == version:
             life = replace(life, default=back, before=None)
-        life, drains = _retired(life, [self.version], reason)
-        return life, (Log("error", "rolled back", self.version, {"cause": reason, "to": back}), *drains)
+        life, drains = life.retired([version], reason)
+        return life, (Log("error", "rolled back", {"version": version, "cause": reason, "to": back}), *drains)
 
+    def lost(self, version: str, reason: str) -> Next:
+        """A board has come back without a version, and no other board has it or may yet."""
+        gone = self.moved(version, "lost", reason)
+        if gone is self:
+            return self, ()
+        if gone.default == version:
+            gone = replace(gone, default=gone.instead_of(version), before=None)
+        return gone, (Log("error", "version lost", {"version": version, "cause": reason}), EndRequests(version, reason))
 
-@dataclass(frozen=True)
-class Lost:
-    """A board has come back without a version, and no other board has it or may yet."""
-
-    version: str
-    reason: str
-
-    def on(self, life: ModelLife) -> Next:
-        gone = life.moved(self.version, "lost", self.reason)
-        if gone is life:
-            return life, ()
-        if gone.default == self.version:
-            gone = replace(gone, default=gone.instead_of(self.version), before=None)
-        said = Log("error", "version lost", self.version, {"cause": self.reason})
-        return gone, (said, EndRequests(self.version, self.reason))
-
-
-@dataclass(frozen=True)
-class Drained:
-    """A version that unloads has answered all that it had: boards need it no more."""
-
-    version: str
-
-    def on(self, life: ModelLife) -> Next:
-        return life.moved(self.version, "drained", life.of(self.version).reason), ()
-
-
-def _retired(life: ModelLife, versions: Iterable[str], reason: str) -> Next:
-    """Takes no more requests for those that are ready."""
-    drained = [one for one in versions if life.of(one).state == READY]
-    for one in drained:
-        life = life.moved(one, "retired", reason)
-    return life, tuple(map(Drain, drained))
+    def drained(self, version: str) -> Next:
+        """A version that unloads has answered all that it had: boards need it no more."""
+        return self.moved(version, "drained", self.of(version).reason), ()
 
 
 # --- a load, step by step ---

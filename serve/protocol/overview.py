@@ -30,7 +30,7 @@ def _model(core: Core, name: str, model: ServedModel) -> dict[str, Any]:
         "reason": model.why() if default is None else model.reason,
         "default": None if default is None else default.name,
         "canary": canary,
-        "unloaded": model.unloaded,
+        "unloaded": model.life.unloaded,
         "queue": settings.queue,
         "samples_per_second": core.history.rate(name),
         "versions": [_version(one) for one in model.versions.values()],

@@ -15,6 +15,7 @@ from cnna.serve.engine.core import Core
 from cnna.serve.engine.loaded import key_of
 from cnna.serve.engine.request import Batch, Request
 from cnna.serve.engine.served import READY, Served, ServedModel
+from cnna.serve.lifecycle.versions import ModelLife, VersionLife
 from cnna.serve.models.repository import Repository, open_repository
 from cnna.serve.models.settings import Settings
 from cnna.serve.models.signature import Signature, Tensor
@@ -126,8 +127,9 @@ def core_of(
     core.boards += cast("list[EngineBoard]", fakes)
     model = ServedModel("m", Settings(**{"max_delay_us": 0, **settings}))
     for name, version in (versions or {"1": version_of("1")}).items():
-        model.versions[name] = Served("m", name, version, READY)
-        model.before, model.default = model.default, model.versions[name]
+        model.versions[name] = Served("m", name, version)
+        lives = {**model.life.versions, name: VersionLife(READY)}
+        model.becomes(ModelLife(lives, default=name, before=model.life.default))
     core.catalogue.models["m"] = model
     return core, fakes
 

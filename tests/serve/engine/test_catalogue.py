@@ -168,7 +168,7 @@ def test_an_unload_has_the_last_word_over_loads_that_began_before(models: Callab
             ask(made.core, 1)
         made.gate.set()
         assert await asyncio.gather(*loads) == [[], []]
-        assert (made.model.unloaded, made.model.default) == (True, None)
+        assert (made.model.life.unloaded, made.model.default) == (True, None)
         for name in "12":
             with pytest.raises(BusyError, match=f"version {name} is un(loading|available): unloaded by an operator"):
                 ask(made.core, 1, version=name)
@@ -194,11 +194,11 @@ def test_a_busy_model_that_was_unloaded_is_not_tried_again(
         made.add("2")
         made.wrong["2"] = BusyError("the other server does not answer")
         (refused,) = await made.core.catalogue.load("m")
-        assert refused.busy
+        assert refused.life.busy
         await made.core.catalogue.unload("m")
         made.wrong.clear()
         await asyncio.wait(retries())
-        assert (made.model.unloaded, made.model.default) == (True, None)
+        assert (made.model.life.unloaded, made.model.default) == (True, None)
         assert made.model.versions["2"].state == UNAVAILABLE
 
     within(run())

@@ -17,6 +17,7 @@ from cnna.serve.engine.board import EngineBoard
 from cnna.serve.engine.composed import Ask, Composition
 from cnna.serve.engine.request import Request
 from cnna.serve.engine.served import READY, UNAVAILABLE, UNLOADING, Served, ServedModel
+from cnna.serve.lifecycle.versions import VersionLife
 from cnna.serve.models.settings import Canary, Settings
 from cnna.serve.models.signature import Tensor, described_signature
 from cnna.serve.runtimes.interface import ANY, Description
@@ -112,7 +113,7 @@ def test_requests_of_a_version_that_is_lost_end_at_once(tmp_path: Path, within: 
         a.state = "ready"
         served = core.catalogue.models["m"].versions["1"]
         assert served.version is not None
-        core.lost(cast("EngineBoard", a), served.version, "its files are gone")
+        core.catalogue.lost(cast("EngineBoard", a), served.version, "its files are gone")
         for one in (request, other):
             with pytest.raises(BusyError, match="model m, version 1 is unavailable: its files are gone"):
                 one.future.result()
@@ -327,13 +328,13 @@ def test_a_canary_gets_its_share_and_the_same_sequence_the_same_version(tmp_path
         core, (board,) = core_of(tmp_path, "a", versions={"1": version_of("1"), "2": version_of("2")}, queue=10_000)
         model = core.catalogue.models["m"]
         model.settings = type(model.settings)(canary=Canary("2", 0.25), queue=10_000)
-        model.default = model.versions["1"]
+        model.becomes(replace(model.life, default="1"))
         board.state = "resting"
         drawn = [ask(core, 1, sequence_id=f"s{number}").version for number in range(400)]
         assert drawn == [ask(core, 1, sequence_id=f"s{number}", request_id="r").version for number in range(400)]
         assert 60 < drawn.count("2") < 140
         assert {ask(core, 1, version="1").version for _ in range(30)} == {"1"}
-        model.versions["2"].state = UNLOADING
+        model.becomes(model.life.with_life("2", VersionLife(UNLOADING)))
         assert {ask(core, 1, sequence_id=f"s{number}").version for number in range(30)} == {"1"}
 
     within(run())
@@ -432,7 +433,8 @@ def test_a_version_that_was_taken_back_waits_for_an_operator(
 
         monkeypatch.setattr(catalogue, "_load", load)
         for name, busy in (("1", True), ("2", False)):
-            catalogue.models["m"].versions[name].state, catalogue.models["m"].versions[name].busy = UNAVAILABLE, busy
+            model = catalogue.models["m"]
+            model.becomes(model.life.with_life(name, VersionLife(UNAVAILABLE, busy=busy)))
         await catalogue.load("m", again=True)
         assert loaded == ["1"]
         await catalogue.load("m")

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from cnna.serve.http.app import MOST_BYTES, App
 from cnna.serve.http.body import LENGTH
+from cnna.serve.lifecycle.versions import VersionLife
 
 from ..engine.fakes import FakeBoard, core_of, wanted
 from .asgi import Answer, call
@@ -114,8 +116,8 @@ def test_readiness_has_a_cause(tmp_path: Path, within: Within) -> None:
 
     async def run() -> None:
         served = Served(tmp_path)
-        one = served.core.catalogue.models["m"].versions["1"]
-        one.state, one.reason = "UNAVAILABLE", "golden answers differ"
+        model = served.core.catalogue.models["m"]
+        model.becomes(model.life.with_life("1", VersionLife("UNAVAILABLE", "golden answers differ")))
         answer = await served.call("GET", "/v2/models/m/versions/1/ready")
         assert (answer.code, answer.json["ready"]) == (503, False)
         assert "golden answers differ" in answer.json["error"]
@@ -136,14 +138,16 @@ def test_the_server_says_why_it_is_not_ready(tmp_path: Path, within: Within) -> 
         health, core = "/v2/health/ready", served.core
         assert (await served.call("GET", health)).json == {"ready": True}
         model = core.catalogue.models["m"]
-        default, model.default, model.reason = model.default, None, "model.yaml: no such\nkey"
+        life, model.reason = model.life, "model.yaml: no such\nkey"
+        model.becomes(replace(life, default=None))
         answer = await served.call("GET", health)
         said = {"ready": False, "error": "model m has no version that is ready: model.yaml: no such key"}
         assert (answer.code, answer.json) == (503, said)
         for number in range(100):
             core.catalogue.models[f"m{number}"] = model
         assert (await served.call("GET", health)).json["error"].endswith("; and 97 more models")
-        core.catalogue.models, model.default, model.reason = {"m": model}, default, ""
+        core.catalogue.models, model.reason = {"m": model}, ""
+        model.becomes(life)
         served.board.state, served.board.cause = "out", "its worker died"
         assert (await served.call("GET", health)).json["error"] == "model m: no board can answer: a: its worker died"
         core.catalogue.models = {}

@@ -73,7 +73,7 @@ def test_a_version_that_kills_boards_is_taken_back_and_waits_for_an_operator() -
     """It would take all boards down, or come back by itself because another version waits for its server."""
     world = after(*READY, "admit")
     for board, default in (("a", "2"), ("b", "2"), ("a", "1")):
-        world.happened(versions.Fault("2", board))
+        world.happened(world.model.fault("2", board))
         assert world.model.default == default
     assert world.model.of("2").reason == "rolled back: 3 device faults in a row, on boards a, b"
     world.settle()
@@ -98,19 +98,19 @@ def test_failures_grow_the_pause_and_an_operator_ends_it() -> None:
     """A board would come back as if nothing had been, or count its operator's resets as failures."""
     life, pauses = boards.BoardLife(), list[float | None]()
     for _ in range(3):
-        life, effects = boards.Ended("it died", 3, (1.0, 60.0)).on(life)
+        life, effects = life.ended("it died", 3, (1.0, 60.0))
         pauses += [effect.seconds for effect in effects if isinstance(effect, boards.Rest)]
-        life, _ = boards.Rested().on(life)
+        life, _ = life.rested()
     assert (life.state, life.failures, pauses) == (boards.OUT, 3, [1.0, 2.0, None])
-    life, _ = boards.Reset().on(life)
-    life, _ = boards.Loaded().on(life)
-    life, effects = boards.Reset().on(life)
+    life, _ = life.reset()
+    life, _ = life.loaded()
+    life, effects = life.reset()
     assert effects == (boards.Kill(boards.RESET),)
-    life, _ = boards.Ended(boards.RESET, 3, (1.0, 60.0)).on(life)
+    life, _ = life.ended(boards.RESET, 3, (1.0, 60.0))
     assert (life.state, life.failures, life.resets) == (boards.STARTING, 0, 4)
-    life, _ = boards.Closed().on(life)
-    for event in (boards.Reset(), boards.Rested(), boards.Loaded(), boards.Ended("", 3, (1.0, 60.0))):
-        assert event.on(life)[0] is life
+    life, _ = life.closed()
+    for step in (life.reset(), life.rested(), life.loaded(), life.ended("", 3, (1.0, 60.0))):
+        assert step == (life, ())
 
 
 @pytest.mark.parametrize(

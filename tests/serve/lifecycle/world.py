@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from cnna.serve.lifecycle import batches, boards, versions
+from cnna.serve.lifecycle.arrow import Log
 from cnna.serve.lifecycle.boards import DIFFERS, HELD, WITHOUT, BoardLife
 from cnna.serve.lifecycle.versions import LOADING, READY, UNLOADING, ModelLife
 
@@ -77,11 +78,11 @@ class World:
         self.asked = tuple(self.good)[-count:]
 
     def load(self) -> None:
-        self.happened(versions.Asked())
+        self.happened(self.model.asked())
         self.loads.append(Load())
 
     def unload(self) -> None:
-        self.happened(versions.Unload())
+        self.happened(self.model.unload())
 
     def admit(self) -> bool:
         """A request to the default; one that nobody may answer is refused."""
@@ -109,9 +110,9 @@ class World:
         if what == versions.LOAD:
             load.tried.add(version)
             load.loading = version
-            self.happened(versions.Found(version))
+            self.happened(self.model.found(version))
         elif what == versions.CHOOSE:
-            self.happened(versions.Chosen(load.asked))
+            self.happened(self.model.chosen(load.asked))
             self.loads.pop(0)
             for board in self.boards.values():  # they catch up
                 board.held = {name: how for name, how in board.held.items() if how != WITHOUT}
@@ -122,7 +123,7 @@ class World:
         """Whoever asked for the first load has gone."""
         if self.loads and (version := self.loads.pop(0).loading) is not None:
             self._try_no_more(version)
-            self.happened(versions.BrokenOff(version))
+            self.happened(self.model.broken_off(version))
 
     def _tested(self, load: Load, version: str) -> None:
         load.loading = None
@@ -134,9 +135,9 @@ class World:
                     board.tried.add(version)
                 else:
                     self._kill(board)
-            self.happened(versions.Tested(version))
+            self.happened(self.model.tested(version))
         else:
-            self.happened(versions.Refused(version, "golden answers differ" if ready else "no board"))
+            self.happened(self.model.refused(version, "golden answers differ" if ready else "no board"))
         self._try_no_more(version)
 
     def _try_no_more(self, version: str) -> None:
@@ -150,7 +151,7 @@ class World:
         """Versions that unload, and have no request any more."""
         for name, one in self.model.versions.items():
             if one.state == UNLOADING and not any(request.version == name for request in self.open()):
-                self.happened(versions.Drained(name))
+                self.happened(self.model.drained(name))
 
     def reconcile(self, name: str) -> bool:
         """One step of a board's task. Whether there was one."""
@@ -160,7 +161,7 @@ class World:
         step = boards.next_step(self.wanted(), board.held, board.runs, lambda version: True)
         if step is None:
             starts = board.life.state == boards.STARTING
-            self.board_happened(board, boards.Loaded())
+            self.board_happened(board, board.life.loaded())
             return starts
         if step.what == "free":
             del board.held[step.version]
@@ -170,7 +171,7 @@ class World:
             board.held[step.version] = WITHOUT
             others = [other for other in self.boards.values() if other is not board]
             if not any(self._may_run(other, step.version) for other in others):
-                self.happened(versions.Lost(step.version, "golden answers differ"))
+                self.happened(self.model.lost(step.version, "golden answers differ"))
         else:
             self._kill(board)
         return True
@@ -183,10 +184,10 @@ class World:
 
     def rest(self, name: str) -> None:
         """A pause is over."""
-        self.board_happened(self.boards[name], boards.Rested())
+        self.board_happened(self.boards[name], self.boards[name].life.rested())
 
     def reset(self, name: str) -> None:
-        self.board_happened(self.boards[name], boards.Reset())
+        self.board_happened(self.boards[name], self.boards[name].life.reset())
 
     def kill(self, name: str) -> None:
         self._kill(self.boards[name])
@@ -235,18 +236,18 @@ class World:
     def open(self) -> Iterator[Request]:
         return (request for request in self.requests if not request.ends)
 
-    def happened(self, event: versions.Event) -> None:
-        self.model, effects = event.on(self.model)
+    def happened(self, step: versions.Next) -> None:
+        self.model, effects = step
         for effect in effects:
             if isinstance(effect, versions.EndRequests):
                 for number, request in enumerate(self.requests):
                     if request.version == effect.version:
                         self._end(number, "lost")
-            elif isinstance(effect, versions.Log):
+            elif isinstance(effect, Log):
                 self.said[effect.event] += 1
 
-    def board_happened(self, board: Board, event: boards.Event) -> None:
-        board.life, effects = event.on(board.life)
+    def board_happened(self, board: Board, step: boards.Next) -> None:
+        board.life, effects = step
         for effect in effects:
             if isinstance(effect, boards.Kill):
                 self._kill(board)
@@ -255,7 +256,7 @@ class World:
         if not board.alive or board.life.state not in (boards.STARTING, boards.READY):
             return
         lost, board.running, board.alive, board.held, board.tried = board.running, [], False, {}, set()
-        self.board_happened(board, boards.Ended("its worker died", FAILURES, PAUSES))
+        self.board_happened(board, board.life.ended("its worker died", FAILURES, PAUSES))
         for place, number in enumerate(lost):
             self._back(board, number, batches.BEHIND if place else batches.LOST)
 
@@ -267,9 +268,9 @@ class World:
         if found.board:
             self._kill(board)
         if found.counts:
-            self.happened(versions.Fault(request.version, next(name for name, one in self.boards.items() if one is board)))
+            self.happened(self.model.fault(request.version, next(name for name, one in self.boards.items() if one is board)))
         elif found.what == batches.DONE:
-            self.happened(versions.Answered(request.version))
+            self.happened(self.model.answered(request.version))
         if found.what in (batches.DONE, batches.END):
             self._end(number, found.cause or "answered")
 

@@ -18,6 +18,7 @@ from cnna.host.model import pictures
 from cnna.host.selftest.selftest_network import path_of
 from cnna.serve.engine.core import Core
 from cnna.serve.engine.served import READY, Served, ServedModel
+from cnna.serve.lifecycle.versions import ModelLife, VersionLife
 from cnna.serve.models.repository import open_repository
 from cnna.serve.protocol.photographs import decoded
 from cnna.spec.errors import DataError, RunError
@@ -30,8 +31,9 @@ Within = Callable[[Coroutine[Any, Any, None]], None]
 def core() -> Core:
     """What `decoded` asks of an engine, for the self-test's network."""
     version = open_repository(path_of("tiny")).version("tiny", "1")
-    served = Served("tiny", "1", version, READY)
-    model = ServedModel("tiny", versions={"1": served}, default=served)
+    served, life = Served("tiny", "1", version), VersionLife(READY)
+    model = ServedModel("tiny", life=ModelLife({"1": life}, "1"), versions={"1": served})
+    model.becomes(model.life)
     return cast(Core, SimpleNamespace(catalogue=SimpleNamespace(model=lambda name: model)))
 
 
