@@ -91,15 +91,23 @@ ROOMS = {
     "serve.models": ("repositories, settings, golden answers", ("host.model", "serve.runtimes")),
     "serve.boards": ("worker processes and shared memory", ("host.board", "host.model", "serve.models", "serve.runtimes")),
     "serve.lifecycle": ("the states of versions, boards and batches, as pure functions", ()),
-    "serve.engine": ("admission, batches, boards, versions", ("serve.models", "serve.boards", "serve.runtimes", "serve.lifecycle")),
+    "serve.requests": ("requests, their queues and batches, and counts of them", ("serve.models", "serve.runtimes")),
+    "serve.engine": (
+        "admission, batches, boards, versions",
+        ("serve.models", "serve.boards", "serve.runtimes", "serve.lifecycle", "serve.requests"),
+    ),
     "serve": ("the door: `Engine`", ("serve.engine",)),
     "serve.protocol": ("the Open Inference Protocol, without a transport", ("host.model", "serve.engine", "serve.models")),
-    "serve.traces": ("traces of requests, by OpenTelemetry", ("serve.engine",)),
+    "serve.traces": ("traces of requests, by OpenTelemetry", ("serve.requests",)),
+    "serve.fronts": ("what all fronts share: listening, start and end, the log", ("serve.engine",)),
     "serve.http": (
         "the protocol over HTTP, metrics, the console",
-        ("serve.engine", "serve.protocol", "serve.runtimes", "serve.traces"),
+        ("serve.engine", "serve.protocol", "serve.runtimes", "serve.traces", "serve.requests", "serve.fronts"),
     ),
-    "serve.grpc": ("the protocol over gRPC", ("serve.engine", "serve.protocol", "serve.runtimes", "serve.traces")),
+    "serve.grpc": (
+        "the protocol over gRPC",
+        ("serve.engine", "serve.protocol", "serve.runtimes", "serve.traces", "serve.requests", "serve.fronts"),
+    ),
     "serve.remote": (
         "models of other servers, as a runtime",
         ("serve.models", "serve.protocol", "serve.runtimes", "serve.grpc"),
@@ -110,7 +118,7 @@ ROOMS = {
             *("compiler", "compiler.frontend", "compiler.quantise", "compiler.explain", "compiler.report", "compiler.explore"),
             *("compiler.split", "compiler.zoo", "host.board", "host.model", "host.native", "host.selftest"),
             *("sim.rtl", "sim.board"),
-            *("serve.boards", "serve.engine", "serve.grpc", "serve.http", "serve.models", "serve.traces"),
+            *("serve.boards", "serve.engine", "serve.fronts", "serve.grpc", "serve.http", "serve.models", "serve.traces"),
         ),
     ),
     "api": (
@@ -129,7 +137,9 @@ ON_A_BOARD = (
     "serve/models",
     "serve/boards",
     "serve/lifecycle",
+    "serve/requests",
     "serve/engine",
+    "serve/fronts",
     "serve/protocol",
     "cli",
 )

@@ -62,9 +62,9 @@ def run(args: argparse.Namespace) -> Outcome:
     from cnna.serve.boards.board_spec import board_specs
     from cnna.serve.boards.boards_file import boards_of
     from cnna.serve.engine.core import Core
-    from cnna.serve.engine.json_log import json_log
-    from cnna.serve.engine.listening import Listening
-    from cnna.serve.engine.service import Front, serve
+    from cnna.serve.fronts.json_log import json_log
+    from cnna.serve.fronts.listening import Listening
+    from cnna.serve.fronts.service import Front, serve
     from cnna.serve.models.repository import open_repository
 
     places = {"--http": _address("--http", args.http)}

@@ -11,17 +11,17 @@ from functools import partial
 from typing import Any
 
 from cnna.serve.boards.board_spec import CPU, BoardSpec
+from cnna.serve.boards.loaded import key_of
 from cnna.serve.boards.messages import Notice
 from cnna.serve.boards.process import OWN, Answer, LostError, WorkerProcess
 from cnna.serve.boards.slot import Slot
-from cnna.serve.engine.loaded import key_of
+from cnna.serve.boards.watch import Watch
 from cnna.serve.engine.reconciler import Reconciler
-from cnna.serve.engine.request import Batch
-from cnna.serve.engine.watch import Watch
 from cnna.serve.lifecycle import boards
 from cnna.serve.lifecycle.arrow import Log as LogLine
 from cnna.serve.lifecycle.boards import CLOSED, READY, STARTING, BoardLife
 from cnna.serve.models.version import Compiled, Version
+from cnna.serve.requests.request import Batch
 from cnna.spec.errors import CnnaError, RunError
 
 Log = Callable[..., None]  # level, event, and what else is known: model, version, board, cause

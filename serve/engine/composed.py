@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from cnna.serve.engine.request import Request, Result
 from cnna.serve.models.pipeline import Pipeline, Step
 from cnna.serve.models.signature import Signature
+from cnna.serve.requests.request import Request, Result
 from cnna.serve.runtimes.interface import CNNA, Arrays, error_of, name_of
 from cnna.spec.errors import BusyError, CnnaError
 

@@ -13,11 +13,11 @@ from typing import Protocol, cast
 from cnna.serve.boards.process import Answer, LostError
 from cnna.serve.engine.board import EngineBoard, Log
 from cnna.serve.engine.catalogue import Catalogue
-from cnna.serve.engine.cover import choose
-from cnna.serve.engine.request import Batch, BatchRun, Request, RequestPart
 from cnna.serve.engine.served import Served
 from cnna.serve.lifecycle.batches import AGAIN, BEHIND, BUSY, CUT, DATA, END, FAULT, LATE, LATER, LOST, SPARE, Tried, verdict
 from cnna.serve.models.version import Compiled, Version
+from cnna.serve.requests.cover import choose
+from cnna.serve.requests.request import Batch, BatchRun, Request, RequestPart
 from cnna.serve.runtimes.interface import CNNA, misfit
 from cnna.spec.errors import BusyError, CnnaError, LateError, UserError
 

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from cnna.serve.boards.board_spec import board_specs
 from cnna.serve.engine.board import Limits, Log
 from cnna.serve.engine.core import Core, silent
-from cnna.serve.engine.request import Result
 from cnna.serve.models.repository import open_repository
+from cnna.serve.requests.request import Result
 from cnna.spec.errors import BusyError
 
 BOARDS = ("emulator=emulator",)

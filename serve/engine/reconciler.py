@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from cnna.serve.boards.board_spec import BoardSpec
+from cnna.serve.boards.loaded import LoadedVersions
 from cnna.serve.boards.process import LostError, WorkerProcess
-from cnna.serve.engine.loaded import LoadedVersions
-from cnna.serve.engine.watch import Watch
+from cnna.serve.boards.watch import Watch
 from cnna.serve.lifecycle.boards import DIFFERS, HELD, READY, STARTING, WITHOUT, BoardLife, Next, Step, next_step
 from cnna.serve.models.version import Compiled, Version
 from cnna.spec.errors import BusyError, CheckError, CnnaError, LateError, RunError, UserError

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from cnna.serve.engine.composed import Composition
-from cnna.serve.engine.pending import PendingRequests
-from cnna.serve.engine.stats import Stats
 from cnna.serve.lifecycle.versions import BROKEN_OFF, LOADING, READY, UNAVAILABLE, UNLOADING, ModelLife, VersionLife
 from cnna.serve.models.settings import Settings
 from cnna.serve.models.version import Version
+from cnna.serve.requests.pending import PendingRequests
+from cnna.serve.requests.stats import Stats
 from cnna.spec.errors import BusyError, CnnaError, RunError, UnknownError, UserError, reason_of
 
 __all__ = ["BROKEN_OFF", "COMING", "LOADING", "READY", "UNAVAILABLE", "UNLOADING", "Models", "Served", "ServedModel", "refusal_of"]

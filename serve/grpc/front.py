@@ -6,7 +6,7 @@ import grpc
 import grpc.aio
 
 from cnna.serve.engine.core import Core
-from cnna.serve.engine.listening import MOST_CONNECTIONS, Listening, refusal
+from cnna.serve.fronts.listening import MOST_CONNECTIONS, Listening, refusal
 from cnna.serve.grpc.service import Service
 
 if TYPE_CHECKING:

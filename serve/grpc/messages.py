@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.serve.engine.request import Result
 from cnna.serve.grpc import open_inference_pb2 as pb
 from cnna.serve.protocol import parameters, tensors
+from cnna.serve.requests.request import Result
 from cnna.serve.runtimes.interface import CNNA
 from cnna.spec.errors import DataError
 

@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.serve.engine.request import Result
 from cnna.serve.protocol import parameters, tensors
+from cnna.serve.requests.request import Result
 from cnna.serve.runtimes.interface import CNNA
 from cnna.spec.errors import DataError
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 
 from cnna.serve.engine.core import Core
-from cnna.serve.engine.listening import Listening, refusal
+from cnna.serve.fronts.listening import Listening, refusal
 from cnna.serve.http.app import App
 from cnna.serve.http.patience import PatientProtocol
 

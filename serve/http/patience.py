@@ -6,7 +6,7 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from cnna.serve.engine.listening import MOST_CONNECTIONS
+from cnna.serve.fronts.listening import MOST_CONNECTIONS
 
 HEAD_SECONDS = 10.0  # from the connection, or the first byte of a later head, to the end of the head
 BODY_SECONDS = 60.0  # from the head to the end of the body

@@ -20,7 +20,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from cnna.serve.engine.request import BatchRun, Request
+from cnna.serve.requests.request import BatchRun, Request
 from cnna.serve.traces.layers import layers
 
 MOST_WAITING = 2000  # requests that have ended and have no spans yet; of more, only the request's own span is kept

@@ -38,7 +38,7 @@ PARTS = (
     Part("", "cnna.host.board.pynq_driver", ("open_board",)),
     Part("", "cnna.host.board.power", ("board",)),
     Part("Serving", "cnna.serve.engine.engine", ("Engine",)),
-    Part("", "cnna.serve.engine.request", ("Result",)),
+    Part("", "cnna.serve.requests.request", ("Result",)),
     Part("", "cnna.serve.engine.board", ("Limits",)),
     Part("Runtimes", "cnna.serve.runtimes.interface", ("Place", "Tensor", "Description", "Call", "Runtime")),
     Part("Tests of your own", "cnna.sim.testbench", ("Testbench", "run_tests")),

@@ -17,7 +17,7 @@ from cnna.compiler.split.halves import ran
 from cnna.compiler.zoo.digits import data
 from cnna.serve import Engine
 from cnna.serve.engine.board import Limits
-from cnna.serve.engine.listening import Listening
+from cnna.serve.fronts.listening import Listening
 from cnna.serve.grpc.front import GrpcFront
 
 PATIENT = Limits(hang_seconds=60.0, pause_seconds=(0.0, 0.0), failures=1000)

@@ -9,17 +9,17 @@ from typing import Any, cast
 import numpy as np
 
 from cnna.serve.boards.board_spec import BoardSpec
+from cnna.serve.boards.loaded import key_of
 from cnna.serve.boards.process import Answer, LostError
 from cnna.serve.engine.board import EngineBoard
 from cnna.serve.engine.core import Core
-from cnna.serve.engine.loaded import key_of
-from cnna.serve.engine.request import Batch, Request
 from cnna.serve.engine.served import READY, Served, ServedModel
 from cnna.serve.lifecycle.versions import ModelLife, VersionLife
 from cnna.serve.models.repository import Repository, open_repository
 from cnna.serve.models.settings import Settings
 from cnna.serve.models.signature import Signature, Tensor
 from cnna.serve.models.version import Compiled, Version
+from cnna.serve.requests.request import Batch, Request
 from cnna.spec.errors import DataError
 
 SIGNATURE = Signature("m", (Tensor("x", "float32", (2,)),), (Tensor("y", "float32", (2,)),), False, cast(Any, {"preprocess": None}))

@@ -8,8 +8,8 @@ import pytest
 from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.engine.board import Limits
 from cnna.serve.engine.core import Core
-from cnna.serve.engine.request import Request
 from cnna.serve.engine.served import UNAVAILABLE
+from cnna.serve.requests.request import Request
 from cnna.serve.runtimes.interface import CNNA
 from cnna.spec.errors import BusyError, DataError, RunError
 

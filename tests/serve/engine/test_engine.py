@@ -21,7 +21,7 @@ from cnna.serve import Engine
 from cnna.serve.boards.process import Answer, WorkerProcess
 from cnna.serve.boards.slot import Slot
 from cnna.serve.engine.board import Limits
-from cnna.serve.engine.request import Result
+from cnna.serve.requests.request import Result
 from cnna.spec.artifact import save
 from cnna.spec.config import preset
 from cnna.spec.errors import BusyError, RunError, UnknownError

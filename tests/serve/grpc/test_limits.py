@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cnna.serve.engine.listening import Listening
+from cnna.serve.fronts.listening import Listening
 from cnna.serve.grpc import front
 from cnna.serve.grpc.front import GrpcFront
 

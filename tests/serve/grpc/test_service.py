@@ -14,7 +14,7 @@ import numpy as np
 import protocol
 import pytest
 
-from cnna.serve.engine.listening import Listening
+from cnna.serve.fronts.listening import Listening
 from cnna.serve.grpc import front
 from cnna.serve.grpc import open_inference_pb2 as pb
 from cnna.serve.grpc.front import MOST_BYTES, GrpcFront

@@ -20,11 +20,11 @@ from starlette.routing import Route
 from cnna.host.selftest.selftest_network import path_of, pictures
 from cnna.serve.boards.board_spec import board_specs
 from cnna.serve.engine.core import Core
-from cnna.serve.engine.history import KEPT_SECONDS, KEPT_TROUBLES, History
 from cnna.serve.http.app import App
 from cnna.serve.http.front import Uvicorn
 from cnna.serve.models.repository import open_repository
 from cnna.serve.protocol.photographs import decoded
+from cnna.serve.requests.history import KEPT_SECONDS, KEPT_TROUBLES, History
 from cnna.spec.errors import BusyError
 
 from ...browser import drawn, needs_browser

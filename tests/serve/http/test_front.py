@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cnna.serve.engine.listening import Listening
+from cnna.serve.fronts.listening import Listening
 from cnna.serve.http import patience
 from cnna.serve.http.front import HttpFront
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cnna.serve import Engine
 from cnna.serve.engine.board import Limits
-from cnna.serve.engine.listening import Listening
+from cnna.serve.fronts.listening import Listening
 from cnna.serve.grpc.front import GrpcFront
 from cnna.serve.remote.remote_model import RemoteModel
 from cnna.serve.runtimes.interface import Call, Place

@@ -24,7 +24,7 @@ from cnna.serve.boards.board_spec import board_specs
 from cnna.serve.boards.process import LostError
 from cnna.serve.engine.board import Limits
 from cnna.serve.engine.core import Core
-from cnna.serve.engine.listening import Listening
+from cnna.serve.fronts.listening import Listening
 from cnna.serve.grpc import open_inference_pb2 as pb
 from cnna.serve.grpc.front import GrpcFront
 from cnna.serve.grpc.service import SERVICE

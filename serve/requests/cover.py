@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 
-from cnna.serve.engine.request import NextBatch
 from cnna.serve.models.version import Compiled
+from cnna.serve.requests.request import NextBatch
 
 Costs = tuple[tuple[int, float], ...]  # batch, seconds; in ascending order of the batch
 EXACT = 4  # times the largest batch: what is beyond goes into the batches that are cheapest for a sample

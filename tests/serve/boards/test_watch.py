@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
 from cnna.serve.boards.process import Answer, WorkerProcess
-from cnna.serve.engine.watch import LATE, Watch
+from cnna.serve.boards.watch import LATE, Watch
 
 Within = Callable[[Coroutine[Any, Any, None]], None]
 LIMIT = 0.05

@@ -1,6 +1,6 @@
 """What the worker of one board has: artifacts that it has opened, and that have given their golden answers.
 
-`board.py` makes one for each worker that it starts, so nothing here outlives its worker. Only the board's task loads and unloads.
+The engine makes one for each worker that it starts, so nothing here outlives its worker. Only the board's task loads and unloads.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cnna.serve.boards.process import WorkerProcess
-from cnna.serve.engine.watch import Watch
+from cnna.serve.boards.watch import Watch
 from cnna.serve.models import golden
 from cnna.serve.models.version import Compiled, Version
 from cnna.serve.runtimes.interface import Call

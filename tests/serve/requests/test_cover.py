@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cnna.serve.engine.cover import Costs, choose, cover, seconds_of
 from cnna.serve.models.version import Compiled
+from cnna.serve.requests.cover import Costs, choose, cover, seconds_of
 
 
 def compiled(costs: Costs) -> list[Compiled]:

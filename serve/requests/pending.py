@@ -2,7 +2,7 @@
 
 from bisect import insort
 
-from cnna.serve.engine.request import Request, RequestPart
+from cnna.serve.requests.request import Request, RequestPart
 
 
 class PendingRequests:

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from cnna.serve.engine.service import SAME_SECONDS, Unexpected
+from cnna.serve.fronts.service import SAME_SECONDS, Unexpected
 
 
 def test_what_nobody_waits_for_is_a_line_now_and_then() -> None:
