@@ -20,8 +20,9 @@ from onnx.backend.base import Backend, BackendRep
 
 from cnna.compiler.compile import compile_model
 from cnna.compiler.frontend.model_ports import model_inputs
-from cnna.compiler.frontend.onnx_import import load_model
+from cnna.compiler.frontend.onnx_import import read
 from cnna.compiler.frontend.onnx_model.input_shapes import inputs_of, sizes_of
+from cnna.compiler.frontend.source_model import Readable
 from cnna.compiler.quantise.quantise import quantise
 from cnna.host.model.inputs import shared
 from cnna.host.model.model import Model
@@ -110,7 +111,7 @@ class Prepared(BackendRep):
     def __init__(self, model: ModelProto, config: str = "tiny", execution: str = "emulator") -> None:
         if config not in PRESETS:
             raise DataError(f"there is no configuration '{config}'; there are {', '.join(PRESETS)}")
-        self.source = self.model = load_model(model.SerializeToString(), model.graph.name or "the model")
+        self.source = self.model = read(model, model.graph.name or "the model")
         self.config, self.execution = PRESETS[config], execution
         self.names = [entry["name"] for entry in model_inputs(self.model)]
         self.constants: dict[str, NDArray[Any]] = {}
@@ -118,12 +119,13 @@ class Prepared(BackendRep):
 
     def compiled(self, inputs: Mapping[str, Any]) -> tuple[Artifact, dict[str, Any]]:
         """The artifact, compiled now if these parameters are new, and the inputs that it takes."""
-        constants = {name: np.asarray(inputs[name]) for name in parameters_of(self.source) if inputs.get(name) is not None}
+        constants = {name: np.asarray(inputs[name]) for name in parameters_of(self.source.proto) if inputs.get(name) is not None}
         data = {name: value for name, value in inputs.items() if name not in constants}
         if self.artifact is None or not _same(constants, self.constants):
-            name = self.source.graph.name or "the model"
-            self.model, self.constants = load_model(_with_constants(self.source, constants).SerializeToString(), name), constants
-            model = self.model if runs_as_it_is(self.model) else quantise(self.model, self._batches(data))[0]
+            name = self.source.proto.graph.name or "the model"
+            self.model, self.constants = read(_with_constants(self.source.proto, constants), name), constants
+            as_it_is = runs_as_it_is(self.model.proto)
+            model: Readable = self.model if as_it_is else quantise(self.model, self._batches(data))[0]
             self.artifact = compile_model(model, self.config)
         return self.artifact, self._batches(data)
 
@@ -140,9 +142,9 @@ class Prepared(BackendRep):
         artifact, given = self.compiled(self.named(inputs))
         with Model(artifact, self.execution, **kwargs) as model:
             answers = model.run(given)
-        kinds = [value.type.tensor_type.elem_type or TensorProto.FLOAT for value in self.model.graph.output]
+        kinds = [value.type.tensor_type.elem_type or TensorProto.FLOAT for value in self.model.proto.graph.output]
         samples = len(next(iter(given.values()), ()))
-        found = [_answer(value, answers, samples) for value in self.model.graph.output]
+        found = [_answer(value, answers, samples) for value in self.model.proto.graph.output]
         return tuple(y.astype(helper.tensor_dtype_to_np_dtype(kind), copy=False) for y, kind in zip(found, kinds, strict=True))
 
     def named(self, inputs: Inputs) -> dict[str, Any]:

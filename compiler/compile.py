@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from onnx import ModelProto
-
 from cnna.compiler.choose.choose import fastest_plan
 from cnna.compiler.cost import cost
 from cnna.compiler.frontend.model_ports import model_inputs, model_outputs
+from cnna.compiler.frontend.onnx_import import source_of
 from cnna.compiler.frontend.pieces.cpu_parts import operators_of, try_part
 from cnna.compiler.frontend.pieces.crossings import cheaper, cpu_seconds
 from cnna.compiler.frontend.pieces.partition import Reasons, check_without_cpu
 from cnna.compiler.frontend.pieces.refusals import check_cpu
 from cnna.compiler.frontend.preprocess import stored
 from cnna.compiler.frontend.quantised_import import ImportedPiece, import_quantised
+from cnna.compiler.frontend.source_model import Readable
 from cnna.compiler.graph import ir
 from cnna.compiler.graph.dump import GraphWriter
 from cnna.compiler.lower.kernels import ConvKernel, Lowered
@@ -217,7 +217,7 @@ def _layers(
 
 
 def compile_model(
-    model: ModelProto,
+    model: Readable,
     config: Config,
     batch: int = 1,
     dump: str | os.PathLike[str] | None = None,
@@ -231,29 +231,30 @@ def compile_model(
     cpu: whether nodes with multiplications, and nodes between layers of the accelerator, may run on the CPU. ModelError: they may
     not but there are some, the model is not quantised, or a node or size does not run, be it on the CPU.
     """
-    check_batch(batch, model.graph.name)
+    source = source_of(model)
+    check_batch(batch, source.proto.graph.name)
     say = progress or (lambda step: None)
     writer = GraphWriter(Path(dump)) if dump is not None else None
     say("import")
-    found = import_quantised(model, writer, decide=cheaper(config) if cpu else _nothing_else)
+    found = import_quantised(source, writer, decide=cheaper(config) if cpu else _nothing_else)
     say("compile")
     made: list[tuple[PieceEntry, Sequence[bytes]]] = []
     for piece in found.pieces:
         made.append(cpu_piece(piece) if piece.cpu is not None else program_piece(piece, config, batch, writer, count))
-    preprocess = stored(model)
+    preprocess = stored(source.proto)
     manifest: ModelEntries = {
         "version": version("cnna"),
         "isa": [*version_of(config.codebook)],
         "config": as_dict(config),
         "name": found.whole.name,
         "batch": batch,
-        "model_inputs": model_inputs(model),
-        "model_outputs": model_outputs(model, found.shapes, found.axes),
+        "model_inputs": model_inputs(source),
+        "model_outputs": model_outputs(source.proto, found.shapes, found.axes),
         "preprocess": preprocess.entry() if preprocess else None,
         "macs": sum(entry["macs"] for entry, _ in made if entry["kind"] == ACCELERATOR),
         "cpu_macs": sum(entry["macs"] for entry, _ in made if entry["kind"] == CPU),
     }
-    return artifact_of(manifest, made, model.SerializeToString(deterministic=True))
+    return artifact_of(manifest, made, source.proto.SerializeToString(deterministic=True))
 
 
 def _nothing_else(graph: ir.Graph, reasons: Reasons) -> Reasons:

@@ -2,5 +2,5 @@
 
 `onnx_model` prepares the ONNX model, `batch` follows the batch through its graph, `pieces` decides what runs where.
 `quantise`, `compile` and the reference import them; they import `graph` and `passes`.
-Begin with `onnx_import`, then `quantised_import`.
+Begin with `source_model`, what every step takes; then `onnx_import`, which makes it, and `quantised_import`.
 """

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from onnx import ModelProto, TensorProto, ValueInfoProto, helper
 
-from cnna.compiler.frontend.onnx_import import single_inputs
-from cnna.compiler.frontend.onnx_model.input_shapes import inputs_of, sizes_of
+from cnna.compiler.frontend.onnx_model.input_shapes import sizes_of
+from cnna.compiler.frontend.source_model import SourceModel
 from cnna.spec.errors import ModelError
 from cnna.spec.manifest import ModelInput, ModelOutput
 
@@ -44,12 +44,11 @@ def _is_axis(axis: object, shape: tuple[int, ...]) -> bool:
     return axis is None or (isinstance(axis, int) and not isinstance(axis, bool) and 0 <= axis < len(shape))
 
 
-def model_inputs(model: ModelProto) -> list[ModelInput]:
+def model_inputs(source: SourceModel) -> list[ModelInput]:
     """Name, shape without the batch axis (None for open sizes) and numpy type of the inputs that a user gives."""
-    single = single_inputs(model)
     return [
-        {"name": value.name, "shape": sizes_of(value)[value.name not in single :], "dtype": _dtype(value)}
-        for value in inputs_of(model)
+        {"name": value.name, "shape": sizes_of(value)[value.name not in source.single :], "dtype": _dtype(value)}
+        for value in source.inputs
     ]
 
 

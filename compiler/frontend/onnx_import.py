@@ -1,55 +1,32 @@
 """Reads an ONNX model and turns it into the float graph, in which every operator is still the model's own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import numpy as np
 import onnx
 import onnx.inliner
 from google.protobuf.message import DecodeError
 from onnx import ModelProto, TensorProto, numpy_helper
 
-from cnna.compiler.frontend.batch.batch_axis import check_back, check_front
-from cnna.compiler.frontend.batch.declared_shapes import declared_axes, keep_declared
+from cnna.compiler.frontend.batch.batch_axis import back_fault, front_fault
 from cnna.compiler.frontend.onnx_model.attributes import check_attributes
-from cnna.compiler.frontend.onnx_model.ceil_pools import settle_ceil_pools
-from cnna.compiler.frontend.onnx_model.computed_sizes import refresh_shapes, with_sizes
-from cnna.compiler.frontend.onnx_model.cpu_forms import settle_forms
+from cnna.compiler.frontend.onnx_model.computed_sizes import refresh_shapes
 from cnna.compiler.frontend.onnx_model.disputed_shapes import check_disputed_shapes
-from cnna.compiler.frontend.onnx_model.hollow import as_inputs, hollow, is_hollow
-from cnna.compiler.frontend.onnx_model.input_shapes import (
-    Sizes,
-    check_inputs,
-    first_size,
-    inputs_of,
-    set_batch,
-    set_shapes,
-    sizes_of,
-    unbatched,
-)
-from cnna.compiler.frontend.onnx_model.model_checks import (
-    check_functions,
-    check_shapes,
-    check_values,
-    complete,
-    first_line,
-    inferred,
-)
+from cnna.compiler.frontend.onnx_model.hollow import as_inputs, hollow
+from cnna.compiler.frontend.onnx_model.input_shapes import Sizes, batch_choices, inputs_of, set_shapes, sizes_of
+from cnna.compiler.frontend.onnx_model.model_checks import check_functions, check_values, complete, first_line, inferred
 from cnna.compiler.frontend.onnx_model.node_order import sort_nodes
-from cnna.compiler.frontend.onnx_model.old_opsets import raise_opset
-from cnna.compiler.frontend.onnx_model.real_types import to_float32
 from cnna.compiler.frontend.onnx_model.runtime_norms import write_out_norms
-from cnna.compiler.frontend.onnx_model.settled_branches import settle_branches
 from cnna.compiler.frontend.onnx_model.sound_nodes import check_nodes
-from cnna.compiler.frontend.onnx_model.strangers import describe_strangers
 from cnna.compiler.frontend.onnx_model.subgraphs import captured
 from cnna.compiler.frontend.onnx_model.vendor import expand_vendor
-from cnna.compiler.frontend.onnx_model.zero_points import write_zero_points
+from cnna.compiler.frontend.source_model import Readable, SourceModel, opset, prepared
 from cnna.compiler.graph.editor import Editor, outputs_of
 from cnna.compiler.graph.float_ops import Onnx
 from cnna.compiler.graph.ir import Graph, Node, Tensor
-from cnna.compiler.graph.node_names import node_name, sources_of
+from cnna.compiler.graph.node_names import node_name
 from cnna.compiler.passes.fold_constants import fold_constants
 from cnna.compiler.passes.unroll_sequences import unroll_sequences
 from cnna.spec.called import called
@@ -57,14 +34,14 @@ from cnna.spec.checks import archive
 from cnna.spec.errors import ModelError, about_model
 
 OPSET_MAX = onnx.defs.onnx_opset_version()
-Made = TypeVar("Made")
+Warn = Callable[[str], object]  # takes a line that a user should read
 AGAIN = "; export it again"
 FOR_SIZES = "a constant may hold the size that it was exported for: export it for the sizes of --shape"
 BEGINNING = b"\x08"  # of an ONNX file: protobuf's tag of field 1, `ir_version`
 
 
 def load_model(
-    source: str | Path | bytes, name: str | None = None, shapes: Sizes | None = None, warn: Callable[[str], object] | None = None
+    source: str | Path | bytes, name: str | None = None, shapes: Sizes | None = None, warn: Warn | None = None
 ) -> ModelProto:
     """A checked model, otherwise unchanged. `name` is what errors call it; `shapes` gives sizes to inputs (`set_shapes`).
 
@@ -76,10 +53,38 @@ def load_model(
     an input that holds no numbers or has an open axis besides the batch, shapes that contradict each other, or one on which
     onnxruntime contradicts ONNX.
     """
+    return read(source, name, shapes, warn).proto
+
+
+def read(
+    source: str | Path | bytes | ModelProto, name: str | None = None, shapes: Sizes | None = None, warn: Warn | None = None
+) -> SourceModel:
+    """As `load_model`, and prepared for all that follows. source: a file, its content, or a model, which is not changed."""
     name = name or (str(source) if isinstance(source, str | Path) else "the model")
-    model = _parse(source, name)
+    model = _parse(source.SerializeToString() if isinstance(source, ModelProto) else source, name)
     if isinstance(source, str | Path):
         model.graph.name = called(model.graph.name, source)
+    model = _checked(model, name)
+    with about_model(name):
+        twice = set_shapes(model, shapes or {})
+        if shapes:
+            refresh_shapes(model)
+        complete(model)
+    _check(model, name)
+    try:
+        found = source_of(model, name)
+    except ModelError as error:
+        raise ModelError(f"{name}: {_with_sizes_said(str(error).removeprefix(f'{name}: '), shapes, twice)}") from None
+    with about_model(name):
+        check_disputed_shapes(found.prepared)
+    for line in twice:
+        if warn is not None:
+            warn(f"{name}: --shape: {line}; the model names both alike, but each axis has the size that was given")
+    return found
+
+
+def _checked(model: ModelProto, name: str) -> ModelProto:
+    """The model without functions, with its nodes in order, once its parts are known to be sound."""
     _check_opsets(model, name)
     check_functions(model, name)
     model = _inlined(model, name)
@@ -89,26 +94,14 @@ def load_model(
         check_nodes(model)
         check_attributes(model)
         sort_nodes(model.graph)
-        twice = set_shapes(model, shapes or {})
-        if shapes:
-            refresh_shapes(model)
-        complete(model)
-    _check(model, name)
-    try:
-        shaped = with_shapes(model, name)
-    except ModelError as error:
-        said = str(error).removeprefix(f"{name}: ")
-        if shapes and said.endswith(AGAIN):
-            said = f"{said.removesuffix(AGAIN)}; {FOR_SIZES}"
-        if not twice:
-            raise ModelError(f"{name}: {said}") from None
-        raise ModelError(f"{name}: --shape: {twice[0]}; give both the same size, or name them apart: {said}") from None
-    with about_model(name):
-        check_disputed_shapes(shaped)
-    for line in twice:
-        if warn is not None:
-            warn(f"{name}: --shape: {line}; the model names both alike, but each axis has the size that was given")
     return model
+
+
+def _with_sizes_said(said: str, shapes: Sizes | None, twice: Sequence[str]) -> str:
+    """What is wrong with a model's shapes, with the part that sizes of the user's may have in it."""
+    if shapes and said.endswith(AGAIN):
+        said = f"{said.removesuffix(AGAIN)}; {FOR_SIZES}"
+    return f"--shape: {twice[0]}; give both the same size, or name them apart: {said}" if twice else said
 
 
 def read_model(path: Path) -> ModelProto:
@@ -136,56 +129,6 @@ def _inlined(model: ModelProto, name: str) -> ModelProto:
         return onnx.inliner.inline_local_functions(model)
     except Exception as error:  # the inliner raises whatever C++ does
         raise ModelError(f"{name}: its functions cannot be inlined: {first_line(error)}; export it without functions") from None
-
-
-def with_shapes(model: ModelProto, name: str = "the model", single: frozenset[str] | None = None) -> ModelProto:
-    """A copy with the shape of every tensor, whose inputs have a batch axis of 1 in front. Large weights have no data (`hollow`).
-
-    Floats become float32, QLinear operators become Q and DQ, and all zero points are written out. `single`: inputs whose own first
-    axis is no batch; without it, the inputs for which the shapes fit together.
-    """
-    if single is None:
-        return _either(model, lambda choice: with_shapes(model, name, choice))[0]
-    copy = hollow(model)
-    with about_model(name):
-        check_inputs(copy)
-        raise_opset(copy, opset(copy), name)
-        settle_forms(copy)
-        to_float32(copy.graph)
-        set_batch(copy, single)
-        whole = expand_vendor(copy)
-        describe_strangers(copy)
-        settle_ceil_pools(copy, name, whole)
-        if settle_branches(copy):
-            settle_ceil_pools(copy, name, whole)
-        try:
-            shaped = inferred(copy, check_type=True, strict_mode=True)
-        except ModelError:
-            check_shapes(with_sizes(copy))  # a window larger than its map, say, which explains later contradictions
-            raise
-        check_shapes(with_sizes(shaped))
-        write_zero_points(shaped)
-    keep_declared(shaped, model, single)
-    return shaped
-
-
-def _either(model: ModelProto, make: Callable[[frozenset[str]], Made]) -> tuple[Made, frozenset[str]]:
-    """The result of `make` for the model, and the inputs that it takes for having no batch.
-
-    The first try takes those that the sizes show. If it fails, the second takes all inputs with a fixed first axis above 1.
-    ModelError: that of the first try, if both fail.
-    """
-    sizes = unbatched(model)
-    try:
-        return make(sizes), sizes
-    except ModelError as error:
-        fixed = sizes | {value.name for value in inputs_of(model) if first_size(value) > 1}
-        if fixed == sizes:
-            raise
-        try:
-            return make(fixed), fixed
-        except ModelError:
-            raise error from None
 
 
 def _parse(source: str | Path | bytes, name: str) -> ModelProto:
@@ -237,11 +180,6 @@ def _check_opsets(model: ModelProto, name: str) -> None:
         raise ModelError(f"{name}: ONNX IR version {model.ir_version} is newer than {onnx.IR_VERSION}; export it for an older one")
 
 
-def opset(model: ModelProto) -> int:
-    """The version of ONNX's own operators."""
-    return next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
-
-
 def attribute(value: onnx.AttributeProto) -> Any:
     """An attribute as Python holds it: strings decoded, lists as tuples, tensors as arrays."""
     result = onnx.helper.get_attribute_value(value)
@@ -252,47 +190,73 @@ def attribute(value: onnx.AttributeProto) -> Any:
     return tuple(result) if hasattr(result, "__len__") and not isinstance(result, str) else result
 
 
-def to_graph(model: ModelProto) -> Graph:
-    """The float graph of a model: only `Onnx` nodes, each with a name. ModelError: as of `check_front` and `check_back`."""
-    return _either(model, lambda single: _graph(model, single))[0]
+def source_of(model: Readable, name: str = "the model") -> SourceModel:
+    """A model as all later steps take it, prepared unless it is already. name: what errors call it.
+
+    Here alone is decided which inputs have a batch: that of `batch_choices` counts for which the shapes fit and the batch has no
+    fault, or else the first for which the shapes fit. ModelError: they fit for none; it is the error of the first.
+    """
+    if isinstance(model, SourceModel):
+        return model
+    errors, faulty = list[ModelError](), list[SourceModel]()
+    for single in batch_choices(model):
+        try:
+            found = SourceModel(model, prepared(model, single, name), single)
+        except ModelError as error:
+            errors.append(error)
+            continue
+        fault = _batch_fault(found)
+        if fault is None:
+            return found
+        faulty.append(replace(found, fault=fault))
+    if not faulty:
+        raise errors[0] from None
+    return faulty[0]
 
 
-def single_inputs(model: ModelProto) -> frozenset[str]:
-    """The inputs whose first axis is no batch."""
-    single = unbatched(model)
-    if all(first_size(value) == 1 for value in inputs_of(model) if value.name not in single):
-        return single
-    return _either(model, lambda choice: _graph(model, choice))[1]
+def _batch_fault(source: SourceModel) -> str | None:
+    """As `SourceModel.fault`. Where every first axis is 1 or open, it can be the batch."""
+    samples = max(source.firsts.values(), default=1)
+    if samples == 1:
+        return None
+    graph = _graph(source)
+    plain = unroll_sequences(fold_constants(graph))
+    return front_fault(graph, source.firsts) or back_fault(plain, samples, _output_shapes(source.proto))
 
 
-def _graph(model: ModelProto, single: frozenset[str]) -> Graph:
-    firsts = {value.name: first_size(value) for value in inputs_of(model) if value.name not in single}
-    shaped = with_shapes(model, single=single)
-    constants = _constants(shaped, model)
-    tensors, types = _described(shaped)
+def to_graph(model: Readable) -> Graph:
+    """The float graph of a model: only `Onnx` nodes, each with a name. Each call makes one, since its constants are large.
+
+    ModelError: the model's `fault`.
+    """
+    source = source_of(model)
+    if source.fault:
+        raise ModelError(source.fault)
+    return _graph(source)
+
+
+def _graph(source: SourceModel) -> Graph:
+    shaped, constants = source.prepared.graph, source.constants()
+    tensors, types = _described(source.prepared)
     nodes = []
-    for node in shaped.graph.node:
+    for node in shaped.node:
         made = _node(node)
         nodes.append(made)
         for output in outputs_of(made):
             tensors.setdefault(output, Tensor(()))
     graph = Graph(
-        shaped.graph.name or "model",
-        tuple(value.name for value in inputs_of(shaped)),
-        tuple(value.name for value in shaped.graph.output),
+        shaped.name or "model",
+        tuple(value.name for value in inputs_of(source.prepared)),
+        tuple(value.name for value in shaped.output),
         tuple(nodes),
         {name: tensor for name, tensor in tensors.items() if name not in constants},
         constants,
-        opset(shaped),
-        sources_of(model),
+        source.opset,
+        source.sources,
         types,
-        declared_axes(shaped),
+        source.declared_axes,
     )
-    graph = Editor(graph).finish()
-    check_front(graph, firsts)
-    if (samples := max(firsts.values(), default=1)) > 1:
-        check_back(unroll_sequences(fold_constants(graph)), samples, _output_shapes(model))
-    return graph
+    return Editor(graph).finish()
 
 
 def _node(node: onnx.NodeProto) -> Node[Onnx]:
@@ -301,17 +265,6 @@ def _node(node: onnx.NodeProto) -> Node[Onnx]:
     outside = captured(node)
     op = Onnx(node.op_type, attributes, "" if node.domain == "ai.onnx" else node.domain, tuple(more), outside)
     return Node(node_name(node), op, (*node.input, *outside), first)
-
-
-def _constants(shaped: ModelProto, model: ModelProto) -> dict[str, np.ndarray]:
-    """The constants by name. Large ones are the model's own, in the type that they have got since."""
-    whole = {tensor.name: tensor for tensor in model.graph.initializer}
-    found = {}
-    for tensor in shaped.graph.initializer:
-        kind = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
-        array = numpy_helper.to_array(whole[tensor.name] if is_hollow(tensor) else tensor)
-        found[tensor.name] = array.astype(kind, copy=False)
-    return found
 
 
 def _described(model: ModelProto) -> tuple[dict[str, Tensor], dict[str, str]]:

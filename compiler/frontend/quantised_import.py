@@ -10,11 +10,12 @@ from onnx import ModelProto
 from cnna.compiler.frontend.batch.batch_axis import batch_axes
 from cnna.compiler.frontend.integer import to_integer
 from cnna.compiler.frontend.model_ports import stored_axes
-from cnna.compiler.frontend.onnx_import import to_graph
+from cnna.compiler.frontend.onnx_import import source_of, to_graph
 from cnna.compiler.frontend.pieces import support
 from cnna.compiler.frontend.pieces.cpu_limits import cpu_limit
 from cnna.compiler.frontend.pieces.cpu_parts import cpu_models
 from cnna.compiler.frontend.pieces.partition import Piece, Reasons, cut, placed
+from cnna.compiler.frontend.source_model import Readable
 from cnna.compiler.graph.float_ops import Onnx, float_macs
 from cnna.compiler.graph.ir import Graph
 from cnna.compiler.graph.node_names import place
@@ -71,7 +72,7 @@ class QuantisedModel:
 
 
 def import_quantised(
-    model: ModelProto,
+    model: Readable,
     dump: Dump | None = None,
     sources: Mapping[str, str] | None = None,
     placed_as: Collection[str] | None = None,
@@ -83,7 +84,8 @@ def import_quantised(
 
     ModelError: nothing quantised in it that could run on the accelerator, or a sum or scale that its arithmetic cannot hold.
     """
-    source = to_graph(model)
+    read = source_of(model)
+    source = to_graph(read)
     source = replace(source, sources=sources or source.sources)
     graph = run_passes(source, (*REWRITES, *QUANTISATION), dump)
     reasons = placement(graph) if placed_as is None else _given(graph, placed_as)
@@ -102,7 +104,7 @@ def import_quantised(
         pieces.append(ImportedPiece(part, to_int8(part.graph, dump) if part.kind == ACCELERATOR else None, made))
     unchanged = plain(source)
     shapes = {name: unchanged.tensors[name].shape for name in unchanged.outputs}
-    axes = output_axes(unchanged) | stored_axes(model, shapes)
+    axes = output_axes(unchanged) | stored_axes(read.proto, shapes)
     return QuantisedModel(graph, reasons, tuple(pieces), axes, shapes)
 
 

@@ -9,12 +9,13 @@ from onnx import ModelProto
 from cnna.compiler.frontend import preprocess as preprocessing
 from cnna.compiler.frontend.model_ports import store_axes
 from cnna.compiler.frontend.onnx_export import to_model
-from cnna.compiler.frontend.onnx_import import to_graph
+from cnna.compiler.frontend.onnx_import import source_of, to_graph
 from cnna.compiler.frontend.pieces import support
 from cnna.compiler.frontend.pieces.partition import Reasons, cut, part_of, placed
 from cnna.compiler.frontend.pieces.refusals import check_cpu
 from cnna.compiler.frontend.preprocess import Preprocess
 from cnna.compiler.frontend.quantised_import import import_quantised, output_axes, plain
+from cnna.compiler.frontend.source_model import Readable
 from cnna.compiler.graph.editor import Editor
 from cnna.compiler.graph.float_ops import Chain, Conv, Onnx, Requantise
 from cnna.compiler.graph.ir import Graph, Node, Quant
@@ -137,7 +138,7 @@ class Calibrated:
 
 
 def quantise(
-    model: ModelProto,
+    model: Readable,
     samples: Mapping[str, np.ndarray],
     method: str = "minmax",
     preprocess: Preprocess | None = None,
@@ -154,13 +155,14 @@ def quantise(
     its ranges on the samples give a model that cannot be compiled. DataError: an unknown method or effort, or samples that do not
     fit (`calibrate`).
     """
-    graph = float_graph(model, dump)
+    source = source_of(model)
+    graph = float_graph(source, dump)
     given = calibrated(graph, samples, method, preprocess, correct_bias, progress, effort)
-    given = replace(given, warnings=(*rewriting_warnings(model, graph, samples, preprocess), *given.warnings))
+    given = replace(given, warnings=(*rewriting_warnings(source.proto, graph, samples, preprocess), *given.warnings))
     return given.quantised(refining=refining)
 
 
-def float_graph(model: ModelProto, dump: Dump | None = None) -> Graph:
+def float_graph(model: Readable, dump: Dump | None = None) -> Graph:
     """The model as the quantiser takes it: rewritten for the accelerator. ModelError: an operator cannot run."""
     graph = to_graph(model)
     return run_passes(replace(graph, joins=output_axes(plain(graph))), REWRITES, dump)

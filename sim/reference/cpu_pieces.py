@@ -15,8 +15,7 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 from onnx.utils import Extractor
 
-from cnna.compiler.frontend.onnx_import import load_model, with_shapes
-from cnna.compiler.frontend.onnx_model.hollow import is_hollow
+from cnna.compiler.frontend.onnx_import import read
 from cnna.sim.reference.same_rounding import with_roundings
 from cnna.spec.artifact import Artifact, CpuPiece
 from cnna.spec.counts import many
@@ -60,7 +59,7 @@ class CpuCheck:
     def __init__(self, artifact: Artifact) -> None:
         self.name = artifact.manifest["name"]
         self.found = CpuAgreement()
-        model = _whole(load_model(artifact.model, f"{self.name}: its model.onnx"))
+        model = read(artifact.model, f"{self.name}: its model.onnx").whole()
         cpu = {number: piece for number, piece in enumerate(artifact.pieces) if isinstance(piece, CpuPiece)}
         steps = _steps(model)
         names = {number: [*makes(piece.manifest["operators"])] for number, piece in cpu.items()}
@@ -108,15 +107,6 @@ class CpuCheck:
             place = tuple(int(index) for index in bad[0])
             raise CheckError(f"{where}, element {list(place)}: {found[place]:g}, quantised model {wanted[place]:g}")
         self.found.elements += found.size
-
-
-def _whole(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with the shape of every tensor, and with the data of its weights, which shape inference leaves out."""
-    shaped, weights = with_shapes(model), {tensor.name: tensor for tensor in model.graph.initializer}
-    for tensor in shaped.graph.initializer:
-        if tensor.name in weights and is_hollow(tensor):
-            tensor.CopyFrom(weights[tensor.name])
-    return shaped
 
 
 def _part(piece: CpuPiece, name: str) -> onnx.ModelProto:

@@ -83,7 +83,7 @@ def compare(case: Case, prepared: Prepared, expected: Sequence[Any], found: Sequ
     """How many quantisation steps the answers are off at most; 0 where they must be equal. WrongAnswerError: too many."""
     if len(expected) != len(found):
         raise WrongAnswerError(f"{len(found)} outputs, not {len(expected)}")
-    rounded = prepared.placement.accelerated and (case.suite == "exported" or not runs_as_it_is(prepared.model))
+    rounded = prepared.placement.accelerated and (case.suite == "exported" or not runs_as_it_is(prepared.model.proto))
     steps = 0.0
     for number, (want, have) in enumerate(zip(expected, found, strict=True)):
         if isinstance(want, list):

@@ -43,7 +43,6 @@ from cnna.compiler.frontend.onnx_model.input_shapes import whole_name
 from cnna.compiler.graph.editor import outputs_of
 from cnna.compiler.graph.ir import Graph, Node
 from cnna.compiler.graph.node_names import kind_of
-from cnna.spec.errors import ModelError
 
 SCALING = "DynamicQuantizeLinear"  # whose scale and zero point have no axis
 SCALED = (SCALING, "DynamicQuantizeMatMul")  # take one scale for all samples
@@ -90,34 +89,36 @@ def batch_axes(graph: Graph) -> dict[str, int | None]:
     return {name: spot.axis if spot and spot.outer == 1 else None for name, spot in spots.items()}
 
 
-def check_front(graph: Graph, sizes: Mapping[str, int]) -> None:
-    """Checks that the first axis of each input is a batch. sizes: of these axes in the model; the graph has 1 in their place.
+def front_fault(graph: Graph, sizes: Mapping[str, int]) -> str | None:
+    """Why the first axis of an input is no batch; None: each is one. sizes: of these axes in the model; the graph has 1 there.
 
-    ModelError: a convolution uses such an axis as rows, columns or channels, so all but one of these would be lost.
+    A convolution uses such an axis as rows, columns or channels, so all but one of these would be lost.
     """
     several = [name for name in graph.inputs if sizes.get(name, 1) > 1]
     if not several:
-        return
+        return None
     trace = _traced(graph)
     for node in graph.nodes:
         spot = trace.first(node) if kind_of(node) in CONVOLUTIONS else None
         if spot and spot.axis:
             name = several[0]
             wanted = ", ".join(map(str, ("N", sizes[name], *graph.tensors[name].shape[1:])))
-            raise ModelError(
+            return (
                 f"{graph.name}: the first axis of input '{name}', of size {sizes[name]}, is taken for the batch, but it is axis "
                 f"{spot.axis} for node '{node.name}' ({kind_of(node)}); give the input a batch axis in front, [{wanted}]"
             )
+    return None
 
 
-def check_back(graph: Graph, samples: int, shapes: Mapping[str, Sequence[int | None]]) -> None:
-    """Checks that the joined answers to `samples` have the shapes of the model, which was made for so many. None: unknown size.
+def back_fault(graph: Graph, samples: int, shapes: Mapping[str, Sequence[int | None]]) -> str | None:
+    """Why the joined answers to `samples` have other shapes than the model's, which was made for so many; None: they have these.
 
-    ModelError: they have others. Then a constant of the model holds the number of samples, and the answer to one sample is wrong.
+    shapes: of the model's outputs, with None for an unknown size. A fault means that a constant of the model holds the number of
+    samples, so that the answer to one sample is wrong.
     """
     trace = _traced(graph)
     if node := next((node for node in graph.nodes if kind_of(node) in SCALED and trace.first(node)), None):
-        raise ModelError(
+        return (
             f"{graph.name}: node '{node.name}' ({kind_of(node)}) takes one scale for the {samples} samples that the model is made "
             "for; export the model for a batch of 1, or of any size"
         )
@@ -130,10 +131,11 @@ def check_back(graph: Graph, samples: int, shapes: Mapping[str, Sequence[int | N
         same = len(joined) == len(wanted) and all(size in (None, own) for size, own in zip(wanted, joined, strict=True))
         if axis is None or not same:
             whole = [size or "?" for size in wanted]
-            raise ModelError(
+            return (
                 f"{graph.name}: output '{name}' has the shape {whole} for the {samples} samples that the model is made for, and "
                 f"{list(shape)} for one of them alone; export the model for a batch of 1, or of any size"
             )
+    return None
 
 
 def _traced(graph: Graph) -> Trace:

@@ -132,6 +132,16 @@ def _example(value: ValueInfoProto) -> str:
     return f"{value.name}:{','.join(['1', *words])}"
 
 
+def batch_choices(model: ModelProto) -> tuple[frozenset[str], ...]:
+    """The inputs that may be those without a batch, the likeliest choice first; there are two at most.
+
+    The first are those of `unbatched`. The second has all others with a fixed first axis above 1 too, if there are any.
+    """
+    sizes = unbatched(model)
+    fixed = sizes | {value.name for value in inputs_of(model) if first_size(value) > 1}
+    return (sizes,) if fixed == sizes else (sizes, fixed)
+
+
 def unbatched(model: ModelProto) -> frozenset[str]:
     """Inputs whose first axis is no batch, judged by what the model declares: single numbers, and inputs of another fixed first
     size.

@@ -5,7 +5,7 @@ import pytest
 
 from cnna.compiler.compile import compile_model
 from cnna.compiler.frontend.model_ports import model_inputs
-from cnna.compiler.frontend.onnx_import import load_model, to_graph
+from cnna.compiler.frontend.onnx_import import load_model, source_of, to_graph
 from cnna.compiler.passes.pipeline import REWRITES, run_passes
 from cnna.compiler.quantise.quantise import quantise
 from cnna.spec.config import preset
@@ -47,7 +47,7 @@ def test_a_quantised_model_keeps_the_sizes(shape):
     """`cnna compile` would ask for the sizes again. The batch stays free, as in every model."""
     model = read(ONE, shape)
     quantised, _ = quantise(model, images(written(ONE.replace("height", "6").replace("width", "8"), WEIGHTS), 2))
-    assert [entry["shape"] for entry in model_inputs(quantised)] == [[3, 6, 8]]
+    assert [entry["shape"] for entry in model_inputs(source_of(quantised))] == [[3, 6, 8]]
     artifact = compile_model(load_model(quantised.SerializeToString()), preset("tiny"))
     assert artifact.manifest["model_inputs"] == [{"name": "x", "shape": [3, 6, 8], "dtype": "float32"}]
     assert artifact.manifest["model_outputs"][0]["shape"] == [1, 4, 6, 8]
@@ -149,10 +149,10 @@ def test_a_name_of_two_sizes_is_a_warning():
         "net.onnx: --shape: the size 'dynamic' is 6 and, in input 'x', 8; the model names both alike, but each axis has the size "
         "that was given"
     ]
-    assert [entry["shape"] for entry in model_inputs(read_again)] == [[3, 6, 8], [3, 5, 7]]
+    assert [entry["shape"] for entry in model_inputs(source_of(read_again))] == [[3, 6, 8], [3, 5, 7]]
     graph = to_graph(read_again)
     assert [graph.tensors[name].shape for name in ("y", "z")] == [(1, 4, 6, 8), (1, 3, 5, 7)]
     assert "axes 2 and 3 of input 'mask' have no fixed size" in refused(TWO, {"x": (1, 3, 6, 8)}, named("dynamic"))
     load_model(model.SerializeToString(), "net.onnx", {"x": (1, 3, 6, 6)}, warn=said.append)
     assert len(said) == 1, "one size is no reason for a warning"
-    assert model_inputs(load_model(model.SerializeToString(), "net.onnx", {"x": (1, 3, 6, 6)}))[1]["shape"] == [3, 6, 6]
+    assert model_inputs(source_of(load_model(model.SerializeToString(), "net.onnx", {"x": (1, 3, 6, 6)})))[1]["shape"] == [3, 6, 6]

@@ -7,8 +7,9 @@ import onnx
 import pytest
 from onnx import helper
 
-from cnna.compiler.frontend.onnx_import import load_model, opset, with_shapes
+from cnna.compiler.frontend.onnx_import import load_model, source_of
 from cnna.compiler.frontend.onnx_model.old_opsets import TARGET, raise_opset
+from cnna.compiler.frontend.source_model import opset
 from cnna.spec.errors import ModelError
 
 from ...written import answers, images, rewritten, written
@@ -151,7 +152,7 @@ def test_a_whole_network(version):
             extra = {"BatchNormalization": "is_test", "Gemm": "broadcast"}.get(node.op_type)
             node.attribute.extend([helper.make_attribute(extra, 1)] if extra else [])
     old.ir_version = 3
-    raised = with_shapes(old)
+    raised = source_of(old).prepared
     assert [value.name for value in raised.graph.input] == ["x"]
     assert rewritten(raised)[1] == ["Conv", "Conv", "Reshape"]
 
