@@ -4,6 +4,6 @@ The command line imports it, and programs that want `Engine` in their own proces
 worker process for each board, `requests` queues and batches, `engine` decides and dispatches. Begin with `engine/core.py`.
 """
 
-from cnna.serve.engine.engine import Engine
+from cnna.serve.in_process import Engine
 
 __all__ = ["Engine"]

@@ -96,7 +96,7 @@ ROOMS = {
         "admission, batches, boards, versions",
         ("serve.models", "serve.boards", "serve.runtimes", "serve.lifecycle", "serve.requests"),
     ),
-    "serve": ("the door: `Engine`", ("serve.engine",)),
+    "serve": ("the door: `Engine`", ("serve.models", "serve.boards", "serve.requests", "serve.engine")),
     "serve.protocol": ("the Open Inference Protocol, without a transport", ("host.model", "serve.engine", "serve.models")),
     "serve.traces": ("traces of requests, by OpenTelemetry", ("serve.requests",)),
     "serve.fronts": ("what all fronts share: listening, start and end, the log", ("serve.engine",)),

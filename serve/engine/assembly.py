@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
-from cnna.serve.engine.composed import RUNTIME, Composition, Part, first_refusal
 from cnna.serve.engine.served import Models, Served, ServedModel, refusal_of
 from cnna.serve.lifecycle.versions import Next
 from cnna.serve.models.pipeline import Pipeline, Step, check_step, input_of, signature_of_pipeline
@@ -13,6 +12,7 @@ from cnna.serve.models.repository import Repository
 from cnna.serve.models.settings import Settings
 from cnna.serve.models.signature import described_signature
 from cnna.serve.models.version import Compiled, Version
+from cnna.serve.requests.composed import RUNTIME, Composition, Part, first_refusal
 from cnna.serve.runtimes import function
 from cnna.serve.runtimes.describe import described
 from cnna.serve.runtimes.interface import Place, Tensor

@@ -13,16 +13,16 @@ from typing import Any
 from numpy.typing import NDArray
 
 from cnna.serve.boards.board_spec import CPU, BoardSpec
-from cnna.serve.engine import composed
 from cnna.serve.engine.board import EngineBoard, Limits, Log
 from cnna.serve.engine.catalogue import Catalogue
-from cnna.serve.engine.composed import Composition
 from cnna.serve.engine.dispatcher import Dispatcher, version_of
 from cnna.serve.engine.served import Served, ServedModel
 from cnna.serve.models.repository import Repository
 from cnna.serve.models.settings import Settings
 from cnna.serve.models.version import Version
+from cnna.serve.requests import composed
 from cnna.serve.requests.budget import RequestBytes
+from cnna.serve.requests.composed import Composition
 from cnna.serve.requests.cover import seconds_of
 from cnna.serve.requests.history import History
 from cnna.serve.requests.request import BatchRun, Request, Result

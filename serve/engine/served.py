@@ -6,10 +6,10 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from cnna.serve.engine.composed import Composition
 from cnna.serve.lifecycle.versions import BROKEN_OFF, LOADING, READY, UNAVAILABLE, UNLOADING, ModelLife, VersionLife
 from cnna.serve.models.settings import Settings
 from cnna.serve.models.version import Version
+from cnna.serve.requests.composed import Composition
 from cnna.serve.requests.pending import PendingRequests
 from cnna.serve.requests.stats import Stats
 from cnna.spec.errors import BusyError, CnnaError, RunError, UnknownError, UserError, reason_of

@@ -37,7 +37,7 @@ PARTS = (
     Part("Devices and boards", "cnna.spec.device", ("Device",)),
     Part("", "cnna.host.board.pynq_driver", ("open_board",)),
     Part("", "cnna.host.board.power", ("board",)),
-    Part("Serving", "cnna.serve.engine.engine", ("Engine",)),
+    Part("Serving", "cnna.serve.in_process", ("Engine",)),
     Part("", "cnna.serve.requests.request", ("Result",)),
     Part("", "cnna.serve.engine.board", ("Limits",)),
     Part("Runtimes", "cnna.serve.runtimes.interface", ("Place", "Tensor", "Description", "Call", "Runtime")),

@@ -15,14 +15,14 @@ from onnx import TensorProto, helper
 
 from cnna.serve import Engine
 from cnna.serve.boards.board_spec import BoardSpec
-from cnna.serve.engine import composed
 from cnna.serve.engine.board import EngineBoard, Limits
-from cnna.serve.engine.composed import Ask, Composition
 from cnna.serve.engine.core import Core
 from cnna.serve.engine.served import BROKEN_OFF, COMING, Served
 from cnna.serve.models.repository import open_repository
 from cnna.serve.models.version import Version
 from cnna.serve.protocol import described
+from cnna.serve.requests import composed
+from cnna.serve.requests.composed import Ask, Composition
 from cnna.serve.requests.request import BatchRun, Request
 from cnna.spec.errors import BusyError, DataError, LateError
 

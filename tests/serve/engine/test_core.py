@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 from cnna.serve.boards.process import Answer, LostError
-from cnna.serve.engine import composed, dispatcher
+from cnna.serve.engine import dispatcher
 from cnna.serve.engine.board import EngineBoard
-from cnna.serve.engine.composed import Ask, Composition
 from cnna.serve.engine.served import READY, UNAVAILABLE, UNLOADING, Served, ServedModel
 from cnna.serve.lifecycle.versions import VersionLife
 from cnna.serve.models.settings import Canary, Settings
 from cnna.serve.models.signature import Tensor, described_signature
+from cnna.serve.requests import composed
+from cnna.serve.requests.composed import Ask, Composition
 from cnna.serve.requests.request import Request
 from cnna.serve.runtimes.interface import ANY, Description
 from cnna.spec.errors import BusyError, DataError, LateError, RunError, UnknownError

@@ -26,7 +26,7 @@ from cnna.spec.artifact import save
 from cnna.spec.config import preset
 from cnna.spec.errors import BusyError, RunError, UnknownError
 
-from ...waiting import until
+from ..waiting import until
 
 PATIENT = Limits(hang_seconds=60.0, pause_seconds=(0.0, 0.0), failures=1000)
 HASTY = Limits(hang_seconds=0.5, pause_seconds=(0.0, 0.0), failures=1000)
