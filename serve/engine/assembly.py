@@ -1,18 +1,14 @@
-"""Puts pipelines together: reads them, describes their functions and ONNX pieces, checks that all steps fit, loads the pieces."""
+"""Puts pipelines together: reads them, describes their functions and ONNX pieces, and checks that all steps fit."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 
-from cnna.serve.engine.served import Models, Served, ServedModel, refusal_of
-from cnna.serve.lifecycle.versions import Next
+from cnna.serve.engine.served import Models
 from cnna.serve.models.pipeline import Pipeline, Step, check_step, input_of, signature_of_pipeline
 from cnna.serve.models.repository import Repository
 from cnna.serve.models.settings import Settings
 from cnna.serve.models.signature import described_signature
 from cnna.serve.models.version import Compiled, Version
-from cnna.serve.requests.composed import RUNTIME, Composition, Part, first_refusal
+from cnna.serve.requests.composed import Composition, Part
 from cnna.serve.runtimes import function
 from cnna.serve.runtimes.describe import described
 from cnna.serve.runtimes.interface import Place, Tensor
@@ -22,72 +18,17 @@ ONLY = "1"  # the version of every pipeline
 PIECE = Settings(max_delay_us=0, queue=1_000_000, deadline_ms=3_600_000, max_request_samples=function.MOST_ROWS)
 
 
-@dataclass(frozen=True)
-class Steps:
-    """What the assembly asks of the catalogue. trial: keeps versions on boards while they are tested. test: tests one there.
-
-    happened: takes a step in a model's life.
-    """
-
-    trial: Callable[[Sequence[Version]], AbstractAsyncContextManager[None]]
-    test: Callable[[Version], Awaitable[None]]
-    happened: Callable[[ServedModel, Next], None]
-
-
 class Assembly:
     """The pipelines of a repository, among its models."""
 
-    def __init__(self, repository: Repository, models: Models, steps: Steps) -> None:
-        self._repository, self._models, self._steps = repository, models, steps
+    def __init__(self, repository: Repository, models: Models) -> None:
+        self._repository, self._models = repository, models
 
-    async def load(self, model: ServedModel) -> str | None:
-        """Reads a pipeline's file and puts it in the place of the one that was served; returns why, if it is refused.
+    async def checked(self, name: str, pipeline: Pipeline) -> tuple[Composition, list[Version]]:
+        """What answers a pipeline's requests, and the versions of its pieces, which nobody has loaded yet.
 
-        What was served before is served on then. A model that is loaded later may cure it: `needs` has the names.
+        UserError, BusyError: a step does not fit, or its model is not there; the line names file and step.
         """
-        try:
-            pipeline = await asyncio.get_running_loop().run_in_executor(None, self._repository.pipeline, model.name)
-            model.needs = frozenset(pipeline.models())
-            composition, pieces = await self._checked(model.name, pipeline)
-            async with self._steps.trial(pieces):
-                for piece in pieces:
-                    await self._steps.test(piece)
-                self._take(model, pieces)
-        except Exception as error:
-            reason = str(refusal_of(error))
-            self._steps.happened(model, model.life.refused(ONLY, reason))
-            return reason
-        except BaseException:
-            self._steps.happened(model, model.life.broken_off(ONLY))
-            raise
-        self._put(model, Version(model.name, ONLY, composition.signature, {}, None, RUNTIME), composition)
-        model.needs, model.refusal = frozenset(), lambda: first_refusal(composition, self._why)
-        return None
-
-    def pieces(self, pipeline: str) -> list[ServedModel]:
-        """The models that are its functions and ONNX pieces."""
-        return [model for name, model in self._models.items() if name.startswith(f"{pipeline}:")]
-
-    def _put(self, model: ServedModel, version: Version, composition: Composition | None = None, reason: str = "") -> None:
-        """Serves a version of a pipeline, or of a piece of one, and no other. Requests that are open keep theirs."""
-        old = model.versions.get(version.name)
-        new = Served(model.name, version.name, version, composition=composition)
-        if old is not None:
-            new.stats = old.stats
-        model.versions[version.name] = new
-        self._steps.happened(model, model.life.taken(version.name, reason))
-
-    def _take(self, model: ServedModel, pieces: list[Version]) -> None:
-        """Serves these pieces, and no others."""
-        before = {piece.name: piece for piece in self.pieces(model.name)}
-        for version in pieces:
-            own = before.pop(version.model, None) or self._models.setdefault(version.model, ServedModel(version.model, PIECE))
-            self._put(own, version, reason="the pipeline was loaded again")
-        for left in before.values():
-            self._steps.happened(left, left.life.unload("the pipeline has no such step any more"))
-
-    async def _checked(self, name: str, pipeline: Pipeline) -> tuple[Composition, list[Version]]:
-        """UserError, BusyError: a step does not fit, or its model is not there; the line names file and step."""
         tensors: dict[str, Tensor] = {tensor.name: tensor for tensor in pipeline.inputs}
         parts, pieces = list[Part](), list[Version]()
         for step in pipeline.steps:
@@ -129,14 +70,18 @@ class Assembly:
             runtime, options = "onnxruntime", {"file": step.what}
         place = Place(model, number, pipeline.path.parent, options)
         try:
-            found = await asyncio.get_running_loop().run_in_executor(None, described, runtime, place)
+            found = await asyncio.to_thread(described, runtime, place)
         except CnnaError as error:
             raise UserError(f"{pipeline.path}: step {step.name}: {error}") from None
         compiled = Compiled(place.folder, runtime, found.batch, 0, found.seconds, runtime, place)
         return Version(model, number, described_signature(model, found), {runtime: (compiled,)}, None, runtime)
 
+    def refusal(self, composition: Composition) -> str | None:
+        """Why a step's model takes no requests now; None: all do."""
+        reasons = ((part.step.name, self._why(part)) for part in composition.parts)
+        return next((f"step {name}: {reason}" for name, reason in reasons if reason is not None), None)
+
     def _why(self, part: Part) -> str | None:
-        """Why a step's model takes no requests now."""
         if part.model not in self._models:
             return f"there is no model {part.model!r}"
         try:

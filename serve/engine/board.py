@@ -21,10 +21,9 @@ from cnna.serve.lifecycle import boards
 from cnna.serve.lifecycle.arrow import Log as LogLine
 from cnna.serve.lifecycle.boards import CLOSED, READY, STARTING, BoardLife
 from cnna.serve.models.version import Compiled, Version
+from cnna.serve.requests.history import Log
 from cnna.serve.requests.request import Batch
 from cnna.spec.errors import CnnaError, RunError
-
-Log = Callable[..., None]  # level, event, and what else is known: model, version, board, cause
 
 
 @dataclass(frozen=True)

@@ -6,42 +6,42 @@ until the next switch, so that a rollback is one step too.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
-from cnna.serve.engine.assembly import ONLY, Assembly, Steps
-from cnna.serve.engine.board import EngineBoard, Log
+from cnna.serve.engine.assembly import ONLY, PIECE, Assembly
+from cnna.serve.engine.board import EngineBoard
+from cnna.serve.engine.ends import OpenRequests
 from cnna.serve.engine.served import UNAVAILABLE, Served, ServedModel, refusal_of
+from cnna.serve.engine.trials import Trials
 from cnna.serve.lifecycle import versions
 from cnna.serve.lifecycle.arrow import Log as LogLine
 from cnna.serve.models.repository import Repository
 from cnna.serve.models.settings import Settings
 from cnna.serve.models.version import Version
-from cnna.spec.errors import BusyError, CheckError, CnnaError, LateError, RunError, UnknownError, UserError
+from cnna.serve.requests.composed import RUNTIME, Composition
+from cnna.serve.requests.history import Log
+from cnna.spec.errors import BusyError, CnnaError, UnknownError
 
 PAUSES = 1.0, 60.0  # seconds before a version is loaded again whose runtime cannot answer now: the first and the longest
 
 
 class Catalogue:
-    """All models. changed: is called when a version has come or gone. need: awaited for each runtime that a version wants.
-
-    ended: is called for a version whose requests no board can answer any more, with the reason.
-    """
+    """All models. changed: is called when a version has come or gone. need: awaited for each runtime that a version wants."""
 
     def __init__(
         self,
         repository: Repository,
         boards: Sequence[EngineBoard],
-        changed: Callable[[], None],
+        requests: OpenRequests,
         log: Log,
         need: Callable[[str], Awaitable[None]],
-        ended: Callable[[Served, str], None],
+        changed: Callable[[], None],
     ) -> None:
-        self.repository, self.boards, self.log, self._need = repository, boards, log, need
+        self.repository, self.boards, self.log, self._requests, self._changed = repository, boards, log, requests, changed
         self.models: dict[str, ServedModel] = {}
-        self._assembly = Assembly(repository, self.models, Steps(self._trial, self._tested, self._happened))
+        self._assembly = Assembly(repository, self.models)
+        self._trials = Trials(boards, need, self.wanted, log)
         self._retries: dict[str, asyncio.Task[None]] = {}  # by model
-        self._changed, self._ended = changed, ended
         self._loading = asyncio.Lock()
 
     def served(self) -> Iterator[Served]:
@@ -128,15 +128,30 @@ class Catalogue:
 
     def _put_away(self, model: ServedModel) -> None:
         """Unloads all that there is of a model."""
-        for each in (model, *self._assembly.pieces(model.name)):
+        for each in (model, *self._pieces(model.name)):
             self._happened(each, each.life.unload())
 
     async def _assemble(self, model: ServedModel, settings: Settings) -> list[Served]:
-        """Loads a pipeline."""
+        """Loads a pipeline. If it is refused, what was served before is served on; a model that is loaded later may cure it."""
         old = model.versions.get(ONLY)
         if old is not None and old.freeing is not None:
             await asyncio.wait([old.freeing])
-        model.reason = await self._assembly.load(model) or ""
+        try:
+            pipeline = await asyncio.to_thread(self.repository.pipeline, model.name)
+            model.needs = frozenset(pipeline.models())
+            composition, pieces = await self._assembly.checked(model.name, pipeline)
+            async with self._trials.of(pieces):
+                for piece in pieces:
+                    await self._trials.test(piece)
+                self._take(model, composition, pieces)
+        except Exception as error:
+            model.reason = str(refusal_of(error))
+            self._happened(model, model.life.refused(ONLY, model.reason))
+        except BaseException:
+            self._happened(model, model.life.broken_off(ONLY))
+            raise
+        else:
+            model.reason = ""
         if not model.life.wanted:
             self._put_away(model)
             return []
@@ -147,33 +162,37 @@ class Catalogue:
         await self._catch_up()
         return [Served(model.name, ONLY, life=versions.VersionLife(UNAVAILABLE, model.reason))] if model.reason else []
 
+    def _pieces(self, pipeline: str) -> list[ServedModel]:
+        """The models that are its functions and ONNX pieces."""
+        return [model for name, model in self.models.items() if name.startswith(f"{pipeline}:")]
+
+    def _take(self, model: ServedModel, composition: Composition, pieces: list[Version]) -> None:
+        """Serves a pipeline with these pieces, and no others. Requests that are open keep theirs."""
+        before = {piece.name: piece for piece in self._pieces(model.name)}
+        for version in pieces:
+            own = before.pop(version.model, None) or self.models.setdefault(version.model, ServedModel(version.model, PIECE))
+            own.versions[version.name] = Served(own.name, version.name, version)
+            self._happened(own, own.life.taken(version.name, "the pipeline was loaded again"))
+        for left in before.values():
+            self._happened(left, left.life.unload("the pipeline has no such step any more"))
+        new = Served(model.name, ONLY, Version(model.name, ONLY, composition.signature, {}, None, RUNTIME), composition=composition)
+        if ONLY in model.versions:
+            new.stats = model.versions[ONLY].stats
+        model.versions[ONLY] = new
+        self._happened(model, model.life.taken(ONLY))
+        model.needs, model.refusal = frozenset(), lambda: self._assembly.refusal(composition)
+
     async def _catch_up(self) -> None:
         """Brings what was loaded to boards that have become ready while it was tested on others."""
         await asyncio.gather(*(board.catch_up() for board in self.boards))
-
-    async def _tested(self, version: Version) -> None:
-        """Loads a version on boards that can run it, and tests it there."""
-        for runtime in version.runtimes():
-            await self._need(runtime)
-        await self._test(version)
-
-    @asynccontextmanager
-    async def _trial(self, many: Sequence[Version]) -> AsyncIterator[None]:
-        """While versions are tested. Those that are not served in the end are freed, whatever has ended it."""
-        try:
-            yield
-        finally:
-            for version in many:
-                if version not in self.wanted():
-                    await self._unload(version)
 
     async def _load(self, model: ServedModel, name: str, settings: Settings) -> None:
         """Reads and tests a version. Whatever is wrong with it becomes its reason."""
         self._happened(model, model.life.found(name))
         try:
-            version = await asyncio.get_running_loop().run_in_executor(None, self.repository.version, model.name, name, settings)
-            async with self._trial([version]):
-                await self._tested(version)
+            version = await asyncio.to_thread(self.repository.version, model.name, name, settings)
+            async with self._trials.of([version]):
+                await self._trials.test(version)
                 model.versions[name].version = version
                 prepared = version.signature.prepared()
                 self._happened(model, model.life.tested(name, {"pictures": prepared} if prepared else {}))
@@ -183,50 +202,6 @@ class Catalogue:
         except BaseException:
             self._happened(model, model.life.broken_off(name))
             raise
-
-    async def _test(self, version: Version) -> None:
-        """Loads a version on all boards that are ready. RunError: none could; says why.
-
-        If its golden answers differ on all boards, the version is wrong. If they differ on some, these boards are wrong.
-        """
-        takers, found = await self._tried(version, [version.runtime])
-        good = [board for board, error in found.items() if error is None and board.runs(version)]
-        for board, error in found.items():
-            if isinstance(error, CheckError) and good:
-                board.fail(str(error))
-        sound = not any(isinstance(error, (UserError, CheckError)) for error in found.values())
-        if not good and not (sound and await self._spare(version)):
-            boards = [f"board {board.spec.name} is {board.state}: {board.cause}" for board in takers if board not in found]
-            errors = [error for error in found.values() if error]
-            text = "; ".join(dict.fromkeys([*map(str, errors), *boards])) or f"there is no board for the runtime {version.runtime}"
-            busy = errors and all(isinstance(error, (BusyError, LateError)) for error in errors)
-            raise BusyError(text) if busy else RunError(text)
-        if good:
-            await self._spare(version)
-
-    async def _spare(self, version: Version) -> bool:
-        """Loads a version's fallback. Whether it is there and can answer; why not is in the log."""
-        _, found = await self._tried(version, version.runtimes()[1:])
-        for board, error in found.items():
-            if error is not None:
-                known = {"model": version.model, "version": version.name, "board": board.spec.name}
-                self.log("error", "fallback refused", cause=str(error), **known)
-                await board.unload(version, version.runtimes()[1:])
-        return any(error is None for error in found.values())
-
-    async def _tried(
-        self, version: Version, runtimes: Sequence[str]
-    ) -> tuple[list[EngineBoard], dict[EngineBoard, CnnaError | None]]:
-        """The boards for these runtimes, and how the version was loaded on those that are ready. One may become so meanwhile."""
-        found: dict[EngineBoard, CnnaError | None] = {}
-        takers = [board for board in self.boards if any(map(board.spec.takes, runtimes))]
-        while new := [board for board in takers if board.state == "ready" and board not in found]:
-            done = await asyncio.gather(*(board.load(version, runtimes) for board in new), return_exceptions=True)
-            for board, error in zip(new, done, strict=True):
-                if error is not None and not isinstance(error, CnnaError):
-                    error = RunError(f"board {board.spec.name}: internal error: {type(error).__name__}: {error}")
-                found[board] = error
-        return takers, found
 
     def _retry(self, model: str) -> None:
         """Loads a model again, after growing pauses, until what it needs can answer, or an operator unloads it."""
@@ -269,7 +244,7 @@ class Catalogue:
                 served = model.versions[effect.version]
                 served.freeing = asyncio.create_task(self._drain(model, served))
             case versions.EndRequests():
-                self._ended(model.versions[effect.version], effect.reason)
+                self._requests.lose(model.versions[effect.version], effect.reason)
             case versions.Retry():
                 self._retry(model.name)
             case versions.Changed():
@@ -279,14 +254,11 @@ class Catalogue:
         """Frees a version once no request asks it any more: each request ends by its deadline."""
         while served.open or served.held:
             await asyncio.sleep(0.01)
-        self._happened(model, model.life.drained(served.name))
+        if model.versions[served.name] is served:  # a pipeline's next one has its name
+            self._happened(model, model.life.drained(served.name))
         if served.version is not None:
-            await self._unload(served.version)
+            await self._trials.free(served.version)
         self.log("info", "version unloaded", model=served.model, version=served.name, cause=served.reason)
-
-    async def _unload(self, version: Version) -> None:
-        """Frees what a version keeps on the boards."""
-        await asyncio.gather(*(board.unload(version) for board in self.boards), return_exceptions=True)
 
     def went_well(self, served: Served) -> None:
         """A batch was answered."""

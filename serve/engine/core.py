@@ -1,4 +1,4 @@
-"""The engine in one asyncio loop: starts boards and models, admits requests, and says how they ended. `dispatcher` sends batches.
+"""The engine in one asyncio loop: starts boards and models, and admits requests. `dispatcher` sends batches, `ends` has the ends.
 
 Nothing here waits for a single request; only the steps of a pipeline do.
 """
@@ -6,16 +6,16 @@ Nothing here waits for a single request; only the steps of a pipeline do.
 import asyncio
 import itertools
 import math
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
 
 from cnna.serve.boards.board_spec import CPU, BoardSpec
-from cnna.serve.engine.board import EngineBoard, Limits, Log
+from cnna.serve.engine.board import EngineBoard, Limits
 from cnna.serve.engine.catalogue import Catalogue
 from cnna.serve.engine.dispatcher import Dispatcher, version_of
+from cnna.serve.engine.ends import OpenRequests
 from cnna.serve.engine.served import Served, ServedModel
 from cnna.serve.models.repository import Repository
 from cnna.serve.models.settings import Settings
@@ -24,7 +24,7 @@ from cnna.serve.requests import composed
 from cnna.serve.requests.budget import RequestBytes
 from cnna.serve.requests.composed import Composition
 from cnna.serve.requests.cover import seconds_of
-from cnna.serve.requests.history import History
+from cnna.serve.requests.history import History, Log
 from cnna.serve.requests.request import BatchRun, Request, Result
 from cnna.serve.runtimes.interface import CNNA
 from cnna.spec.errors import BusyError, CnnaError, DataError, LateError, RunError, UserError
@@ -45,14 +45,12 @@ class Core:
         self.history = History(log)
         self.log = log = self.history.note
         self.boards: list[EngineBoard] = []
-        self.catalogue = Catalogue(repository, self.boards, self.pump, log, self.board_for, self._no_more)
+        self.requests = OpenRequests(self.history, self.pump)
+        self.catalogue = Catalogue(repository, self.boards, self.requests, log, self.board_for, self.pump)
+        self.dispatcher = Dispatcher(self.boards, self.catalogue, self.requests, log)
         self.budget = RequestBytes()
-        self.draining = False
-        self.starting = False
+        self.draining = self.starting = False
         self._numbers = itertools.count()
-        self.dispatcher = Dispatcher(self.boards, self.catalogue, self, log)
-        self.open_requests: set[Request] = set()
-        self._empty = asyncio.Event()
 
     # --- its life ---
 
@@ -83,28 +81,16 @@ class Core:
     def _board(self, spec: BoardSpec) -> EngineBoard:
         return EngineBoard(spec, self.limits, self.catalogue.wanted, self.pump, self.log, self.catalogue.lost)
 
-    def _no_more(self, served: Served, reason: str) -> None:
-        """No board is left for a version: requests that are bound to it can have no answer."""
-        for request in [one for one in self.open_requests if (one.model, one.version) == (served.model, served.name)]:
-            self.end(request, BusyError(f"model {served.model}, version {served.name} is unavailable: {reason}"), "lost")
-
     async def drain(self, seconds: float) -> bool:
         """Takes no more requests, and waits until those that are open have ended. Whether they all did in time."""
         self.draining = True
-        self._empty.clear()
-        if self.open_requests:
-            try:
-                await asyncio.wait_for(self._empty.wait(), seconds)
-            except asyncio.TimeoutError:
-                return False
-        return True
+        return await self.requests.wait(seconds)
 
     async def close(self) -> None:
         """Ends all requests and all workers."""
         self.draining = True
         self.dispatcher.close()
-        for request in list(self.open_requests):
-            self.end(request, BusyError("the server is closed"), "closed")
+        self.requests.close()
         self.catalogue.close()
         await asyncio.gather(*(board.close() for board in self.boards))
 
@@ -183,23 +169,16 @@ class Core:
         now, seconds = loop.time(), settings.deadline_ms / 1e3
         deadline = now + (min(seconds, timeout_us / 1e6) if timeout_us > 0 else seconds)
         future: asyncio.Future[Result] = loop.create_future()
-        order = priority or USUAL, next(self._numbers)
-        alone = served.version.signature.alone
+        order, stats, alone = (priority or USUAL, next(self._numbers)), served.stats, served.version.signature.alone
         request = Request(
-            model, served.name, arrays, samples, order, now, deadline, future, request_id, runs, alone=alone, within=within
+            model, served.name, arrays, samples, order, now, deadline, future, stats, request_id, runs, alone=alone, within=within
         )
-        served.open += 1
-        pieces = self._pieces(served)
-        for piece in pieces:
-            piece.held += 1
-        self.open_requests.add(request)
-        timer = loop.call_at(deadline, self._late, request)
-        future.add_done_callback(lambda _: self._ended(served, pieces, request, timer))
+        self.requests.add(request, served, self._pieces(served))
         if served.composition is None:
             served.pending.add(request)
             self.pump()
         else:
-            task = loop.create_task(self._compose(served, served.composition, request))
+            task = loop.create_task(self._compose(served.composition, request))
             future.add_done_callback(lambda _: task.cancel())
         return request
 
@@ -218,20 +197,22 @@ class Core:
         if samples > most:
             raise DataError(f"model {version.model}: {samples} samples: a request has at most {most} {why}")
 
-    async def _compose(self, served: Served, composition: Composition, request: Request) -> None:
+    async def _compose(self, composition: Composition, request: Request) -> None:
         """Answers a request to a pipeline."""
         request.begun = asyncio.get_running_loop().time()
         try:
             await composed.answer(composition, request, self._ask)
-            self.succeed(served, request)
+            self.requests.succeed(request)
         except UserError as error:
-            self.end(request, error, "data")
+            self.requests.fail(request, error, "data")
         except LateError as error:
-            self.end(request, error, "deadline")
+            self.requests.fail(request, error, "deadline")
         except CnnaError as error:
-            self.end(request, error, "step")
+            self.requests.fail(request, error, "step")
         except Exception as error:
-            self.end(request, RunError(f"model {request.model}: internal error: {type(error).__name__}: {error}"), "internal")
+            self.requests.fail(
+                request, RunError(f"model {request.model}: internal error: {type(error).__name__}: {error}"), "internal"
+            )
 
     async def _ask(
         self, model: str, inputs: Mapping[str, NDArray[Any]], version: str | None, request: Request, whole: bool
@@ -240,17 +221,13 @@ class Core:
         samples = len(next(iter(inputs.values())))
         most = self.catalogue.model(model).settings.max_request_samples
         left = request.deadline - asyncio.get_running_loop().time()
-        more: dict[str, Any] = {
-            "request_id": request.request_id,
-            "priority": request.order[0],
-            "timeout_us": max(1, int(left * 1e6)),
-            "runs": request.runs,
-        }
+        more: dict[str, Any] = {"request_id": request.request_id, "priority": request.order[0], "runs": request.runs}
+        more |= {"timeout_us": max(1, int(left * 1e6)), "within": True}
         asked: list[Request] = []
         try:
             for part in [slice(None)] if whole else composed.bounds(samples, most):
                 given = {name: array[part] for name, array in inputs.items()}
-                asked.append(self.admit(model, given, version, within=True, **more))
+                asked.append(self.admit(model, given, version, **more))
             return [await one.future for one in asked]
         finally:
             for one in asked:
@@ -260,7 +237,7 @@ class Core:
         """Samples that wait; of a pipeline, those of all its open requests."""
         if served.composition is None:
             return served.pending.samples
-        return sum(one.samples for one in self.open_requests if (one.model, one.version) == (served.model, served.name))
+        return sum(one.samples for one in self.requests.of(served))
 
     def _alive(self, served: Served | None) -> bool:
         """Whether a board is not out, of those for a version or of all. A pipeline's steps have boards of their own."""
@@ -303,58 +280,3 @@ class Core:
     def pump(self) -> None:
         """Sends what can be sent. Called whenever something has changed."""
         self.dispatcher.pump()
-
-    # --- how requests end ---
-
-    def succeed(self, served: Served, request: Request) -> None:
-        """Gives a request its answers, which are all there, and counts it, unless it has ended already.
-
-        A pipeline's last step and its deadline may come in one round of the loop. The log comes last: its disk may be full.
-        """
-        if request.future.done():
-            return
-        now, stats = asyncio.get_running_loop().time(), served.stats
-        waited = (request.begun or now) - request.admitted
-        seconds = request.run_seconds
-        request.future.set_result(Result(request.model, request.version, request.outputs, waited, seconds, request.runtime))
-        stats.succeeded += 1
-        stats.samples += request.samples
-        stats.wait_seconds += waited
-        stats.run_seconds += seconds
-        stats.total_seconds += now - request.admitted
-        stats.last = time.time()
-        self.history.answered(request.model, request.samples, request.within)
-        if request.spare:
-            stats.fallbacks[request.runtime] += 1
-            known = {"request_id": request.request_id, "model": request.model, "version": request.version}
-            self.log("warning", "answered by the fallback", runtime=request.runtime, cause=request.spare, **known)
-
-    def _late(self, request: Request) -> None:
-        seconds = request.deadline - request.admitted
-        doing = "waited for a board" if request.begun is None else "ran"
-        error = LateError(f"model {request.model}: no answer within its deadline of {seconds:g} s; it {doing}")
-        self.end(request, error, "deadline")
-        self.pump()
-
-    def end(self, request: Request, error: CnnaError, cause: str) -> None:
-        """Fails a request as a whole; what other batches answer of it is dropped. The log comes last, as in `succeed`."""
-        if request.future.done():
-            return
-        request.future.set_exception(error)
-        request.future.exception()  # a client that has gone is not told
-        stats = self.catalogue.models[request.model].versions[request.version].stats
-        stats.failed[cause] += 1
-        if not request.within:
-            self.history.failed()
-        stats.failed_seconds += asyncio.get_running_loop().time() - request.admitted
-        more = {"request_id": request.request_id, "model": request.model, "version": request.version}
-        self.log("error", "request failed", cause=str(error), **more)
-
-    def _ended(self, served: Served, pieces: Sequence[Served], request: Request, timer: asyncio.TimerHandle) -> None:
-        timer.cancel()
-        served.open -= 1
-        for piece in pieces:
-            piece.held -= 1
-        self.open_requests.discard(request)
-        if not self.open_requests:
-            self._empty.set()

@@ -8,37 +8,29 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Protocol, cast
+from typing import cast
 
 from cnna.serve.boards.process import Answer, LostError
-from cnna.serve.engine.board import EngineBoard, Log
+from cnna.serve.engine.board import EngineBoard
 from cnna.serve.engine.catalogue import Catalogue
+from cnna.serve.engine.ends import OpenRequests
 from cnna.serve.engine.served import Served
 from cnna.serve.lifecycle.batches import AGAIN, BEHIND, BUSY, CUT, DATA, END, FAULT, LATE, LATER, LOST, SPARE, Tried, verdict
 from cnna.serve.models.version import Compiled, Version
 from cnna.serve.requests.cover import choose
-from cnna.serve.requests.request import Batch, BatchRun, Request, RequestPart
+from cnna.serve.requests.history import Log
+from cnna.serve.requests.request import Batch, BatchRun, RequestPart
 from cnna.serve.runtimes.interface import CNNA, misfit
 from cnna.spec.errors import BusyError, CnnaError, LateError, UserError
 
 BUSY_SECONDS = 0.1  # after the first failure of a runtime that cannot answer now; twice that after the second
 
 
-class Endings(Protocol):
-    """What becomes of a request in the end."""
-
-    def succeed(self, served: Served, request: Request) -> None:
-        """All its answers are there."""
-
-    def end(self, request: Request, error: CnnaError, cause: str) -> None:
-        """It fails as a whole."""
-
-
 class Dispatcher:
     """Forms batches and sends them. again: batches whose board has failed. closed: no batch is sent again."""
 
-    def __init__(self, boards: Sequence[EngineBoard], catalogue: Catalogue, endings: Endings, log: Log) -> None:
-        self._boards, self._catalogue, self._endings, self._log = boards, catalogue, endings, log
+    def __init__(self, boards: Sequence[EngineBoard], catalogue: Catalogue, requests: OpenRequests, log: Log) -> None:
+        self._boards, self._catalogue, self._requests, self._log = boards, catalogue, requests, log
         self.again: list[Batch] = []
         self.closed = False
         self._timer: asyncio.TimerHandle | None = None
@@ -161,17 +153,8 @@ class Dispatcher:
             error = BusyError(wrong)  # a remote model may have changed: its neighbours on the board are not at fault
         for piece in batch.pieces:
             if piece.request.runs is not None:
-                seconds = future.result().seconds if error is None else 0.0
-                run = BatchRun(
-                    served.model,
-                    board.spec.name,
-                    compiled,
-                    batch.samples,
-                    sent,
-                    asyncio.get_running_loop().time(),
-                    seconds,
-                    str(error or ""),
-                )
+                seconds, now = 0.0 if error else future.result().seconds, asyncio.get_running_loop().time()
+                run = BatchRun(served.model, board.spec.name, compiled, batch.samples, sent, now, seconds, str(error or ""))
                 piece.request.runs.append(run)
         if error is None:
             self._answered(board, served, batch, compiled, future.result())
@@ -192,7 +175,7 @@ class Dispatcher:
                 if compiled.runtime != CNNA:
                     request.runtime = compiled.runtime
                 if request.answer(piece, outputs, answer.outputs, first):
-                    self._endings.succeed(served, request)
+                    self._requests.succeed(request)
             first += piece.count
 
     def _failed(self, board: EngineBoard, served: Served, batch: Batch, error: BaseException) -> None:
@@ -213,7 +196,7 @@ class Dispatcher:
             known = found.cause != "board" and isinstance(error, CnnaError)
             end = error if known else BusyError(f"model {batch.model}, version {batch.version}: {cause}")
             for piece in batch.pieces:
-                self._endings.end(piece.request, cast("CnnaError", end), found.cause)
+                self._requests.fail(piece.request, cast("CnnaError", end), found.cause)
         elif found.what == SPARE:
             batch.spare, batch.boards = cause, []
             self.again.append(batch)

@@ -95,11 +95,3 @@ def _of_step(step: Step, error: CnnaError) -> CnnaError:
 def bounds(samples: int, most: int) -> list[slice]:
     """Parts of at most so many samples."""
     return [slice(start, start + most) for start in range(0, samples, most)]
-
-
-def first_refusal(composition: Composition, why: Callable[[Part], str | None]) -> str | None:
-    """Why a part takes no requests now; None: all do. why: of one."""
-    for part in composition.parts:
-        if (reason := why(part)) is not None:
-            return f"step {part.step.name}: {reason}"
-    return None

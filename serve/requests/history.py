@@ -9,6 +9,7 @@ from typing import Any
 
 KEPT_SECONDS = 600
 KEPT_TROUBLES = 50
+Log = Callable[..., None]  # level, event, and what else is known: model, version, board, cause
 WHOM = ("board", "model", "version", "cause")
 
 
@@ -29,7 +30,7 @@ class History:
     seconds: those in which something was counted, the oldest first.
     """
 
-    def __init__(self, log: Callable[..., None], clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, log: Log, clock: Callable[[], float] = time.time) -> None:
         self._log, self._clock = log, clock
         self.seconds: deque[Second] = deque()
         self._troubles: dict[tuple[str, ...], dict[str, Any]] = {}

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from cnna.serve.models.signature import Arrays, Form, Tensor, form_of
 from cnna.serve.models.version import Compiled
+from cnna.serve.requests.stats import Stats
 from cnna.serve.runtimes.interface import ANY, CNNA, Call
 
 
@@ -37,6 +38,7 @@ class Request:
     admitted: float
     deadline: float
     future: "asyncio.Future[Result]"
+    stats: Stats = field(default_factory=Stats)  # of its version
     request_id: str = ""
     runs: "list[BatchRun] | None" = None  # None: nobody asks for them
     taken: int = 0  # samples that are in batches

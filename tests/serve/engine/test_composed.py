@@ -170,7 +170,7 @@ def test_a_deadline_ends_all_steps(made: Path) -> None:
         with pytest.raises(LateError, match=r"model a_pipe: no answer within its deadline of 0\.3 s"):
             engine.infer("a_pipe", {"x": x(500)}, timeout_us=300_000)
         assert time.monotonic() - started < 50
-        until(lambda: not engine.core.open_requests, "a step is still asked")
+        until(lambda: not engine.core.requests, "a step is still asked")
 
 
 def test_it_is_ready_when_all_its_parts_are(made: Path, tmp_path: Path) -> None:

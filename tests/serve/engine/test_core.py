@@ -121,7 +121,7 @@ def test_requests_of_a_version_that_is_lost_end_at_once(tmp_path: Path, within: 
         core.catalogue.models["m"].versions["1"] = Served("m", "1")
         core.pump()
         await asyncio.sleep(0)
-        assert not core.open_requests
+        assert not core.requests
 
     within(run())
 
@@ -140,7 +140,7 @@ def test_retries_have_an_end(tmp_path: Path, within: Within) -> None:
             request.future.result()
         assert core.catalogue.models["m"].versions["1"].stats.failed == {"board": 1}
         await asyncio.sleep(0)
-        assert not core.open_requests
+        assert not core.requests
 
     within(run())
 
@@ -251,7 +251,7 @@ def test_an_answer_and_a_deadline_in_one_round_of_the_loop(tmp_path: Path, withi
         request = ask(core, 1)
         await asyncio.sleep(0)  # it waits for its last step
         last.set_result(None)
-        core.end(request, LateError("no answer within its deadline"), "deadline")
+        core.requests.fail(request, LateError("no answer within its deadline"), "deadline")
         with pytest.raises(LateError):
             await request.future
         await asyncio.sleep(0)
@@ -273,7 +273,7 @@ def test_requests_end_though_nothing_can_be_logged(tmp_path: Path, within: Withi
         request.spare = "no board is there"
         served = core.catalogue.models["m"].versions["1"]
         with suppress(OSError):
-            core.end(request, BusyError("it is over"), "board") if fails else core.succeed(served, request)
+            core.requests.fail(request, BusyError("it is over"), "board") if fails else core.requests.succeed(request)
         assert request.future.done()
         assert (request.future.exception() is not None) == fails
         assert (served.stats.succeeded, served.stats.failed) == ((0, {"board": 1}) if fails else (1, {}))

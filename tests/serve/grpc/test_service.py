@@ -143,10 +143,10 @@ def test_a_stream_whose_client_goes_leaves_nothing(tmp_path: Path, within: Withi
                 f"/{SERVICE}/ModelStreamInfer", pb.ModelInferRequest.SerializeToString, pb.ModelStreamInferResponse.FromString
             )
             call = method(iter([request_of(number) for number in range(5)]))
-            while len(core.open_requests) < 5:
+            while len(core.requests) < 5:
                 await asyncio.sleep(0.001)
             call.cancel()
-            while core.open_requests:
+            while core.requests:
                 await asyncio.sleep(0.001)
             assert core.budget.used == 0
 
