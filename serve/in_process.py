@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from numpy.typing import NDArray
 
 from cnna.serve.boards.board_spec import board_specs
-from cnna.serve.engine.board import Limits
+from cnna.serve.boards.limits import Limits
 from cnna.serve.engine.core import Core, silent
 from cnna.serve.models.repository import open_repository
 from cnna.serve.requests.history import Log

@@ -12,11 +12,13 @@ from typing import Any
 from numpy.typing import NDArray
 
 from cnna.serve.boards.board_spec import CPU, BoardSpec
-from cnna.serve.engine.board import EngineBoard, Limits
+from cnna.serve.boards.limits import Limits
+from cnna.serve.engine.board import EngineBoard
 from cnna.serve.engine.catalogue import Catalogue
 from cnna.serve.engine.dispatcher import Dispatcher, version_of
 from cnna.serve.engine.ends import OpenRequests
 from cnna.serve.engine.served import Served, ServedModel
+from cnna.serve.lifecycle.boards import OUT, READY, WITHOUT
 from cnna.serve.models.repository import Repository
 from cnna.serve.models.settings import Settings
 from cnna.serve.models.version import Version
@@ -104,9 +106,8 @@ class Core:
         if self.draining or self.starting:
             return "the server is ending" if self.draining else "the server is starting"
         if not self.catalogue.models and not self._alive(None):
-            return (
-                f"no board can answer: {'; '.join(f'{board.spec.name}: {board.cause}' for board in self.boards) or 'there is none'}"
-            )
+            boards = [f"{board.spec.name}: {board.life.cause}" for board in self.boards]
+            return f"no board can answer: {'; '.join(boards) or 'there is none'}"
         found = [reason for model in self.catalogue.models.values() if (reason := self._missing(model)) is not None]
         more = f"; and {len(found) - REASONS} more models" if len(found) > REASONS else ""
         return "; ".join(found[:REASONS]) + more if found else None
@@ -246,13 +247,13 @@ class Core:
             parts = [model.versions.get(part.version) if part.version else model.default for part, model in defaults]
             return all(part is not None and self._alive(part) for part in parts)
         if served is None:
-            return any(board.state != "out" for board in self.boards)
+            return any(board.state != OUT for board in self.boards)
         return any(self._may(board, version_of(served)) for board in self.boards)
 
     def _may(self, board: EngineBoard, version: Version) -> bool:
         """Whether a board has a version, or may have it when it comes back: its configuration may be unknown until then."""
-        takes = any(map(board.spec.takes, version.runtimes())) and version not in board.without
-        return takes and board.state != "out" and (board.can(version) or board.state != "ready")
+        takes = any(map(board.spec.takes, version.runtimes())) and board.held.get(version) != WITHOUT
+        return takes and board.state != OUT and (bool(board.fitting(version)) or board.state != READY)
 
     def _no_board(self, model: str, served: Served) -> str:
         boards = [f"{board.spec.name}: {self._why_not(board, version_of(served))}" for board in self.boards]
@@ -260,11 +261,9 @@ class Core:
 
     def _why_not(self, board: EngineBoard, version: Version) -> str:
         """Why a board will not answer for a version."""
-        if board.state == "out":
-            return board.cause
-        if version in board.without:
-            return "is without this version"
-        return "runs other models"
+        if board.state == OUT:
+            return board.life.cause
+        return "is without this version" if board.held.get(version) == WITHOUT else "runs other models"
 
     def _wait_seconds(self, served: Served) -> float:
         """In how many seconds the queue will be shorter, as predicted. A fallback counts where nothing else is there."""

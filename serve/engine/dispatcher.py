@@ -140,7 +140,7 @@ class Dispatcher:
     def _why_none(self, served: Served) -> str:
         """Why no board of a version's own runtime can answer."""
         runtime = version_of(served).runtime
-        boards = [f"board {one.spec.name} is {one.state}: {one.cause}" for one in self._boards if one.spec.takes(runtime)]
+        boards = [f"board {one.spec.name} is {one.state}: {one.life.cause}" for one in self._boards if one.spec.takes(runtime)]
         return "; ".join(boards) or f"there is no board for the runtime {runtime}"
 
     # --- answers ---

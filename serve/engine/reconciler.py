@@ -7,25 +7,25 @@ what is, and does what the catalogue asks. When there is nothing to do, it waits
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from cnna.serve.boards.board_spec import BoardSpec
-from cnna.serve.boards.loaded import LoadedVersions
-from cnna.serve.boards.process import LostError, WorkerProcess
-from cnna.serve.boards.watch import Watch
+from cnna.serve.boards.limits import Limits
+from cnna.serve.boards.live import LiveWorker
+from cnna.serve.boards.process import LostError
 from cnna.serve.lifecycle.boards import DIFFERS, HELD, READY, STARTING, WITHOUT, BoardLife, Next, Step, next_step
 from cnna.serve.models.version import Compiled, Version
+from cnna.serve.requests.history import Log
 from cnna.spec.errors import BusyError, CheckError, CnnaError, LateError, RunError, UserError
 
 
 class Board(Protocol):
-    """What it asks of the board that has the worker. limits: as of `board.Limits`."""
+    """What it asks of the board that has the worker."""
 
     spec: BoardSpec
-    limits: Any
-    watch: Watch
+    limits: Limits
     ratio: float
-    log: Callable[..., None]
+    log: Log
     wanted: Callable[[], list[Version]]
     life: BoardLife
 
@@ -45,24 +45,12 @@ class Board(Protocol):
 class Reconciler:
     """held: what has become of the versions that were wanted of this worker."""
 
-    def __init__(self, board: Board, process: WorkerProcess) -> None:
-        self._board, self._process = board, process
-        self._loaded = LoadedVersions(process, board.watch, board.limits.load_seconds)
-        self.seconds = self._loaded.seconds
+    def __init__(self, board: Board, worker: LiveWorker) -> None:
+        self._board, self._process, self._loaded = board, worker.process, worker.loaded
         self.held: dict[Version, str] = {}
         self._wrong: dict[Version, CheckError] = {}  # how those differ whose answers do
         self._asked: deque[tuple[Callable[[], Awaitable[None]], asyncio.Future[None]]] = deque()
         self._woken, self._idle = asyncio.Event(), asyncio.Event()  # something has happened; there is nothing to do
-
-    @property
-    def names(self) -> list[str]:
-        """The artifacts that take batches."""
-        return self._loaded.names
-
-    @property
-    def without(self) -> set[Version]:
-        """What the board does without."""
-        return {version for version, how in self.held.items() if how == WITHOUT}
 
     async def work(self) -> str:
         """Does what there is to do, until the worker has ended; returns why."""
@@ -111,7 +99,7 @@ class Reconciler:
         return next_step(wanted, self.held, self._agrees, lambda version: self._board.spec.takes(version.runtime))
 
     def _runs(self, version: Version) -> bool:
-        return any(self.seconds(version, one) is not None for one in self._board.fitting(version))
+        return any(self._loaded.seconds(version, one) is not None for one in self._board.fitting(version))
 
     def _agrees(self, version: Version) -> bool:
         return version.golden is not None and self._runs(version)
@@ -150,35 +138,35 @@ class Reconciler:
             raise self._wrong[version]
 
     async def _load(self, version: Version) -> None:
-        """One that is not for this board, or is damaged, keeps no other one from it. One that is busy may answer later."""
+        """One that is not for this board, or is damaged, keeps no other one from it. A wrong fallback takes nothing from it."""
         spare = version.runtimes()[1:] if self._board.spec.takes(version.runtime) else []
-        try:
-            await self.open(version, [version.runtime] if spare else ())
-        except (BusyError, LateError) as error:
-            self._warn("version not tested", version, error)
-            self._loaded.trust(version, self._board.fitting(version), self._board.limits.hang_seconds)
-        except CheckError as error:
+        error = await self._tried(version, [version.runtime] if spare else (), "version")
+        if isinstance(error, CheckError):
             self.held[version], self._wrong[version] = DIFFERS, error
-            return
-        except (UserError, RunError) as error:
-            self._raise_if_ours(error)
+        elif error is not None:
             await self._drop(version, error)
-            return
-        self.held[version] = HELD
-        if spare:
-            await self._load_spare(version, spare)
+        else:
+            self.held[version] = HELD
+            if spare and (error := await self._tried(version, spare, "fallback")) is not None:
+                self._warn("fallback not on board", version, error)
+                await self.close(version, spare)
 
-    async def _load_spare(self, version: Version, spare: Sequence[str]) -> None:
-        """Loads a version's fallback, where this board has its own runtime too. A wrong one takes nothing from the version."""
+    async def _tried(self, version: Version, runtimes: Sequence[str], what: str) -> CnnaError | None:
+        """Loads and tests; returns what is wrong with the version. One that is busy may answer later.
+
+        Raises an error with which the worker has ended, or that may be the board's fault since it has not served yet.
+        """
         try:
-            await self.open(version, spare)
+            await self.open(version, runtimes)
         except (BusyError, LateError) as error:
-            self._warn("fallback not tested", version, error)
+            self._warn(f"{what} not tested", version, error)
             self._loaded.trust(version, self._board.fitting(version), self._board.limits.hang_seconds)
-        except CnnaError as error:
-            self._raise_if_ours(error)
-            self._warn("fallback not on board", version, error)
-            await self.close(version, spare)
+        except (UserError, RunError) as error:
+            starts = self._board.life.state != READY and isinstance(error, RunError) and not isinstance(error, CheckError)
+            if starts or isinstance(error, LostError):
+                raise
+            return error
+        return None
 
     async def _drop(self, version: Version, error: CnnaError) -> None:
         """Does without a version."""
@@ -198,12 +186,6 @@ class Reconciler:
         if not runtimes:
             self.held.pop(version, None)
         await self._loaded.unload(version, [one for one in self._board.fitting(version) if not runtimes or one.runtime in runtimes])
-
-    def _raise_if_ours(self, error: CnnaError) -> None:
-        """Raises an error with which the worker has ended, or that may be the board's fault since it has not served yet."""
-        starts = self._board.life.state != READY and isinstance(error, RunError) and not isinstance(error, CheckError)
-        if starts or isinstance(error, LostError):
-            raise error
 
     def _warn(self, event: str, version: Version, error: CnnaError) -> None:
         self._board.log("warning", event, cause=str(error), board=self._board.spec.name, model=version.model, version=version.name)

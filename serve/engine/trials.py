@@ -48,7 +48,7 @@ class Trials:
         spare = (good or sound) and await self._spare(version)
         if good or spare:
             return
-        boards = [f"board {board.spec.name} is {board.state}: {board.cause}" for board in takers if board not in found]
+        boards = [f"board {board.spec.name} is {board.state}: {board.life.cause}" for board in takers if board not in found]
         errors = [error for error in found.values() if error]
         text = "; ".join(dict.fromkeys([*map(str, errors), *boards])) or f"there is no board for the runtime {version.runtime}"
         busy = errors and all(isinstance(error, (BusyError, LateError)) for error in errors)

@@ -67,8 +67,8 @@ class Collector:
             names = [board.spec.name]
             ready.add_metric(names, float(board.state == "ready"))
             outstanding.add_metric(names, board.seconds * board.ratio)
-            batches.add_metric(names, board.batches)
-            resets.add_metric(names, board.resets)
+            batches.add_metric(names, board.life.batches)
+            resets.add_metric(names, board.life.resets)
             for gauge, value in ((watts, board.watts), (celsius, board.celsius)):
                 if value is not None:
                     gauge.add_metric(names, value)

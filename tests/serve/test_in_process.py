@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from cnna.compiler.compile import compile_model
 from cnna.host.selftest.selftest_network import ANSWERS, path_of, pictures
 from cnna.serve import Engine
+from cnna.serve.boards.limits import Limits
 from cnna.serve.boards.process import Answer, WorkerProcess
 from cnna.serve.boards.slot import Slot
-from cnna.serve.engine.board import Limits
 from cnna.serve.requests.request import Result
 from cnna.spec.artifact import save
 from cnna.spec.config import preset
@@ -109,7 +109,7 @@ def test_a_board_with_wrong_answers_never_serves(repository: Path, images: Image
         assert served.state == "READY"
         bad = engine.core.board("bad")
         assert bad is not None
-        assert bad.batches == 0
+        assert bad.life.batches == 0
     differ = pytest.raises(BusyError, match="golden answers differ: output logits, element")
     with Engine(repository, ["bad=emulator,wrong=1"], limits) as engine, differ:
         engine.infer("digits", {"image": images[:1]})

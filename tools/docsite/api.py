@@ -39,7 +39,7 @@ PARTS = (
     Part("", "cnna.host.board.power", ("board",)),
     Part("Serving", "cnna.serve.in_process", ("Engine",)),
     Part("", "cnna.serve.requests.request", ("Result",)),
-    Part("", "cnna.serve.engine.board", ("Limits",)),
+    Part("", "cnna.serve.boards.limits", ("Limits",)),
     Part("Runtimes", "cnna.serve.runtimes.interface", ("Place", "Tensor", "Description", "Call", "Runtime")),
     Part("Tests of your own", "cnna.sim.testbench", ("Testbench", "run_tests")),
 )

@@ -16,7 +16,7 @@ from cnna.compiler.quantise.quantise import quantise
 from cnna.compiler.split.halves import ran
 from cnna.compiler.zoo.digits import data
 from cnna.serve import Engine
-from cnna.serve.engine.board import Limits
+from cnna.serve.boards.limits import Limits
 from cnna.serve.fronts.listening import Listening
 from cnna.serve.grpc.front import GrpcFront
 

@@ -12,13 +12,15 @@ from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.boards.loaded import key_of
 from cnna.serve.boards.process import Answer, LostError
 from cnna.serve.engine.board import EngineBoard
-from cnna.serve.engine.core import Core
+from cnna.serve.engine.core import Core, silent
 from cnna.serve.engine.served import READY, Served, ServedModel
+from cnna.serve.lifecycle.boards import BoardLife
 from cnna.serve.lifecycle.versions import ModelLife, VersionLife
 from cnna.serve.models.repository import Repository, open_repository
 from cnna.serve.models.settings import Settings
 from cnna.serve.models.signature import Signature, Tensor
 from cnna.serve.models.version import Compiled, Version
+from cnna.serve.requests.history import Log
 from cnna.serve.requests.request import Batch, Request
 from cnna.spec.errors import DataError
 
@@ -38,12 +40,19 @@ class FakeBoard:
     """Takes two batches at once; `answer` and `die` are the test's."""
 
     def __init__(self, name: str, core: Core, state: str = "ready", kind: str = "emulator") -> None:
-        self.spec, self.state, self.cause, self.ratio, self.seconds = BoardSpec(name, kind), state, "", 1.0, 0.0
-        self.batches = self.resets = 0
+        self.spec, self.life, self.ratio, self.seconds = BoardSpec(name, kind), BoardLife(state), 1.0, 0.0
         self.watts = self.celsius = None
-        self.without: set[Version] = set()
+        self.held: dict[Version, str] = {}
         self.core, self.had = core, list[tuple[Batch, Compiled]]()
         self.running: list[tuple[Batch, Version, Compiled, asyncio.Future[Answer]]] = []
+
+    @property
+    def state(self) -> str:
+        return self.life.state
+
+    @state.setter
+    def state(self, state: str) -> None:
+        self.life = replace(self.life, state=state)
 
     @property
     def free(self) -> bool:
@@ -76,8 +85,8 @@ class FakeBoard:
         self.die()
         self.state = "closed"
 
-    def can(self, version: Version) -> bool:
-        return bool(self.runs(version))
+    def fitting(self, version: Version) -> tuple[Compiled, ...]:
+        return self.runs(version)
 
     async def unload(self, version: Version, runtimes: Sequence[str] = ()) -> None:
         pass
@@ -116,11 +125,11 @@ def version_of(name: str, batches: Mapping[int, float] | None = None, fallback: 
 
 
 def core_of(
-    folder: Path, *boards: str, versions: Mapping[str, Version] | None = None, **settings: Any
+    folder: Path, *boards: str, versions: Mapping[str, Version] | None = None, log: Log = silent, **settings: Any
 ) -> tuple[Core, list[FakeBoard]]:
     """A core with a model `m`; its default is the last version. Nothing waits for others, unless the settings say so."""
     repository: Repository = open_repository(folder)
-    core = Core(repository, [])
+    core = Core(repository, [], log=log)
     fakes = [FakeBoard(name, core) for name in boards]
     if any(version.runtimes()[1:] for version in (versions or {}).values()):
         fakes.append(FakeBoard("cpu", core, kind="cpu"))

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 from cnna.serve.boards.board_spec import BoardSpec
+from cnna.serve.boards.limits import Limits
 from cnna.serve.boards.process import Answer, LostError
-from cnna.serve.engine.board import EngineBoard, Limits
+from cnna.serve.engine.board import EngineBoard
 from cnna.serve.engine.core import Core
 from cnna.serve.models.repository import Repository
 from cnna.serve.models.settings import Settings
@@ -134,7 +135,7 @@ class Shelf:
 
 def stub_workers(monkeypatch: pytest.MonkeyPatch, before: Before, config: str | None = None) -> None:
     """Gives such workers to boards. config: that of the boards' accelerators."""
-    monkeypatch.setattr("cnna.serve.engine.board.WorkerProcess", lambda spec, told: StubWorker(spec, before, config))
+    monkeypatch.setattr("cnna.serve.boards.live.WorkerProcess", lambda spec, told: StubWorker(spec, before, config))
 
 
 def version(model: str, name: str, tag: int, *runtimes: str) -> Version:
@@ -158,9 +159,9 @@ async def until(wanted: Callable[[], bool]) -> None:
 
 async def restarted(board: EngineBoard) -> None:
     """Ends its worker, and waits for the next one."""
-    resets = board.resets
+    resets = board.life.resets
     board.fail("it died")
-    await until(lambda: board.state == "out" or (board.resets > resets and board.state == "ready"))
+    await until(lambda: board.state == "out" or (board.life.resets > resets and board.state == "ready"))
 
 
 def loaded(board: EngineBoard) -> Sequence[str]:

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from cnna.serve.boards.board_spec import BoardSpec
+from cnna.serve.boards.limits import Limits
 from cnna.serve.boards.process import Answer, LostError, WorkerProcess
 from cnna.serve.boards.slot import Slot
-from cnna.serve.engine.board import EngineBoard, Limits
+from cnna.serve.engine.board import EngineBoard
 from cnna.serve.models.repository import open_repository
 from cnna.spec.errors import DataError
 
@@ -38,7 +39,7 @@ def test_an_operators_reset_is_no_failure(within: Within) -> None:
             board.reset()
             while board.state != "ready" or board.pid == before:
                 await asyncio.sleep(0.01)
-            assert (board.failures, board.resets) == (0, number + 1)
+            assert (board.life.failures, board.life.resets) == (0, number + 1)
         assert said == ["board ready", *["board reset", "board ready"] * 3]
         await board.close()
 
@@ -97,10 +98,11 @@ def test_a_worker_that_has_just_ended_takes_no_batch(within: Within, dies: bool)
         board = EngineBoard(BoardSpec("a"), Limits(), list, nothing, nothing)
         await board.settled.wait()
         assert board.free
+        assert board.worker is not None
         assert board.pid is not None
         if dies:
             os.kill(board.pid, signal.SIGKILL)
-            while board.lives:
+            while not board.worker.process.gone.is_set():
                 await asyncio.sleep(0)
         else:
             board.fail("the accelerator stopped")
@@ -149,7 +151,7 @@ def test_a_worker_that_cannot_be_started_is_started_later(within: Within, monkey
     async def life() -> None:
         board = EngineBoard(BoardSpec("a"), Limits(pause_seconds=(0.0, 0.0)), list, nothing, nothing)
         await board.settled.wait()
-        assert "Too many open files" in board.cause
+        assert "Too many open files" in board.life.cause
         assert len(closed) == 2, "the files that it had"
         while board.state != "ready":
             await asyncio.sleep(0.01)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cnna.serve.boards.board_spec import CPU, BoardSpec
-from cnna.serve.engine.board import Limits
+from cnna.serve.boards.limits import Limits
 from cnna.serve.engine.served import READY
 from cnna.serve.models.golden import Golden
 from cnna.spec.errors import BusyError, DataError, LateError
@@ -138,7 +138,7 @@ def test_a_fallback_stands_in_for_a_runtime_that_is_away(
             result = await ask(core, 1, 5.0).future
             assert result.runtime == "onnxruntime"
             assert np.array_equal(result.outputs["y"], [[151.0, 151.0]])
-        assert {board.failures for board in core.boards} == {1}, "by the test alone"
+        assert {board.life.failures for board in core.boards} == {1}, "by the test alone"
         gone = False
         assert np.array_equal((await ask(core, 1, 5.0).future).outputs["y"], [[51.0, 51.0]])
         await core.close()
@@ -187,7 +187,7 @@ def test_a_board_that_rests_keeps_its_configuration(within: Within, monkeypatch:
         (board,) = core.boards
         board.fail("it died")
         await until(lambda: board.state == "resting")
-        assert board.can(one)
+        assert board.fitting(one)
         await core.close()
 
     within(run())
@@ -214,7 +214,7 @@ def test_a_fallback_that_is_no_good_takes_nothing_from_its_version(
             assert (cpu.state, loaded(cpu)) == ("ready", ["m/1/remote-b8"])
             assert np.array_equal((await ask(core, 1, 5.0).future).outputs["y"], [[51.0, 51.0]])
             await restarted(cpu)
-        assert cpu.failures == 2, "by the test alone"
+        assert cpu.life.failures == 2, "by the test alone"
         await core.close()
 
     within(run())

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from cnna.serve.boards.board_spec import BoardSpec
-from cnna.serve.engine.board import Limits
+from cnna.serve.boards.limits import Limits
 from cnna.serve.engine.core import Core
 from cnna.serve.engine.served import UNAVAILABLE
+from cnna.serve.lifecycle.boards import WITHOUT
 from cnna.serve.requests.request import Request
 from cnna.serve.runtimes.interface import CNNA
 from cnna.spec.errors import BusyError, DataError, RunError
@@ -156,12 +157,12 @@ def test_a_board_without_a_version_tries_it_again_at_the_next_load(within: Withi
         full = True
         shelf.there["m"]["2"] = version("m", "2", 2)
         assert await core.catalogue.load("m") == []
-        assert (b.state, b.failures, loaded(b)) == ("ready", 0, ["m/1/tiny-b8"])
-        assert b.without == {shelf.there["m"]["2"]}
+        assert (b.state, b.life.failures, loaded(b)) == ("ready", 0, ["m/1/tiny-b8"])
+        assert b.held[shelf.there["m"]["2"]] == WITHOUT
         full = False
         assert await core.catalogue.load("m") == []
         assert loaded(b) == ["m/1/tiny-b8", "m/2/tiny-b8"]
-        assert not b.without
+        assert WITHOUT not in b.held.values()
         await core.close()
 
     within(run())

@@ -15,7 +15,8 @@ from onnx import TensorProto, helper
 
 from cnna.serve import Engine
 from cnna.serve.boards.board_spec import BoardSpec
-from cnna.serve.engine.board import EngineBoard, Limits
+from cnna.serve.boards.limits import Limits
+from cnna.serve.engine.board import EngineBoard
 from cnna.serve.engine.core import Core
 from cnna.serve.engine.served import BROKEN_OFF, COMING, Served
 from cnna.serve.models.repository import open_repository

@@ -15,6 +15,7 @@ from cnna.serve.boards.process import Answer, LostError
 from cnna.serve.engine import dispatcher
 from cnna.serve.engine.board import EngineBoard
 from cnna.serve.engine.served import READY, UNAVAILABLE, UNLOADING, Served, ServedModel
+from cnna.serve.lifecycle.boards import BoardLife
 from cnna.serve.lifecycle.versions import VersionLife
 from cnna.serve.models.settings import Canary, Settings
 from cnna.serve.models.signature import Tensor, described_signature
@@ -292,7 +293,7 @@ def test_nothing_is_admitted_that_nobody_can_answer(tmp_path: Path, within: With
         with pytest.raises(UnknownError, match="has no version '2'; there are 1"):
             ask(core, 1, version="2")
         assert core.ready
-        board.state, board.cause = "out", "it hangs"
+        board.life = BoardLife("out", "it hangs")
         assert not core.ready
         with pytest.raises(BusyError, match="model m: no board can answer: a: it hangs"):
             ask(core, 1)

@@ -19,9 +19,11 @@ from cnna.compiler.frontend.onnx_import import load_model
 from cnna.compiler.quantise.quantise import quantise
 from cnna.compiler.zoo.digits import data
 from cnna.serve import Engine
+from cnna.serve.boards.limits import Limits
 from cnna.serve.boards.process import LostError
-from cnna.serve.engine.board import EngineBoard, Limits
+from cnna.serve.engine.board import EngineBoard
 from cnna.serve.http.app import App
+from cnna.serve.lifecycle.boards import BoardLife
 from cnna.serve.models import fallback, golden
 from cnna.serve.models.repository import open_repository
 from cnna.serve.models.version import Compiled
@@ -57,8 +59,11 @@ def test_boards_answer_as_long_as_one_can(tmp_path: Path, within: Within) -> Non
 
     async def run() -> None:
         said: list[dict[str, Any]] = []
-        core, (a, b, cpu) = core_of(tmp_path, "a", "b", versions=SPARE)
-        core.log = lambda level, event, **more: said.append({"event": event, **more})
+
+        def log(level: str, event: str, **more: Any) -> None:
+            said.append({"event": event, **more})
+
+        core, (a, b, cpu) = core_of(tmp_path, "a", "b", versions=SPARE, log=log)
         requests = [ask(core, 4, number) for number in range(4)]
         assert (len(a.had), len(b.had), len(cpu.had)) == (2, 2, 0)
         late = ask(core, 3, 70)  # both boards are busy: it waits for them
@@ -67,8 +72,7 @@ def test_boards_answer_as_long_as_one_can(tmp_path: Path, within: Within) -> Non
             await board.answer()
         await (a if a.running else b).answer()
         assert {request.future.result().runtime for request in (*requests, late)} == {"cnna"}
-        a.state = b.state = "resting"
-        a.cause = b.cause = "it hangs"
+        a.life = b.life = BoardLife("resting", "it hangs")
         other = ask(core, 2, 50, request_id="r1")
         assert len(cpu.had) == 1
         await cpu.answer()
@@ -248,9 +252,9 @@ def test_a_fallback_with_other_answers_is_not_used(with_model: Path, tmp_path: P
         assert "fallback refused" in said
         spare_board = engine.core.board("onnxruntime")
         assert spare_board is not None
-        resets = spare_board.resets
+        resets = spare_board.life.resets
         engine.of_loop(lambda: spare_board.reset())
-        until(lambda: spare_board.resets > resets and spare_board.state in ("ready", "out"), "the board does not come back")
+        until(lambda: spare_board.life.resets > resets and spare_board.state in ("ready", "out"), "the board does not come back")
         assert spare_board.state == "ready"
         assert engine.infer("digits", {"image": images[:1]}).runtime == "cnna"
         engine.of_loop(lambda: engine.core.boards[0].fail("killed by a test"))

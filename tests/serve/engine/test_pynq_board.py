@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from cnna.host.board.remote_turn import RemoteTurn
 from cnna.serve import Engine
-from cnna.serve.engine.board import EngineBoard, Limits
+from cnna.serve.boards.limits import Limits
+from cnna.serve.engine.board import EngineBoard
 from cnna.sim.board.board import VirtualBoard, open_board
 from cnna.sim.board.server import Server
 from cnna.spec.config import preset
@@ -101,14 +102,14 @@ def test_two_models_on_one_board(repository: Path, overlay: Path, images: Images
         check(
             [each for _ in range(4) for name in ("digits", "again") for each in asked(engine, images, name, [1, 4, 2, 8])], answers
         )
-        assert (board.resets, board.state) == (0, "ready")
+        assert (board.life.resets, board.state) == (0, "ready")
         until(lambda: board.watts, "the board shows no power")
         assert (board.watts, board.celsius) == (6.75, pytest.approx(42.0, abs=0.1))
         engine.unload("again")
         check(asked(engine, images, "digits", [3, 1]), answers)
         until(turns.free, "an idle server keeps the turn")
         engine.of_loop(board.reset)
-        until(lambda: board.resets and board.state == "ready", "the board does not come back")
+        until(lambda: board.life.resets and board.state == "ready", "the board does not come back")
         assert board.described()["loaded"] == ["digits/1/tiny-b1", "digits/1/tiny-b4"]
         check(asked(engine, images, "digits", [5]), answers)
     assert turns.free(), "a server that ends in order gives the turn back at once"
@@ -128,7 +129,10 @@ def test_a_turn_that_others_have_is_said(hasty: Path, overlay: Path, images: Ima
                 engine.infer("digits", {"image": images[:1]}, timeout_us=2_000_000)
             until(lambda: one(engine).state == "resting", "the board goes on")
             assert one(engine).watts is one(engine).celsius is None, "of a board that cannot be read"
-            assert one(engine).cause == "the accelerator was busy for 0.5 s: a notebook of somebody has it; wait for it, or end it"
+            assert (
+                one(engine).life.cause
+                == "the accelerator was busy for 0.5 s: a notebook of somebody has it; wait for it, or end it"
+            )
             other.give()
 
 
@@ -144,7 +148,7 @@ def test_a_board_that_is_gone_is_said(hasty: Path, overlay: Path, images: Images
         with pytest.raises(LateError, match="digits"):
             engine.infer("digits", {"image": images[:1]}, timeout_us=2_000_000)
         until(lambda: one(engine).state == "resting", "the board goes on")
-        assert "the board cannot be reached: " in one(engine).cause or "the board failed at " in one(engine).cause
+        assert "the board cannot be reached: " in one(engine).life.cause or "the board failed at " in one(engine).life.cause
 
 
 def test_an_overlay_of_another_accelerator_is_said(hasty: Path, tmp_path: Path, address: str) -> None:
@@ -152,7 +156,7 @@ def test_an_overlay_of_another_accelerator_is_said(hasty: Path, tmp_path: Path, 
     other = stock.images(tmp_path / "other", "zcu102")
     with serving(address), Engine(hasty, [f"p=pynq:{address},overlay={other}"], ONCE) as engine:
         assert one(engine).state == "resting"
-        assert "is not this board's image" in one(engine).cause
+        assert "is not this board's image" in one(engine).life.cause
         assert not engine.core.ready
 
 
@@ -163,7 +167,7 @@ import sys
 import cnna.serve.grpc.front, cnna.serve.http.front
 from cnna.serve import Engine
 with Engine(sys.argv[1], ["p=pynq:127.0.0.1,overlay=/no/such/cnna.bit"]) as engine:
-    print(engine.core.boards[0].cause)
+    print(engine.core.boards[0].life.cause)
 assert "pynq" not in sys.modules
 """
     done = subprocess.run(

@@ -18,7 +18,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cnna.serve import Engine
-from cnna.serve.engine.board import Limits
+from cnna.serve.boards.limits import Limits
 
 from ...sim.board import stock
 from ...sim.board.served import serving
@@ -89,7 +89,7 @@ def test_virtual_boards_are_killed_and_hang(
             stop.set()
             for client in clients:
                 client.join()
-        resets = sum(board.resets for board in engine.core.boards)
+        resets = sum(board.life.resets for board in engine.core.boards)
     print(f"{dict(hurt)}, {resets} resets, {done.total()} requests, the slowest {max(waited):.1f} s")
     assert not wrong
     assert len(done) == CLIENTS

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from cnna.serve import Engine
 from cnna.serve.boards.board_spec import BoardSpec
+from cnna.serve.boards.limits import Limits
 from cnna.serve.boards.process import Answer
-from cnna.serve.engine.board import EngineBoard, Limits
+from cnna.serve.engine.board import EngineBoard
 
 Images = NDArray[np.float32]
 
@@ -28,8 +29,8 @@ def test_the_verilog_answers(repository: Path, images: Images, answers: Images) 
         assert [np.array_equal(one.result().outputs["logits"], answers[n : n + 1]) for n, one in enumerate(asked)] == [True] * 3
         board = engine.core.board("v")
         assert board is not None
-        assert board.batches == 3
-        assert board.resets == 0
+        assert board.life.batches == 3
+        assert board.life.resets == 0
     assert [event for event, _ in said if event != "board says"] == ["board ready", "version ready", "switched"]
 
 
@@ -45,12 +46,13 @@ def test_a_sign_of_life_renews_the_limit_of_a_load_alone(within: Callable[[Corou
         limits = Limits(pause_seconds=(60.0, 60.0))
         board = EngineBoard(BoardSpec("v"), limits, list, lambda: None, log)
         await board.settled.wait()
+        assert board.worker is not None
         for load in (True, False):
             command: asyncio.Future[Answer] = loop.create_future()
-            board.watch.timed(command, 60.0, renewed=load)
-            before = board.watch.timer
+            board.worker.watch.timed(command, 60.0, renewed=load)
+            before = board.worker.watch.timer
             board.told({"said": "building the simulator"} if load else {"alive": True})
-            assert (board.watch.timer is not before) == load
+            assert (board.worker.watch.timer is not before) == load
             command.set_result(Answer(0.0, {}))
             await asyncio.sleep(0)
         await board.close()

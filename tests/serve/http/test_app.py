@@ -12,6 +12,7 @@ import pytest
 
 from cnna.serve.http.app import MOST_BYTES, App
 from cnna.serve.http.body import LENGTH
+from cnna.serve.lifecycle.boards import BoardLife
 from cnna.serve.lifecycle.versions import VersionLife
 
 from ..engine.fakes import FakeBoard, core_of, wanted
@@ -148,7 +149,7 @@ def test_the_server_says_why_it_is_not_ready(tmp_path: Path, within: Within) -> 
         assert (await served.call("GET", health)).json["error"].endswith("; and 97 more models")
         core.catalogue.models, model.reason = {"m": model}, ""
         model.becomes(life)
-        served.board.state, served.board.cause = "out", "its worker died"
+        served.board.life = BoardLife("out", "its worker died")
         assert (await served.call("GET", health)).json["error"] == "model m: no board can answer: a: its worker died"
         core.catalogue.models = {}
         assert (await served.call("GET", health)).json["error"] == "no board can answer: a: its worker died"

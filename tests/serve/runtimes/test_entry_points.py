@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cnna.serve import Engine
-from cnna.serve.engine.board import Limits
+from cnna.serve.boards.limits import Limits
 from cnna.serve.models.settings import settings_of
 from cnna.serve.runtimes.describe import described
 from cnna.serve.runtimes.installed import names

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
 from cnna.serve import Engine
-from cnna.serve.engine.board import Limits
+from cnna.serve.boards.limits import Limits
 from cnna.serve.models import golden
 from cnna.serve.models.repository import open_repository
 from cnna.serve.runtimes.describe import described

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cnna.serve import Engine
-from cnna.serve.engine.board import Limits
+from cnna.serve.boards.limits import Limits
 from cnna.serve.fronts.listening import Listening
 from cnna.serve.grpc.front import GrpcFront
 from cnna.serve.remote.remote_model import RemoteModel
@@ -87,7 +87,7 @@ def test_a_server_that_goes_and_comes_back(published: Path, tmp_path: Path, imag
                 engine.infer("cloud", {"image": images[:1]})
             board = engine.core.board("remote")
             assert board is not None
-            assert (board.state, board.failures) == ("ready", 0)
+            assert (board.state, board.life.failures) == ("ready", 0)
             with listening(far, port):
                 ends = time.monotonic() + PATIENCE_SECONDS  # gRPC connects again after at most 5 s
                 while True:

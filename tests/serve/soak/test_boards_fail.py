@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cnna.serve import Engine
-from cnna.serve.engine.board import Limits
+from cnna.serve.boards.limits import Limits
 
 from .load import SETTINGS, Images, Load, resident, until
 
@@ -25,8 +25,9 @@ Worker = tuple[str, int]  # the board, and how often it was started before: a pr
 
 def workers(engine: Engine) -> dict[Worker, int]:
     """The processes of the boards that take batches. For the engine's loop, which alone forgets those that have ended."""
-    boards = [one for one in engine.core.boards if one.state == "ready" and one.lives]
-    return {(one.spec.name, one.resets): one.pid for one in boards if one.pid is not None}
+    boards = [(one, one.worker) for one in engine.core.boards if one.state == "ready"]
+    live = [(one, worker) for one, worker in boards if worker is not None and not worker.process.gone.is_set()]
+    return {(one.spec.name, one.life.resets): worker.process.pid for one, worker in live if worker.process.pid is not None}
 
 
 def hurt_one(engine: Engine, hurt: list[Worker], how: signal.Signals) -> bool:

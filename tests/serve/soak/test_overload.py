@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from cnna.serve import Engine
-from cnna.serve.engine.board import Limits
+from cnna.serve.boards.limits import Limits
 from cnna.serve.models.repository import open_repository
 from cnna.spec.errors import BusyError
 

@@ -19,7 +19,7 @@ import pytest
 from cnna.compiler.compile import compile_model
 from cnna.host.model.session import InferenceSession
 from cnna.serve import Engine
-from cnna.serve.engine.board import Limits
+from cnna.serve.boards.limits import Limits
 from cnna.serve.models.publication import publish
 from cnna.spec.config import preset
 

@@ -21,8 +21,8 @@ from opentelemetry.trace import StatusCode
 
 from cnna.host.selftest.selftest_network import path_of, pictures
 from cnna.serve.boards.board_spec import board_specs
+from cnna.serve.boards.limits import Limits
 from cnna.serve.boards.process import LostError
-from cnna.serve.engine.board import Limits
 from cnna.serve.engine.core import Core
 from cnna.serve.fronts.listening import Listening
 from cnna.serve.grpc import open_inference_pb2 as pb
