@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cnna.cli.main import Outcome, counted
-from cnna.cli.options import CONFIG_HELP, add_batch_option, add_shape_option, configuration, load_shaped
+from cnna.cli.options import CONFIG_HELP, add_batch_option, add_shape_option, configuration, load_shaped, native_host
 from cnna.cli.progress import Progress
 from cnna.spec.artifact import Artifact, CpuPiece, save, stored_model
 from cnna.spec.boards import described
@@ -125,7 +125,7 @@ def figures_of(artifact: Artifact) -> dict[str, Any]:
 def predicted(artifact: Artifact) -> EndToEnd:
     """The predicted time of a batch from end to end."""
     manifest = artifact.manifest
-    return end_to_end(manifest["pieces"], artifact.predicted_clocks(), artifact.config.clock_mhz, manifest["batch"])
+    return end_to_end(manifest["pieces"], artifact.predicted_clocks(), artifact.config.clock_mhz, manifest["batch"], native_host())
 
 
 def cpu_entries(artifact: Artifact) -> list[CpuEntry]:

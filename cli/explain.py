@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from cnna.cli.main import BAD_INPUT, PAGES, Outcome
-from cnna.cli.options import CONFIG_HELP, add_batch_option, add_shape_option, configuration, load_shaped
+from cnna.cli.options import CONFIG_HELP, add_batch_option, add_shape_option, configuration, load_shaped, native_host
 from cnna.cli.progress import Progress
 from cnna.spec.errors import about_model
 from cnna.spec.files import write_text
@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> Outcome:
 
     with about_model(args.model), Progress("load") as progress:
         model = load_shaped(args.model, args)
-        found = explain(model, config, progress.say, args.batch)
+        found = explain(model, config, progress.say, args.batch, native_host())
     print(table(found))
     print()
     if lines := pieces(found):

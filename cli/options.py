@@ -26,6 +26,13 @@ DDR_LIMITS = {"ddr_bytes_per_cycle": (1, 64), "ddr_latency": (1, 10_000)}  # lim
 DDR_FIGURES = DdrSpeed._fields  # the entries of `ddr` in a run's figures
 
 
+def native_host() -> bool:
+    """Whether what is modelled of the host is of its native library, which this installation has, or of Python alone."""
+    from cnna.host.native.library import native
+
+    return native().calls is not None
+
+
 def configuration(text: str) -> Config:
     """The configuration that the text describes, named after what it changes. UserError: there is none; says what is legal."""
     name, *changes = text.split(",")

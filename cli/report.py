@@ -14,6 +14,7 @@ from cnna.cli.options import (
     chart_library,
     given_ddr,
     named_road,
+    native_host,
     predicted_ddr,
 )
 from cnna.spec.artifact import load
@@ -53,7 +54,7 @@ def run(args: argparse.Namespace) -> Outcome:
 
     try:
         memory = predicted_ddr(options, ddr_of(artifact.config), measured, road, artifact.config.ports)
-        figures = report.figures(artifact, measured, memory)
+        figures = report.figures(artifact, measured, memory, native_host())
         figures["name"] = called(figures["name"], args.artifact)
     except DataError as error:  # about the measured figures
         raise DataError(f"{args.measured}: {error}") from None

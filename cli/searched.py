@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cnna.cli.compile import predicted
+from cnna.cli.options import native_host
 from cnna.cli.progress import counter
 from cnna.spec.config import Config
 from cnna.spec.counts import many
 from cnna.spec.errors import ModelError
 from cnna.spec.host_time.cortex_a53 import Range
-from cnna.spec.host_time.end_to_end import IN_PYTHON, rates
+from cnna.spec.host_time.end_to_end import IN_PYTHON, NATIVELY, rates
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -99,7 +100,10 @@ def _price(speeds: list[Range | None], config: str, default: bool) -> str:
     chosen = f"{config} (the default; --config chooses another)" if default else config
     if before is None or after is None:
         return f"what this costs in images a second on {chosen} is not predicted: the network does not compile for it"
-    now, all_int8 = f"{rates(after)} images a second are modelled from end to end, {IN_PYTHON}", rates(before)
+    now, all_int8 = (
+        f"{rates(after)} images a second are modelled from end to end, {NATIVELY if native_host() else IN_PYTHON}",
+        rates(before),
+    )
     return f"on {chosen} {now}, and {all_int8} with all layers in int8"
 
 

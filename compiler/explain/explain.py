@@ -103,8 +103,9 @@ class _Partitioned:
     problems: tuple[str, ...] = ()
 
 
-def explain(model: ModelProto, config: Config, say: Say | None = None, batch: int = 1) -> Explanation:
+def explain(model: ModelProto, config: Config, say: Say | None = None, batch: int = 1, native: bool = True) -> Explanation:
     """Explains a model that `load_model` has read. say: called with the name of each step. batch: images in one run of a program.
+    native: whether the host has its native library, for what is modelled of it.
 
     ModelError: the model cannot become a graph at all, so there are no nodes to explain; or the batch is not one.
     """
@@ -119,7 +120,7 @@ def explain(model: ModelProto, config: Config, say: Say | None = None, batch: in
     say("try what runs on the CPU")
     refusals = {output: why for piece in pieces if piece.kind == CPU for output, why in refused(piece).items()}
     entries, coded, problems, certain = _compiled(pieces, found.whole, config, batch, say, refusals)
-    facts = Facts(config, found.rewritten, found.whole, reasons, found.floating, pieces, batch, refusals, entries, coded)
+    facts = Facts(*(config, found.rewritten, found.whole, reasons, found.floating, pieces, batch, refusals, entries, coded, native))
     whole = [entry for entry in entries if entry is not None]
     can = len(whole) == len(entries) and not found.problems
     clocks = sum(entry["predicted"]["cycles"] for entry in whole if entry["kind"] == ACCELERATOR)
@@ -134,9 +135,9 @@ def explain(model: ModelProto, config: Config, say: Say | None = None, batch: in
         _macs(pieces, ACCELERATOR),
         _macs(pieces, CPU),
         clocks if can else None,
-        end_to_end(whole, clocks, config.clock_mhz, batch) if can else None,
+        end_to_end(whole, clocks, config.clock_mhz, batch, native) if can else None,
         (*found.problems, *problems),
-        piece_times(whole, config, batch) if can else (),
+        piece_times(whole, config, batch, native=native) if can else (),
         certain,
     )
 

@@ -61,6 +61,7 @@ class Facts:
 
     `floating` is empty if the model came quantised. batch: images in one run of a program. refusals: why onnxruntime cannot run
     nodes. entries: of the pieces, None where a piece cannot be compiled. coded: layers whose weights come as codes of 4 bits.
+    native: whether the host has its native library.
     """
 
     config: Config
@@ -73,6 +74,7 @@ class Facts:
     refusals: Mapping[str, str]
     entries: Sequence[PieceEntry | None]
     coded: frozenset[str]
+    native: bool = True
 
 
 def rows(origins: Sequence[Origin], facts: Facts) -> list[Row]:
@@ -235,7 +237,7 @@ class _Rows:
         if alone and 0 < number < len(self.facts.pieces) - 1:
             call = 0 if number in self.views else batch * PIECE_SECONDS
             given, taken = ([tensors[name].shape for name in names] for names in (part.outputs, part.inputs))
-            saved += sum(map(self._seconds, rest)) + call + run_seconds(given, taken, batch, config.ci)
+            saved += sum(map(self._seconds, rest)) + call + run_seconds(given, taken, batch, config.ci, self.facts.native)
         return saved
 
 

@@ -28,7 +28,9 @@ from cnna.spec.regmap import COUNTED, ENGINES, SEGMENTS
 Figures = dict[str, Any]
 
 
-def figures(artifact: Artifact, measured: Mapping[str, Any] | None = None, memory: DdrSpeed | None = None) -> Figures:
+def figures(
+    artifact: Artifact, measured: Mapping[str, Any] | None = None, memory: DdrSpeed | None = None, native: bool = True
+) -> Figures:
     """All figures of an artifact. measured: what `cnna run --json` wrote. DataError: it is of another artifact.
 
     memory: the DDR that is predicted for; None: the one of the configuration's board.
@@ -71,9 +73,9 @@ def figures(artifact: Artifact, measured: Mapping[str, Any] | None = None, memor
         "segments": {name: sum(program.manifest["segments"][name] for program in programs) for name in SEGMENTS},
         "coded_layers": coded_layers(artifact),
         "pieces": [_piece(entry) for entry in manifest["pieces"]],
-        "piece_times": [asdict(time) for time in _times(artifact, bars["predicted"] or [], memory)],
+        "piece_times": [asdict(time) for time in _times(artifact, bars["predicted"] or [], memory, native)],
         "device": run.get("device"),
-        "predicted": _predicted(artifact, bars["predicted"] or [], memory),
+        "predicted": _predicted(artifact, bars["predicted"] or [], memory, native),
         "measured": _measured(manifest, run, config) if run.get("cycles") else None,
         "engines": _engines(artifact, bars),
         "layers": layers,
@@ -144,11 +146,11 @@ def _piece(entry: PieceEntry) -> Figures:
     return {"kind": ACCELERATOR, "layers": len(entry["layers"]), "macs": entry["macs"], "cycles": cycles}
 
 
-def _times(artifact: Artifact, bars: Sequence[Bar], memory: DdrSpeed) -> tuple[PieceTime, ...]:
+def _times(artifact: Artifact, bars: Sequence[Bar], memory: DdrSpeed, native: bool) -> tuple[PieceTime, ...]:
     """What each piece takes with that DDR. bars: of all programs."""
     programs = artifact.programs
     own = [last_clock(bars)] if len(programs) == 1 else [last_clock(predicted_bars(program, memory)) for program in programs]
-    return piece_times(artifact.manifest["pieces"], artifact.config, artifact.manifest["batch"], own)
+    return piece_times(artifact.manifest["pieces"], artifact.config, artifact.manifest["batch"], own, native)
 
 
 def _check(artifact: Artifact, measured: Mapping[str, Any]) -> None:
@@ -187,7 +189,7 @@ def _total(manifest: Manifest, cycles: float, config: Config) -> Figures:
     }
 
 
-def _predicted(artifact: Artifact, bars: Sequence[Bar], memory: DdrSpeed) -> Figures:
+def _predicted(artifact: Artifact, bars: Sequence[Bar], memory: DdrSpeed, native: bool) -> Figures:
     """Predicted figures of the whole artifact.
 
     `array`: clocks in which the array works, waits within a command, or has no command.
@@ -199,7 +201,7 @@ def _predicted(artifact: Artifact, bars: Sequence[Bar], memory: DdrSpeed) -> Fig
     held = busy(bars)["conv"]
     return {
         **_total(manifest, cycles, config),
-        **end_to_end(manifest["pieces"], cycles, config.clock_mhz, manifest["batch"]).figures(),
+        **end_to_end(manifest["pieces"], cycles, config.clock_mhz, manifest["batch"], native).figures(),
         "ddr": memory.entry(),
         "ddr_read_bytes": sum(layer["ddr_read_bytes"] for layer in layers_of(artifact)) + sum(fetched_bytes(artifact)),
         "ddr_write_bytes": sum(layer["ddr_write_bytes"] for layer in layers_of(artifact)),

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cnna.compiler.report.report import Figures, for_ddr
-from cnna.spec.host_time.end_to_end import IN_PYTHON, modelled
+from cnna.spec.host_time.end_to_end import modelled, way
 from cnna.spec.host_time.piece_times import PieceTime, piece_lines, several
 from cnna.spec.manifest import ACCELERATOR
 
@@ -85,7 +85,7 @@ def _total_line(found: Figures, kind: str) -> str:
         parts += [f"{total['cycles']:,.0f} clocks", f"{total['mac_utilization']:.1%} of the array"]
         parts.append(f"{total['fps']:,.1f} images a second at {found['clock_mhz']} MHz")
     if kind == "predicted" and (text := modelled(total)):
-        parts.append(f"{text} (modelled from end to end, {IN_PYTHON})")
+        parts.append(f"{text} (modelled from end to end, {way(total)})")
     elif kind == "measured" and total["fps_end_to_end"] is not None:
         parts.append(f"{total['fps_end_to_end']:,.1f} from end to end")
     if moved := sum(total[key] for key in _BYTES if total[key] is not None):

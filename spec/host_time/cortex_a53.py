@@ -46,6 +46,9 @@ class Range:
         return (self.quick + self.slow) / 2
 
 
+NOTHING = Range(0.0, 0.0)
+
+
 def seconds(work: HostWork) -> Range:
     """What one core takes for the work, waits left out."""
     m = host_model
@@ -70,7 +73,7 @@ def seconds(work: HostWork) -> Range:
 
 def total(ranges: Iterable[Range]) -> Range:
     """The sum."""
-    return sum(ranges, Range(0.0, 0.0))
+    return sum(ranges, NOTHING)
 
 
 def moved_bytes(work: HostWork) -> float:

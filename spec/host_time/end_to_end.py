@@ -3,9 +3,9 @@
 Two batches are in flight. While the accelerator runs a piece of one, the host does the CPU pieces of the other and packs its
 tensors (docs/pieces.md). So a batch takes the time of the busier side. Both sides wait while the host starts the accelerator.
 
-The host's work is counted or estimated, and a model of the board's CPU makes a range of seconds of it (`spec.cortex_a53`). The
-compiler chooses the quicker of two placements by the middle of such ranges. It measures nothing while it compiles, so equal input
-gives equal artifacts.
+The host's work is counted or estimated, with the native library (`native_work`) or in Python alone, and a model of the board's CPU
+makes a range of seconds of it (`cortex_a53`). The compiler chooses the quicker of two placements by the middle of such ranges. It
+measures nothing while it compiles, so equal input gives equal artifacts.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,12 +14,13 @@ from math import prod
 from typing import Any
 
 from cnna.spec.host_time import host_model
-from cnna.spec.host_time.cortex_a53 import Range, moved_bytes, run_work, seconds
+from cnna.spec.host_time.cortex_a53 import NOTHING, Range, moved_bytes, run_work, seconds
 from cnna.spec.host_time.host_work import HostWork
-from cnna.spec.manifest import ACCELERATOR, CPU, PieceEntry, Port
+from cnna.spec.host_time.native_work import more_seconds, native_work, planned, programs_of
+from cnna.spec.manifest import CPU, PieceEntry, Port
 
 CORES = (1, 4)
-IN_PYTHON = "the host in Python alone"  # what every estimate is of; the native library's work is known by counts alone
+NATIVELY, IN_PYTHON = "natively", "in Python"  # how the host does its work, where a range of it is shown
 ELEMENT_SECONDS = host_model.ELEMENT_SECONDS.middle
 MAC_SECONDS = host_model.MAC_SECONDS.middle
 NODE_SECONDS = host_model.NODE_SECONDS.middle
@@ -34,7 +35,8 @@ class EndToEnd:
     accelerator_seconds: of the programs' clocks. cpu_seconds: of the pieces on the CPU, on four cores, at the middle; None where an
     older file does not say. cpu: the same on one core, where it was counted. crossings: tensors that go to or come from the
     accelerator. crossing_bytes: of all crossings. starts: of the accelerator. stream, single: the host's work besides the pieces,
-    for a batch of a stream and for one alone. packing: the part of both that four threads share.
+    for a batch of a stream and for one alone. packing: the part of both that four threads share. uncounted: seconds of a batch that
+    are neither in `stream` nor in `single`, since no counts are known.
     """
 
     batch: int
@@ -47,6 +49,7 @@ class EndToEnd:
     single: HostWork
     cpu: HostWork | None = None
     packing: HostWork = field(default_factory=HostWork)
+    uncounted: Range = NOTHING
 
     @property
     def native(self) -> bool:
@@ -56,7 +59,12 @@ class EndToEnd:
     @property
     def crossing_seconds(self) -> Range:
         """One core's time for the crossings of a batch in a stream: packing, unpacking, and starting the accelerator."""
-        return seconds(self.stream)
+        return seconds(self.stream) + self.uncounted
+
+    @property
+    def way(self) -> str:
+        """How the host does its work, in a word."""
+        return NATIVELY if self.native else IN_PYTHON
 
     @property
     def accelerator_share(self) -> float | None:
@@ -86,7 +94,7 @@ class EndToEnd:
             host += Range.of(host_model.THREAD_SECONDS, 2)
         if self._shares(cores):
             host = seconds(self.single.plus(self.packing, -1)) + Range.of(host_model.THREAD_SECONDS, 2) + _shared(self.packing)
-        return self.accelerator_seconds_beside(self.single) + self._late(cores) + pieces + host
+        return self.accelerator_seconds_beside(self.single) + self._late(cores) + pieces + host + self.uncounted
 
     def accelerator_seconds_beside(self, work: HostWork) -> Range:
         """What the accelerator takes while the host moves its bytes through the same DDR."""
@@ -104,9 +112,9 @@ class EndToEnd:
     def _moving(self, cores: int) -> Range:
         """The host's work for a batch of a stream besides the pieces; on several cores, the loop's threads work beside Python."""
         if not self.native or cores == 1:
-            return seconds(self.stream)
+            return seconds(self.stream) + self.uncounted
         own, native = self.stream.apart()
-        python, loop = seconds(own), seconds(native)
+        python, loop = seconds(own) + self.uncounted, seconds(native)
         if self._shares(cores):  # one thread alone reaches the registers, and all others unpack and pack
             registers = HostWork(register_reads=native.register_reads, register_writes=native.register_writes)
             loop = seconds(registers) + _shared(native.plus(registers, -1))
@@ -152,8 +160,7 @@ class EndToEnd:
             count = f"{self.crossings} crossing{'s' * (self.crossings != 1)} of {self.crossing_bytes:,} bytes"
             parts = [f"accelerator {_duration(self.accelerator_seconds)}", *parts, f"{count} {_durations(self.crossing_seconds)}"]
         speed = f"{rates(fps)} images a second, {_durations(latency)} for a batch alone"
-        host = "" if self.native else f", {IN_PYTHON}"
-        return f"modelled from end to end{host}: {speed}; a batch of {self.batch} takes {', '.join(parts)}"
+        return f"modelled from end to end, {self.way}: {speed}; a batch of {self.batch} takes {', '.join(parts)}"
 
 
 def _shared(work: HostWork) -> Range:
@@ -161,23 +168,36 @@ def _shared(work: HostWork) -> Range:
     return seconds(work).per(host_model.PACK_SHARE) + Range.of(host_model.THREAD_SECONDS)
 
 
-def end_to_end(pieces: Sequence[PieceEntry], cycles: float, clock_mhz: int, batch: int) -> EndToEnd:
-    """The model of an artifact's pieces. cycles: of all programs, for a batch."""
+def end_to_end(
+    pieces: Sequence[PieceEntry], cycles: float, clock_mhz: int, batch: int, native: bool = True, cached: bool = False
+) -> EndToEnd:
+    """The model of an artifact's pieces. cycles: of all programs, for a batch. native, cached: whether the host has the native
+    library, and the processor caches the accelerator's memory, which is so only once a board's self-test has proved it.
+    """
     cpu = [piece["seconds"] for piece in pieces if piece["kind"] == CPU]
-    programs = [piece for piece in pieces if piece["kind"] == ACCELERATOR]
+    programs = programs_of(pieces)
     ports = [port for program in programs for port in (*program["inputs"], *program["outputs"])]
-    work = host_model.BATCH.work if programs else HostWork()
-    for program in programs:
-        work = work.plus(run_work(program["inputs"], program["outputs"], batch))
+    cpu_seconds = batch * sum(cpu) if all(cpu) else None
+    packing, uncounted, alone = HostWork(), NOTHING, host_model.ALONE.work
+    if programs and native:
+        found = native_work(pieces, batch, cached)
+        work, packing, uncounted, alone = found.stream, found.packing, found.uncounted, host_model.NATIVE_ALONE.work
+        cpu_seconds = 0.0 if planned(pieces) and cpu_seconds is not None else cpu_seconds
+    else:
+        work = host_model.BATCH.work if programs else HostWork()
+        for program in programs:
+            work = work.plus(run_work(program["inputs"], program["outputs"], batch))
     return EndToEnd(
         batch,
         cycles / (clock_mhz * 1e6),
-        batch * sum(cpu) if all(cpu) else None,
+        cpu_seconds,
         len(ports),
         batch * sum(prod(port["shape"]) for port in ports),
         len(programs),
         work,
-        work.plus(host_model.ALONE.work) if programs else work,
+        work.plus(alone) if programs else work,
+        packing=packing,
+        uncounted=uncounted,
     )
 
 
@@ -188,10 +208,10 @@ def crossing_seconds(starts: int, elements: int) -> float:
     return starts * each + elements * (seconds(table.plus(pack)).middle + seconds(unpack).middle) / 2
 
 
-def run_seconds(given: Iterable[Sequence[int]], taken: Iterable[Sequence[int]], batch: int, ci: int) -> float:
-    """The host's time for a run with ports of these shapes [..., C, H, W], at the middle of the model. ci: channels of a word."""
+def run_seconds(given: Iterable[Sequence[int]], taken: Iterable[Sequence[int]], batch: int, ci: int, native: bool = True) -> float:
+    """The host's time for one more run with ports of these shapes [..., C, H, W], at the middle. ci: channels of a word."""
     inputs, outputs = ([_plain(shape, ci) for shape in shapes] for shapes in (given, taken))
-    return seconds(run_work(inputs, outputs, batch)).middle
+    return more_seconds(inputs, outputs, batch).middle if native else seconds(run_work(inputs, outputs, batch)).middle
 
 
 def _plain(shape: Sequence[int], ci: int) -> Port:
@@ -201,6 +221,11 @@ def _plain(shape: Sequence[int], ci: int) -> Port:
     place |= {"shape": list(shape), "scale": 1.0, "image_bytes": words}
     port: Port = place
     return port
+
+
+def way(figures: Mapping[str, Any]) -> str:
+    """As `EndToEnd.way`, from its figures."""
+    return NATIVELY if figures["modelled"]["host"] == "native" else IN_PYTHON
 
 
 def modelled(figures: Mapping[str, Any]) -> str | None:

@@ -185,4 +185,57 @@ OUTPUT = Counted(HostWork(116_000 + 12_000, 33_000, l1_misses=2_200, calls={"ioc
 UNPACK_ELEMENT = Counted(
     HostWork(0, 11, 8, 14.8, l1_misses=0.44), f"{_STREAM}: stages unpack and python, for an element of an output"
 )
+
+# --- the work of the native library's path: `spec.host_time.native_work` adds it up for any model ---
+
+_NATIVELY = "make host-cost HOST=native and cached: 23 classifiers, unet, espcn and dbnet"
+NATIVE_BATCH = Counted(  # a batch that the run loop completes: Python, the registers of one run, and the loop itself
+    HostWork(
+        *(47_300, 10_300 + 3_600),
+        l1_misses=1_250,
+        l2_misses=150,
+        register_reads=20,
+        register_writes=18,
+        native=3_600,
+        calls={"clock_gettime": 5, "futex": 9.5, "getpid": 2, "write": 1},
+    ),
+    f"{_NATIVELY}: stage python",
+)
+NATIVE_ALONE = Counted(  # what `session.run` of one batch does besides
+    HostWork(
+        *(152_800, 12_100),
+        l1_misses=3_000,
+        register_reads=7,
+        calls={"clock_gettime": 8, "close": 1, "flock": 2, "getpid": 5, "openat": 1, "pread64": 1, "read": 1, "uname": 1},
+    ),
+    f"{_NATIVELY}: session.run less session.stream",
+)
+NATIVE_GENERAL = Counted(  # what Python does more for a batch that has pieces on the CPU
+    HostWork(420_000, 50_000, l1_misses=8_000, l2_misses=3_000), "make host-cost HOST=native: yolov5n, yolov8n and yolox_tiny"
+)
+NATIVE_START = Counted(HostWork(register_reads=20, register_writes=18), f"{_NATIVELY}: of a run")
+NATIVE_ELEMENT = Counted(  # of an input of uint8
+    HostWork(0, 0, 0.91, 2.01, l1_misses=0.019, streamed=1 / 64, native=0.91), f"{_NATIVELY}: stage pack, fitted"
+)
+NATIVE_UNIT = Counted(HostWork(0, 0, 5.47, 11.24, native=5.47), f"{_NATIVELY}: stage pack, fitted, for 16 bytes of the port")
+NATIVE_ROW = Counted(HostWork(0, 176, native=176), f"{_NATIVELY}: stage pack, fitted, for a row of the picture")
+NATIVE_WORDS = Counted(HostWork(0, 181, native=181), f"{_NATIVELY}: stage pack, fitted, for 16 bytes of each pixel of a row")
+NATIVE_CLEAN = Counted(HostWork(0, 0, 2.15, 3.2, l1_misses=1.02, lines=1, native=2.15), f"{_NATIVELY}: stage pack, for a line")
+NATIVE_INVALIDATE = Counted(
+    HostWork(0, 0, 2.15, 3.6, l1_misses=1, l2_misses=1, lines=1, native=2.15), f"{_NATIVELY}: stage python, for a line of an output"
+)
+UNPACK_UNIT = Counted(HostWork(0, 0, 3.8, 6.6, native=3.8), f"{_NATIVELY}: stage python, for 16 bytes of an output")
+NATIVE_FLOAT = Counted(
+    HostWork(0, 0, 1.8, 3.1, l1_misses=0.095, l2_misses=0.07, native=1.8), f"{_NATIVELY}: stage python, for an element of an output"
+)
+NATIVE_SOFTMAX = Counted(HostWork(0, 15.5, native=15.5), f"{_NATIVELY}: stage python, for a value")
+NATIVE_RUN_SECONDS = Constant(
+    *(0.1e-3, 1.0e-3, "s of Python for a run of a batch beyond its first"),
+    "no row with two programs was counted; assumed are 80,000 to 400,000 instructions of Python, as a batch with a piece on the CPU"
+    " takes more than one without",
+)
+FLOAT_SECONDS = Constant(
+    *(2e-9, 10e-9, "s a float32 that is divided and rounded before it is packed"),
+    "no row with floats was counted; `host/native/runs.cpp` divides, which takes the core several clocks; assumed",
+)
 L2_BYTES = 1 << 20  # of the second cache: a picture of more elements comes from DDR each time

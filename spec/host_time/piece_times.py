@@ -4,13 +4,15 @@ Clocks are predicted. All times of the host are modelled (`spec.end_to_end`).
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from cnna.spec.config import Config
 from cnna.spec.cpu_ops import only_views
 from cnna.spec.host_time.cortex_a53 import run_work, seconds
 from cnna.spec.host_time.end_to_end import PIECE_SECONDS
 from cnna.spec.host_time.host_model import BATCH
+from cnna.spec.host_time.host_work import HostWork
+from cnna.spec.host_time.native_work import piece_works, planned, programs_of
 from cnna.spec.manifest import ACCELERATOR, CPU, PieceEntry
 
 HEADS = ("piece", "where", "layers", "MACs", "clocks", "us of layers", "us of calls", "us")
@@ -44,26 +46,40 @@ class PieceTime:
 
 
 def piece_times(
-    entries: Sequence[PieceEntry], config: Config, batch: int, clocks: Sequence[int] | None = None
+    entries: Sequence[PieceEntry], config: Config, batch: int, clocks: Sequence[int] | None = None, native: bool = True
 ) -> tuple[PieceTime, ...]:
-    """The times of all pieces. They add up to those of `spec.end_to_end`. clocks: of the programs; None: those of the entries."""
+    """The times of all pieces. They add up to those of `spec.end_to_end`. clocks: of the programs; None: those of the entries.
+    native: as of `end_to_end`.
+    """
     own = [entry["predicted"]["cycles"] for entry in entries if entry["kind"] == ACCELERATOR] if clocks is None else clocks
     left = iter(own)
-    times = [_time(entry, config, batch, left) for entry in entries]
-    first = next((number for number, time in enumerate(times) if time.kind == ACCELERATOR), None)
-    if first is not None:  # what the host does around a batch is counted with its first run
-        around = seconds(BATCH.work).middle
-        times[first] = replace(times[first], more_seconds=times[first].more_seconds + around)
-    return tuple(times)
+    hosts = _hosts(entries, batch, native)
+    loop = native and planned(entries)  # the run loop does what is on the CPU: with its program
+    return tuple(_time(entry, config, batch, left, host, loop) for entry, host in zip(entries, hosts, strict=True))
 
 
-def _time(entry: PieceEntry, config: Config, batch: int, left: Iterator[int]) -> PieceTime:
+def _hosts(entries: Sequence[PieceEntry], batch: int, native: bool) -> list[float]:
+    """The host's seconds besides the operators on the CPU, for each piece. What is of a batch is with its first run."""
+    if native and programs_of(entries):
+        return [seconds(work.stream).middle + work.uncounted.middle for work in piece_works(entries, batch)]
+    around, found = BATCH.work, list[float]()
+    for entry in entries:
+        work = HostWork()
+        if entry["kind"] == ACCELERATOR:
+            work, around = run_work(entry["inputs"], entry["outputs"], batch).plus(around), HostWork()
+        found.append(seconds(work).middle)
+    return found
+
+
+def _time(entry: PieceEntry, config: Config, batch: int, left: Iterator[int], host: float, loop: bool) -> PieceTime:
     if entry["kind"] == CPU:
+        nodes, macs = len(entry["operators"]), batch * entry["macs"]
+        if loop:
+            return PieceTime(entry["kind"], nodes, macs, None, 0.0, 0.0)
         call = 0.0 if entry["numpy"] and only_views(entry["operators"]) else batch * PIECE_SECONDS
-        return PieceTime(entry["kind"], len(entry["operators"]), batch * entry["macs"], None, batch * entry["seconds"] - call, call)
+        return PieceTime(entry["kind"], nodes, macs, None, batch * entry["seconds"] - call, call)
     clocks = next(left)
-    more = seconds(run_work(entry["inputs"], entry["outputs"], batch)).middle
-    return PieceTime(entry["kind"], len(entry["layers"]), batch * entry["macs"], clocks, clocks / (config.clock_mhz * 1e6), more)
+    return PieceTime(entry["kind"], len(entry["layers"]), batch * entry["macs"], clocks, clocks / (config.clock_mhz * 1e6), host)
 
 
 def several(times: Sequence[PieceTime]) -> bool:

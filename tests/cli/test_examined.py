@@ -11,7 +11,7 @@ import pytest
 from cnna.cli.main import main
 from cnna.cli.samples.arrays import write_arrays
 from cnna.spec.host_time.cortex_a53 import Range
-from cnna.spec.host_time.end_to_end import IN_PYTHON, rates
+from cnna.spec.host_time.end_to_end import NATIVELY, rates
 
 from ..compiler.written import written
 
@@ -145,7 +145,7 @@ def test_a_search_says_what_it_keeps_and_what_that_costs(folder: Path, capsys: p
     assert kept == {"image", *names}
     assert found["search"]["fps"] < found["search"]["fps_in_int8"]
     slow, quick = found["search"]["fps"]
-    assert f"cnna: on tiny {rates(Range(quick, slow))} images a second are modelled from end to end, {IN_PYTHON}" in said
+    assert f"cnna: on tiny {rates(Range(quick, slow))} images a second are modelled from end to end, {NATIVELY}" in said
     assert "--search 0 is met with" in (folder / "s.html").read_text()
 
 

@@ -12,7 +12,7 @@ import pytest
 from onnx import numpy_helper
 
 from cnna.cli.main import main
-from cnna.spec.host_time.end_to_end import IN_PYTHON, modelled
+from cnna.spec.host_time.end_to_end import IN_PYTHON, NATIVELY, modelled
 
 from ..browser import drawn, needs_browser
 
@@ -45,7 +45,7 @@ def test_explain_compile_and_report_have_one_figure(tmp_path: Path, capsys: pyte
     assert speed["fps_end_to_end"] > 0
     assert speed == found["compile"]["predicted_end_to_end"]
     assert speed.items() <= found["report"]["predicted"].items()
-    assert f"{modelled(speed)} (modelled from end to end, {IN_PYTHON})" in capsys.readouterr().out
+    assert f"{modelled(speed)} (modelled from end to end, {NATIVELY})" in capsys.readouterr().out
     assert [node["side"] for node in found["explain"]["nodes"]] == ["accelerator", "cpu"]
 
 

@@ -13,6 +13,7 @@ from stages import BUFFERS, EMPTY, MODES, NUMBERS, REGISTERS, STAGES, WHOLE
 from cnna.host.native.build import NAME
 from cnna.spec.host_time.host_work import HostWork
 
+ALONE = MODES[1]
 HOT = 0.02  # share of a stage's instructions from which on a library's block is a loop
 _CALLS = """
 29 ioctl, 32 flock, 46 ftruncate, 56 openat, 57 close, 62 lseek, 63 read, 64 write, 67 pread64, 72 pselect6, 73 ppoll,
@@ -43,19 +44,23 @@ def read_counts(out: Path, maps: Path, batches: int, pictures: int) -> dict[str,
     if native:  # C++'s own library works for it alone
         native += _places(maps, "libstdc++")
     stages = {name: _stage(raw[number], interpreter, native) for name, number in NUMBERS.items() if number in raw}
-    entries = {name: raw[number].entries for name, number in NUMBERS.items() if number in raw}
-    each = stages[EMPTY].scaled(1 / entries[EMPTY])  # of one pair of marks
+    each = stages[EMPTY].scaled(1 / raw[NUMBERS[EMPTY]].entries)  # of one pair of marks
     found: dict[str, dict[str, HostWork]] = {}
     for mode in MODES:
-        shared = bool(native) and f"{mode}.pack" in stages  # packed once more, by the library alone
-        if shared:  # what is a loop in one of them is one in both, since one is taken from the other
-            both = [NUMBERS[f"{mode}.{stage}"] for stage in (WHOLE, "pack")]
-            hot = set().union(*(_hot(raw[number], interpreter, native) for number in both))
-            stages |= {f"{mode}.{s}": _stage(raw[n], interpreter, native, hot) for s, n in zip((WHOLE, "pack"), both, strict=True)}
-        inner = {s: stages[f"{mode}.{s}"].plus(each, -entries[f"{mode}.{s}"]) for s in STAGES if f"{mode}.{s}" in stages}
-        if shared:
-            inner["pack"] = _of_library(stages[f"{mode}.pack"])
+        inside = {stage: NUMBERS[f"{mode}.{stage}"] for stage in STAGES if f"{mode}.{stage}" in stages}
+        shared = bool(native) and "pack" in inside  # packed once more, by the library alone
+        if native and "cpu" in inside:  # of a run alone: in a stream, the run loop's thread works beside a piece on the CPU
+            inside["cpu"] = NUMBERS[f"{ALONE}.cpu"]
+        counted = {stage: _stage(raw[number], interpreter, native) for stage, number in inside.items()}
         rest = stages[f"{mode}.{WHOLE}"]
+        if native:  # what is a loop in one of them is one in all, since they are taken from the whole
+            numbers = {WHOLE: NUMBERS[f"{mode}.{WHOLE}"], **{s: n for s, n in inside.items() if s in ("pack", "cpu")}}
+            hot = set().union(*(_hot(raw[number], interpreter, native) for number in numbers.values()))
+            counted |= {stage: _stage(raw[number], interpreter, native, hot) for stage, number in numbers.items()}
+            rest = counted.pop(WHOLE)
+        inner = {stage: work.plus(each, -raw[inside[stage]].entries) for stage, work in counted.items()}
+        if shared:
+            inner["pack"] = _of_library(counted["pack"])
         for name, stage in inner.items():
             if name != "python":
                 rest = rest.plus(stage, -1)

@@ -14,8 +14,8 @@ from cnna.spec.host_time.host_model import Constant, Counted
 from cnna.spec.host_time.host_work import HostWork
 from cnna.spec.manifest import Port
 
-FILES = ("host_model.py", "cortex_a53.py", "end_to_end.py")
-PLAIN = {"CORES", "L2_BYTES"}  # sizes of the chip
+FILES = ("host_model.py", "cortex_a53.py", "native_work.py", "end_to_end.py")
+PLAIN = {"CORES", "L2_BYTES", "BYTES", "LINE", "NOTHING"}  # sizes of the chip
 NEAR = 0.15  # an estimate's share of the counted instructions
 
 
