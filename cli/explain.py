@@ -41,6 +41,6 @@ def run(args: argparse.Namespace) -> Outcome:
     if args.html:
         from cnna.compiler.explain.html import html
 
-        write_text(args.html, html(found, model, str(args.model), args.config is None))
+        write_text(args.html, html(found, model.proto, str(args.model), args.config is None))
     figures = {"model": str(args.model), "default_config": args.config is None, **found.figures()}
     return Outcome(figures, BAD_INPUT if found.refused else 0, written=(args.html,) if args.html else ())

@@ -145,15 +145,16 @@ def _graphs(args: argparse.Namespace) -> Any:
     from cnna.compiler.frontend.quantised_import import import_quantised
     from cnna.compiler.quantise.quantise import quantise
 
-    model = load_shaped(args.model, args)
-    if not any(node.op_type.startswith(("QLinear", "QuantizeLinear", "DequantizeLinear")) for node in model.graph.node):
+    source = load_shaped(args.model, args)
+    if any(node.op_type.startswith(("QLinear", "QuantizeLinear", "DequantizeLinear")) for node in source.proto.graph.node):
+        found = import_quantised(source)
+    else:
         print(f"{args.model}: float, so it is quantised with random numbers; this changes no clock", file=sys.stderr)
-        graph, rng = to_graph(model), np.random.default_rng(1)
+        graph, rng = to_graph(source), np.random.default_rng(1)
         sizes = {name: (1, *graph.tensors[name].shape[1:]) for name in graph.inputs}
         samples = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in sizes.items()}
         whole = {name: np.ones(sizes[name], graph.types[name]) for name in sizes if name in graph.types}
-        model, _ = quantise(model, samples | whole)
-    found = import_quantised(model)
+        found = import_quantised(quantise(source, samples | whole)[0])
     if not found.programs:
         raise UserError(
             f"{args.model}: nothing in it runs on the accelerator, so there is nothing to explore; cnna explain says why"

@@ -17,7 +17,7 @@ from cnna.spec.errors import DataError, UserError
 from cnna.spec.machine import limits
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
+    from cnna.compiler.frontend.source_model import SourceModel
 
 CONFIG_HELP = f"{', '.join(PRESETS)}, or one with parameters changed: zcu102,pix=4,bank_words=4096"
 CACHE_HELP = "where Verilog and simulators are kept (default: the user's cache folder)"
@@ -114,11 +114,11 @@ def add_shape_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def load_shaped(source: Path | bytes, args: argparse.Namespace, name: str | None = None) -> "ModelProto":
+def load_shaped(source: Path | bytes, args: argparse.Namespace, name: str | None = None) -> "SourceModel":
     """A model whose inputs have the sizes of `--shape`; a warning about them goes to standard error. name: what errors call it."""
-    from cnna.compiler.frontend.onnx_import import load_model
+    from cnna.compiler.frontend.onnx_import import read
 
-    return load_model(source, name, given_shapes(args), lambda line: print(f"cnna: warning: {line}", file=sys.stderr))
+    return read(source, name, given_shapes(args), lambda line: print(f"cnna: warning: {line}", file=sys.stderr))
 
 
 def given_shapes(args: argparse.Namespace) -> dict[str, tuple[int, ...]]:

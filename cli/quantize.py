@@ -169,12 +169,12 @@ def given(args: argparse.Namespace) -> Given:
         model = load_shaped(args.model, args)
         graph = float_graph(model)
         wanted = {name: graph.tensors[name].shape[1:] for name in graph.inputs}
-        table = _table(args, model)
+        table = _table(args, model.proto)
         preprocess = _preprocess(args, table, wanted)
         images = read_samples(args.calib, wanted, graph.types, table)
         check_samples(graph, images, preprocess)
         prepared = say_preparation(args.calib, wanted, graph.types, table)
-        return Given(graph, images, preprocess, prepared, rewriting_warnings(model, graph, images, preprocess))
+        return Given(graph, images, preprocess, prepared, rewriting_warnings(model.proto, graph, images, preprocess))
 
 
 def calibration(args: argparse.Namespace, found: Given, images: Arrays) -> "Calibrated":

@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> Outcome:
     spare = None
     if args.fallback:
         with about_model(args.onnx), Progress(f"comparing {args.fallback} with them"):
-            spare = fallback.measured(args.fallback, model.SerializeToString(), signature, inputs, outputs)
+            spare = fallback.measured(args.fallback, model.proto.SerializeToString(), signature, inputs, outputs)
     folder = publish(args.repo, args.model, version, artifacts, inputs, outputs, spare)
     samples = len(next(iter(inputs.values())))
     kept = f"; a fallback whose answers differ by at most {spare.difference:.3g}" if spare is not None else ""

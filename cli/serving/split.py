@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> Outcome:
 
     name = _checked(args)
     with about_model(args.onnx):
-        model = load_shaped(args.onnx, args)
+        model = load_shaped(args.onnx, args).proto
         cuts = Cuts(model)
         if args.at == AUTO:
             costs = sorted(_costs(args, cuts, cuts.all(args.tensors)), key=lambda cost: cost.total)

@@ -8,19 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from onnx import ModelProto
-
 from cnna.compiler.compile import check_batch, cpu_piece, program_piece
 from cnna.compiler.explain.assumed_ranges import quantised
 from cnna.compiler.explain.origins import origins
 from cnna.compiler.explain.rows import REFUSED, Facts, Row, rows
-from cnna.compiler.frontend.onnx_import import to_graph
+from cnna.compiler.frontend.onnx_import import source_of, to_graph
 from cnna.compiler.frontend.pieces import support
 from cnna.compiler.frontend.pieces.cpu_parts import cpu_models
 from cnna.compiler.frontend.pieces.crossings import cheaper
 from cnna.compiler.frontend.pieces.partition import Piece, Reasons, cut, placed
 from cnna.compiler.frontend.pieces.refusals import refusal, refused
 from cnna.compiler.frontend.quantised_import import ImportedPiece, placement, to_int8
+from cnna.compiler.frontend.source_model import Readable
 from cnna.compiler.graph.ir import Graph
 from cnna.compiler.passes.pipeline import QUANTISATION, REWRITES, run_passes
 from cnna.compiler.quantise.quantise import is_quantised
@@ -93,9 +92,9 @@ class Explanation:
 
 @dataclass(frozen=True)
 class _Partitioned:
-    """A model as it will be compiled: `model` is what `compile` reads. Graphs and reasons are those of `Facts`."""
+    """A model as it will be compiled. Graphs and reasons are those of `Facts`. assumed: as of `Explanation`."""
 
-    model: ModelProto
+    assumed: bool
     rewritten: Graph
     whole: Graph
     reasons: Reasons
@@ -103,18 +102,19 @@ class _Partitioned:
     problems: tuple[str, ...] = ()
 
 
-def explain(model: ModelProto, config: Config, say: Say | None = None, batch: int = 1, native: bool = True) -> Explanation:
-    """Explains a model that `load_model` has read. say: called with the name of each step. batch: images in one run of a program.
+def explain(model: Readable, config: Config, say: Say | None = None, batch: int = 1, native: bool = True) -> Explanation:
+    """Explains a model that was read. say: called with the name of each step. batch: images in one run of a program.
     native: whether the host has its native library, for what is modelled of it.
 
     ModelError: the model cannot become a graph at all, so there are no nodes to explain; or the batch is not one.
     """
-    check_batch(batch, model.graph.name)
+    source = source_of(model)
+    check_batch(batch, source.proto.graph.name)
     say = say or (lambda step: None)
     say("read")
-    rewritten = run_passes(to_graph(model), REWRITES)
+    rewritten = run_passes(to_graph(source), REWRITES)
     say("place")
-    found = _placed(model, rewritten)
+    found = _placed(rewritten)
     reasons = cheaper(config)(found.whole, found.reasons)
     pieces = cut(found.whole, reasons)
     say("try what runs on the CPU")
@@ -128,10 +128,10 @@ def explain(model: ModelProto, config: Config, say: Say | None = None, batch: in
         found.whole.name,
         config,
         batch,
-        found.model is not model,
+        found.assumed,
         tuple(piece.kind for piece in pieces),
         tuple(_cpu_operators(entry) for entry in entries),
-        tuple(rows(origins(model, found.rewritten, found.whole, reasons), facts)),
+        tuple(rows(origins(source.proto, found.rewritten, found.whole, reasons), facts)),
         _macs(pieces, ACCELERATOR),
         _macs(pieces, CPU),
         clocks if can else None,
@@ -150,18 +150,18 @@ def _macs(pieces: Sequence[Piece], kind: str) -> int:
     return sum(ImportedPiece(piece).float_macs for piece in pieces if piece.kind == kind)
 
 
-def _placed(model: ModelProto, rewritten: Graph) -> _Partitioned:
+def _placed(rewritten: Graph) -> _Partitioned:
     """Finds where nodes could run. A model that `compile` refuses as it is, is placed as far as its operators allow."""
     if is_quantised(rewritten) or support.foreign_quantisation(rewritten):
         whole = run_passes(rewritten, QUANTISATION)
         try:
-            return _Partitioned(model, rewritten, whole, placement(whole), {})
+            return _Partitioned(False, rewritten, whole, placement(whole), {})
         except ModelError as error:
-            return _Partitioned(model, rewritten, whole, placed(whole, support.quantised_limit), {}, (str(error),))
+            return _Partitioned(False, rewritten, whole, placed(whole, support.quantised_limit), {}, (str(error),))
     made, stays_float = quantised(rewritten)
     source = replace(to_graph(made), sources=rewritten.sources)
     whole = run_passes(source, (*REWRITES, *QUANTISATION))
-    return _Partitioned(made, rewritten, whole, placement(whole), stays_float)
+    return _Partitioned(True, rewritten, whole, placement(whole), stays_float)
 
 
 def _compiled(
