@@ -87,10 +87,12 @@ def compare(
     other: Any,
     progress: Progress | None = None,
     metrics: Mapping[str, str] | None = None,
+    original: Any = None,
 ) -> Against:
     """What the artifact has answered to `inputs`, and its tensors on the way, beside another model, an `OtherModel`.
 
-    metrics: by which outputs are judged (`metric_options`). UserError: they name an output that is not there.
+    metrics: by which outputs are judged (`metric_options`). original: of the session that has answered. UserError: the metrics name
+    an output that is not there.
     """
     total, batch = len(next(iter(inputs.values()))), artifact.manifest["batch"]
     apart = {output.name: output.apart(answers, total) for output in outputs_of(artifact.manifest)}
@@ -99,7 +101,7 @@ def compare(
     tensors: dict[str, Divergence] = {}
     matches: dict[str, Match] = {}
     factors = factors_of(artifact)
-    with InferenceSession(artifact, "reference") as reference:
+    with InferenceSession(artifact, "reference", original=original) as reference:
         for number in range(total):
             if not number % batch:
                 reference.run(None, {name: array[number : number + batch] for name, array in inputs.items()})

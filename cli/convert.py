@@ -77,7 +77,7 @@ def _verified(args: argparse.Namespace, artifact: Artifact, images: Arrays) -> a
     running = Progress(f"running {many(len(chosen), 'sample')} on the emulator")
     with running, InferenceSession(artifact, "emulator", check=True) as session:
         answers = named(outputs_of(artifact.manifest), session.run(None, inputs))
-    return against.compare(artifact, inputs, answers, other, counter("comparing with float"), given_metrics(args))
+    return against.compare(artifact, inputs, answers, other, counter("comparing with float"), given_metrics(args), session.original)
 
 
 def _verdict(outputs: Sequence[OutputDivergence]) -> str:

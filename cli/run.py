@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> Outcome:
     if args.check and cpu_agreement:
         print(cpu_agreement)
     if other:
-        found = against.compare(artifact, inputs, answers, other, counter("comparing"), given_metrics(args))
+        found = against.compare(artifact, inputs, answers, other, counter("comparing"), given_metrics(args), session.original)
         if not found.worst:
             raise DataError(f"{args.against}: no tensor and no answer of it has the shape of one in the .cnna: not the same model")
         figures["against"] = found.figures()

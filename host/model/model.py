@@ -75,7 +75,8 @@ class Model:
     device: "emulator", "rtl", "reference" or a `Device`. `options` go to the device that is opened. With `check`, every tensor that
     a command writes is compared, in every batch, with the other executions (CheckError: the first difference). `last` has the
     figures of the last `run`, and `agreement` says what was found equal. `cpu_agreement` says how far the pieces on the CPU have
-    agreed with the quantised model so far. `cpu_threads`: of onnxruntime, for these pieces; None: as many as it likes.
+    agreed with the quantised model so far. `cpu_threads`: of onnxruntime, for these pieces; None: as many as it likes. `original`:
+    that of another model of the same artifact, which is not read again then.
 
     Any thread may use it; the runs of one model follow each other.
     """
@@ -88,12 +89,13 @@ class Model:
         device: str | Device = "emulator",
         check: bool = False,
         cpu_threads: int | None = None,
+        original: Any = None,
         **options: Any,
     ) -> None:
         self.artifact = artifact if isinstance(artifact, Artifact) else load(artifact)
         self.manifest = self.artifact.manifest
         self.check = check
-        self._graphs: list[Any] = []
+        self._original = original
         self._last: Figures = {}
         self._ran: tuple[list[_Seen], float, int, float | None] | None = None  # a run that has no figures yet
         self.device: Device | None = None if isinstance(device, str) else device
@@ -103,7 +105,8 @@ class Model:
         self._route = Route(self.artifact, threads)
         self.cpu_agreement: Any = None
         if check and len(self.artifact.programs) < len(self.artifact.pieces):
-            checked = _tools("cnna.sim.reference.cpu_pieces", CHECKING).CpuCheck(self.artifact)
+            checking = _tools("cnna.sim.reference.cpu_pieces", CHECKING)
+            checked = checking.CpuCheck(self.artifact, self.original.source)
             self._route.watch, self.cpu_agreement = checked.check, checked.found
         self._outputs = outputs_of(self.manifest)
         self._plan: Plan | None = None  # of batches that need no way of their own
@@ -226,8 +229,8 @@ class Model:
         if device == "reference" or not isinstance(device, str):
             check_options(self.device_name, options, ())
         if device == "reference":
-            references: list[Executor] = _tools("cnna.sim.reference.reference", "device reference").references(self.artifact)
-            return references
+            reference = _tools("cnna.sim.reference.reference", "device reference").Reference
+            return [reference(graph) for graph in self.original.graphs]
         if isinstance(device, str):
             if device not in SIMULATED:
                 raise DataError(f"there is no device {device!r}; there are {', '.join([*SIMULATED, 'reference'])}")
@@ -292,9 +295,14 @@ class Model:
     def _golden(self, job: Job) -> Any:
         """Every tensor of a job as the reference computes it from the model in the artifact."""
         reference = _tools("cnna.sim.reference.reference", CHECKING)
-        if not self._graphs:
-            self._graphs = reference.int8_graphs(self.artifact)
-        return reference.run(self._graphs[job.program], job.int8())
+        return reference.run(self.original.graphs[job.program], job.int8())
+
+    @property
+    def original(self) -> Any:
+        """The model in the artifact, a `cnna.sim.reference.reference.Original`: it is read once for all that compares with it."""
+        if self._original is None:
+            self._original = _tools("cnna.sim.reference.reference", CHECKING).Original(self.artifact)
+        return self._original
 
     # --- answers and figures ---
 

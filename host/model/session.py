@@ -278,6 +278,11 @@ class InferenceSession:
         """The bytes of everything that the session keeps on a board, by bus address; empty elsewhere."""
         return self._model.memory if isinstance(self._model, BoardModel) else {}
 
+    @property
+    def original(self) -> Any:
+        """The quantised model in the artifact, read once: `original=` hands it to another session of the same artifact."""
+        return self._model.original
+
     def tensors(self) -> Arrays:
         """Every layer's output for the last batch, as real numbers [batch, C, H, W] by name. Only "reference" has them."""
         return self._model.tensors()

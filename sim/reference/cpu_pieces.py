@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 from onnx.utils import Extractor
 
-from cnna.compiler.frontend.onnx_import import read
+from cnna.compiler.frontend.source_model import SourceModel
 from cnna.sim.reference.same_rounding import with_roundings
 from cnna.spec.artifact import Artifact, CpuPiece
 from cnna.spec.counts import many
@@ -54,12 +54,12 @@ class CpuAgreement:
 
 
 class CpuCheck:
-    """Checks the CPU pieces of one artifact. `found` grows with each check."""
+    """Checks the CPU pieces of one artifact. `found` grows with each check. source: the model in it."""
 
-    def __init__(self, artifact: Artifact) -> None:
+    def __init__(self, artifact: Artifact, source: SourceModel) -> None:
         self.name = artifact.manifest["name"]
         self.found = CpuAgreement()
-        model = read(artifact.model, f"{self.name}: its model.onnx").whole()
+        model = source.whole()
         cpu = {number: piece for number, piece in enumerate(artifact.pieces) if isinstance(piece, CpuPiece)}
         steps = _steps(model)
         names = {number: [*makes(piece.manifest["operators"])] for number, piece in cpu.items()}

@@ -6,13 +6,15 @@ in floating point wherever they provably fit its mantissa, so they are exact int
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.compiler.frontend.onnx_import import load_model
+from cnna.compiler.frontend.onnx_import import read
 from cnna.compiler.frontend.quantised_import import import_quantised
+from cnna.compiler.frontend.source_model import SourceModel
 from cnna.compiler.graph import ir
 from cnna.spec import arith
 from cnna.spec.artifact import Artifact, ProgramPiece
@@ -244,16 +246,29 @@ _EXECUTE: dict[type, Callable[[Any, list[Int8], ir.Graph, str], Int8]] = {
 }
 
 
-def int8_graphs(artifact: Artifact) -> list[ir.Graph]:
-    """The int8 graph of each program, from the model in the artifact. ArtifactError: the artifact was made from another model."""
-    name = f"{artifact.manifest['name']}: its model.onnx"
-    try:
-        found = import_quantised(load_model(artifact.model, name), placed_as=placement_of(artifact.manifest)).programs
-    except ModelError as error:
-        raise ArtifactError(f"{error}; compile it again") from None
-    if len(found) != len(artifact.programs) or not all(map(_is_of, found, artifact.programs)):
-        raise ArtifactError(f"{name} is not the model that it was compiled from; compile it again")
-    return found
+class Original:
+    """The model in an artifact, for all that compares with it: it is read when that is first needed, and once."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        self.artifact = artifact
+        self.name = f"{artifact.manifest['name']}: its model.onnx"
+
+    @cached_property
+    def source(self) -> SourceModel:
+        """The model. ModelError: it cannot be read."""
+        return read(self.artifact.model, self.name)
+
+    @cached_property
+    def graphs(self) -> list[ir.Graph]:
+        """The int8 graph of each program. ArtifactError: the artifact was made from another model."""
+        try:
+            found = import_quantised(self.source, placed_as=placement_of(self.artifact.manifest)).programs
+        except ModelError as error:
+            raise ArtifactError(f"{error}; compile it again") from None
+        programs = self.artifact.programs
+        if len(found) != len(programs) or not all(map(_is_of, found, programs)):
+            raise ArtifactError(f"{self.name} is not the model that it was compiled from; compile it again")
+        return found
 
 
 def placement_of(manifest: Manifest) -> frozenset[str] | None:
@@ -277,11 +292,6 @@ def _differs(graph: ir.Graph, tensor: str, entry: TensorEntry) -> bool:
     found = graph.tensors.get(tensor)
     quant = (found.quant.scale, found.quant.zero) if found and found.quant else None
     return found is None or list(found.shape) != entry["shape"] or quant != (entry["scale"], entry["zero"])
-
-
-def references(artifact: Artifact) -> "list[Reference]":
-    """The references that run an artifact's programs. ArtifactError: as of `int8_graphs`."""
-    return [Reference(graph) for graph in int8_graphs(artifact)]
 
 
 class Reference:
