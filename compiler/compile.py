@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from cnna.compiler.choose.choose import fastest_plan
+from cnna.compiler.choose.choose import Choose, fastest_plan
 from cnna.compiler.cost import cost
 from cnna.compiler.frontend.model_ports import model_inputs, model_outputs
 from cnna.compiler.frontend.onnx_import import source_of
@@ -123,16 +123,23 @@ def check_batch(batch: int, name: str) -> None:
         raise ModelError(f"{name}: a batch of {batch} is not within 1..{MAX_BATCH}; run several batches")
 
 
-def compile_graph(graph: ir.Graph, config: Config, batch: int = 1, dump: Dump | None = None, count: Count | None = None) -> Program:
+def compile_graph(
+    graph: ir.Graph,
+    config: Config,
+    batch: int = 1,
+    dump: Dump | None = None,
+    count: Count | None = None,
+    choose: Choose = fastest_plan,
+) -> Program:
     """Compiles an int8 graph for `batch` images a run. `dump` gets the graph with its inputs folded; count: as of `fastest_plan`.
 
-    ModelError: it does not fit; names node, limit and remedy.
+    choose: chooses the plan of the lowered kernels. ModelError: it does not fit; names node, limit and remedy.
     """
     check_batch(batch, graph.name)
     folded, folds = fold_inputs(graph, config)
     if dump:
         dump("fold_inputs", folded)
-    made, spans = fastest_plan(set_pitches(lower(folded, config, batch), config), config, graph.name, count)
+    made, spans = choose(set_pitches(lower(folded, config, batch), config), config, graph.name, count)
     lowered, allocation, commands = made.lowered, made.allocation, made.commands
     tensors = _tensors(graph, lowered)
     return Program(

@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
+from cnna.compiler.choose.choose import Choose, fastest_plan
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.graph import ir
 from cnna.host.device.accelerator import Accelerator
@@ -63,11 +64,12 @@ def narrow(graph: ir.Graph, config: Config) -> ir.Graph:
 
 @dataclass(frozen=True)
 class Case:
-    """A graph of `networks.layer` or `networks.network`, and a batch of images for it."""
+    """A graph of `networks.layer` or `networks.network`, and a batch of images for it. choose: chooses the plan."""
 
     config: Config
     kind: str
     seed: int
+    choose: Choose = fastest_plan
 
     @property
     def batch(self) -> int:
@@ -82,7 +84,7 @@ class Case:
     @cached_property
     def piece(self) -> ProgramPiece:
         """The program that the compiler makes of it; `model` is empty."""
-        return compile_graph(self.graph, self.config, self.batch).piece()
+        return compile_graph(self.graph, self.config, self.batch, choose=self.choose).piece()
 
     @cached_property
     def inputs(self) -> Mapping[str, np.ndarray]:
@@ -129,7 +131,7 @@ def agree_emulated(case: Case) -> check.Agreement:
 def compiles(case: Case) -> None:
     """Compiles the case. AssertionError: as of `agree`, if the compiler stops."""
     try:
-        compile_graph(case.graph, case.config, case.batch)
+        compile_graph(case.graph, case.config, case.batch, choose=case.choose)
     except Exception as error:
         raise case.failed(error) from error
 

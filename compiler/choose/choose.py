@@ -8,7 +8,7 @@
 3. `mixed` makes plans in waves, where the vector engine has enough to do, and puts weights in another order. The predictor alone
    judges them, and one of them is taken only if it is clearly faster than the best finalist.
 
-A program is planned once and predicted once, whatever ways lead to it.
+A program is planned once and predicted once, whatever ways lead to it. The numbers are in `plan.limits`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -17,19 +17,16 @@ from functools import cache
 from cnna.compiler.choose.mixed import Predict, Predicted, clocks, mixed
 from cnna.compiler.choose.search import finalists, unlike
 from cnna.compiler.lower.kernels import Lowered
+from cnna.compiler.plan.limits import LIMITS, PlanLimits
 from cnna.compiler.plan.plan import Plan, Planner
 from cnna.compiler.predict.predict import Count, PredictedSpan, predicted_spans
 from cnna.spec.config import Config
-
-SAME_SHARE = 5e-5  # of the clocks: plans that the predictor cannot tell apart; then the cost model's order decides
-CLEARLY = 0.96  # of the clocks of the best finalist: what a plan of `mixed` may take at most to replace it
-PREDICTED_CLOCKS = 2_000_000  # most clocks of programs that are compared by the predictor, which takes seconds for a million
 
 Chosen = tuple[Plan, Sequence[PredictedSpan] | None]
 Choose = Callable[[Lowered, Config, str, Count | None], Chosen]
 
 
-def fastest_plan(lowered: Lowered, config: Config, name: str, count: Count | None = None) -> Chosen:
+def fastest_plan(lowered: Lowered, config: Config, name: str, count: Count | None = None, limits: PlanLimits = LIMITS) -> Chosen:
     """The plan that takes the fewest clocks as far as can be told, and its predicted spans, if it was predicted for the choice.
 
     count: as of `finalists` and `predicted_spans`. ModelError: no way fits.
@@ -39,20 +36,20 @@ def fastest_plan(lowered: Lowered, config: Config, name: str, count: Count | Non
     def predict(program: bytes) -> Sequence[PredictedSpan]:
         return predicted_spans(program, config, count=count)
 
-    planner = Planner(lowered, config, name)
+    planner = Planner(lowered, config, name, limits)
     plans = unlike(finalists(planner, count))
-    if plans[0].clocks > PREDICTED_CLOCKS:
+    if plans[0].clocks > limits.predicted_clocks:
         return plans[0], None
-    return taken(plans, mixed(planner, plans[0].way.cut, predict), predict)
+    return taken(plans, mixed(planner, plans[0].way.cut, predict), predict, limits)
 
 
-def taken(plans: Sequence[Plan], others: Iterable[Predicted], predict: Predict) -> Chosen:
+def taken(plans: Sequence[Plan], others: Iterable[Predicted], predict: Predict, limits: PlanLimits = LIMITS) -> Chosen:
     """The fastest of the finalists `plans`, or of `others` if that is clearly faster. One plan alone is taken without spans."""
     others = list(others)
     if len(plans) == 1 and not others:
         return plans[0], None
     predicted = [(plan, predict(plan.program)) for plan in plans]
-    most = (1 + SAME_SHARE) * min(map(clocks, predicted))
+    most = (1 + limits.same_share) * min(map(clocks, predicted))
     best = next(one for one in predicted if clocks(one) <= most)
     other = min(others, key=clocks, default=best)
-    return other if clocks(other) <= CLEARLY * clocks(best) else best
+    return other if clocks(other) <= limits.clearly * clocks(best) else best

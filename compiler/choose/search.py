@@ -14,12 +14,6 @@ from cnna.compiler.predict.predict import Count
 from cnna.spec.config import Config
 from cnna.spec.errors import ModelError
 
-CLOSE = 1.02  # estimates of two programs that differ by less than this do not tell which one is faster
-TRIED = 4  # cuts of a batch that are planned and compared
-ABREAST = 2  # images under way at the same time
-WAVE_BANDS = (3, 4)  # into how many bands kernels are cut whose bands are mixed
-VECTOR_LEAST = 0.6  # of the array's work: what the vector engine has to do where that is tried
-LEADERS = 2  # the best plans so far, on which another order, bands and ABREAST are tried
 PLANNING = "comparing plans"
 
 
@@ -47,9 +41,9 @@ class _Search:
         """The plans, the fastest first. Equal ones keep the order in which they were found."""
         return sorted(self.found, key=lambda made: made.clocks)
 
-    def leading(self, most: int = LEADERS) -> list[Way]:
+    def leading(self) -> list[Way]:
         """The ways of the fastest plans so far."""
-        return [made.way for made in self.sorted()[:most]]
+        return [made.way for made in self.sorted()[: self.planner.limits.leaders]]
 
 
 def finalists(planner: Planner, count: Count | None = None) -> list[Plan]:
@@ -58,10 +52,10 @@ def finalists(planner: Planner, count: Count | None = None) -> list[Plan]:
     Kinds differ in the order of the kernels or in bands. count: is told of each plan that was made, of as many as there may be.
     ModelError: no way fits, for the reasons that `Planner.plan` gives.
     """
-    kernels = planner.lowered.kernels
+    kernels, limits = planner.lowered.kernels, planner.limits
     several = bool(kernels) and kernels[0].images[1] > 1
-    tried = cuts(planner.lowered, planner.config, TRIED)
-    search = _Search(planner, len(tried) + 2 * LEADERS + (LEADERS + 1) * several + 1, count)
+    tried = cuts(planner.lowered, planner.config, limits.cuts)
+    search = _Search(planner, len(tried) + 2 * limits.leaders + (limits.leaders + 1) * several + 1, count)
     search.attempt(map(Way, tried))
     if planner.in_other_order.kernels != kernels:
         search.attempt(replace(way, reordered=True) for way in search.leading())
@@ -69,15 +63,15 @@ def finalists(planner: Planner, count: Count | None = None) -> list[Plan]:
         search.attempt(replace(way, banded=True) for way in search.leading())
     if several:
         ways = dict.fromkeys([*search.leading(), Way(len(kernels))])
-        search.attempt(replace(way, abreast=ABREAST) for way in ways if way.cut)
-    search.attempt(replace(way, apart=False) for way in search.leading(1))
+        search.attempt(replace(way, abreast=limits.abreast) for way in ways if way.cut)
+    search.attempt(replace(way, apart=False) for way in search.leading()[:1])
     if not search.found:
         raise search.refused[0]
     kinds: dict[tuple[bool, bool], Plan] = {}
     for made in search.sorted():
         kinds.setdefault((made.way.reordered, made.way.banded), made)
     first, *others = kinds.values()
-    return [first, *(made for made in others if made.clocks <= first.clocks * CLOSE)]
+    return [first, *(made for made in others if made.clocks <= first.clocks * limits.close)]
 
 
 def in_waves(planner: Planner, cut: int) -> list[Plan]:
@@ -85,20 +79,20 @@ def in_waves(planner: Planner, cut: int) -> list[Plan]:
 
     There is none if the vector engine has too little to do beside the array.
     """
-    if not _shared(planner.lowered, planner.config):
+    if not _shared(planner.lowered, planner.config, planner.limits.vector_share):
         return []
     search = _Search(planner)
-    tried = dict.fromkeys([cut, *cuts(planner.lowered, planner.config, LEADERS)])
-    search.attempt(Way(cut, waves=bands) for cut in tried for bands in WAVE_BANDS)
-    return search.sorted()[:LEADERS]
+    tried = dict.fromkeys([cut, *cuts(planner.lowered, planner.config, planner.limits.leaders)])
+    search.attempt(Way(cut, waves=bands) for cut in tried for bands in planner.limits.wave_bands)
+    return search.sorted()[: planner.limits.leaders]
 
 
-def _shared(lowered: Lowered, config: Config) -> bool:
-    """Whether the vector engine has enough to do beside the array."""
+def _shared(lowered: Lowered, config: Config, share: float) -> bool:
+    """Whether the vector engine has at least that share of the array's work."""
     work = {VectorKernel: 0, ConvKernel: 0}
     for kernel in lowered.kernels:
         work[type(kernel)] += kernel_clocks(kernel, lowered, config)
-    return work[VectorKernel] >= work[ConvKernel] * VECTOR_LEAST
+    return work[VectorKernel] >= work[ConvKernel] * share
 
 
 def unlike(plans: Iterable[Plan]) -> list[Plan]:

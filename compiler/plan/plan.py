@@ -12,6 +12,7 @@ from cnna.compiler.plan.command import PlanContext, PlannedCommand
 from cnna.compiler.plan.emit import emit
 from cnna.compiler.plan.hazards import add_waits
 from cnna.compiler.plan.kernel_order import reordered
+from cnna.compiler.plan.limits import LIMITS, PlanLimits
 from cnna.compiler.plan.row_bands import near_vector, row_bands
 from cnna.compiler.plan.schedule import schedule, stream_keys
 from cnna.compiler.plan.segment import segment
@@ -74,6 +75,7 @@ class Planner:
     lowered: Lowered
     config: Config
     name: str
+    limits: PlanLimits = LIMITS
     _streamed: dict[frozenset[Kernel], set[str]] = field(default_factory=dict)  # `streamed_ports` of kernels in any order
     _made: list[_Programmed] = field(default_factory=list)
 
@@ -85,7 +87,7 @@ class Planner:
     @cached_property
     def bands(self) -> tuple[int, ...]:
         """The bands of rows of the kernels, for a batch that is not cut."""
-        return row_bands(self.lowered, self.config)
+        return row_bands(self.lowered, self.config, self.limits)
 
     @cached_property
     def _constants(self) -> tuple[bytes, Mapping[Stream, int]]:
@@ -97,10 +99,10 @@ class Planner:
     def plan(self, way: Way) -> Plan:
         """The plan of a way. ModelError: it exceeds a limit, for the reasons that `allocate` and `emit` give."""
         cut_up = segment(self.in_other_order if way.reordered else self.lowered, way.cut, way.abreast, self.config)
-        bands = row_bands(cut_up, self.config) if way.banded and not way.waves else ()
+        bands = row_bands(cut_up, self.config, self.limits) if way.banded and not way.waves else ()
         streamed, whole = self._streamed_ports(cut_up), list(cut_up.kernels)
         if way.waves:
-            cut_up, whole = waves(cut_up, near_vector(cut_up.kernels), way.waves, self.config, streamed)
+            cut_up, whole = waves(cut_up, near_vector(cut_up.kernels), way.waves, self.config, streamed, self.limits)
         allocation = allocate(cut_up, self.config, self.name, way.apart, bands, streamed, way.waves > 0)
         constants, offsets = self._constants
         streams = {(kernel, part): offsets[cut_up.kernels[kernel].parts[part].stream] for kernel, part in stream_keys(cut_up)}

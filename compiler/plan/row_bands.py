@@ -9,16 +9,14 @@ from collections.abc import Sequence
 
 from cnna.compiler.cost.engine_steps import groups_of
 from cnna.compiler.lower.kernels import ConvKernel, Kernel, Lowered, VectorKernel, views_of
+from cnna.compiler.plan.limits import LIMITS, PlanLimits
 from cnna.spec.config import Config
 
-BANDS_MOST = 4  # of a kernel
-BAND_GROUPS_LEAST = 48  # of pixels in a band: the weights of a pointwise convolution then come in a quarter of its clocks
 
-
-def row_bands(lowered: Lowered, config: Config) -> tuple[int, ...]:
+def row_bands(lowered: Lowered, config: Config, limits: PlanLimits = LIMITS) -> tuple[int, ...]:
     """For each kernel, the number of bands of rows in which it may run; 1: as a whole."""
     near = near_vector(lowered.kernels)
-    return tuple(_bands(kernel, lowered, config) if number in near else 1 for number, kernel in enumerate(lowered.kernels))
+    return tuple(_bands(kernel, lowered, config, limits) if number in near else 1 for number, kernel in enumerate(lowered.kernels))
 
 
 def near_vector(kernels: Sequence[Kernel]) -> set[int]:
@@ -39,7 +37,7 @@ def near_vector(kernels: Sequence[Kernel]) -> set[int]:
     return found
 
 
-def _bands(kernel: Kernel, lowered: Lowered, config: Config) -> int:
+def _bands(kernel: Kernel, lowered: Lowered, config: Config, limits: PlanLimits) -> int:
     """The most bands that are long enough."""
     groups, height = groups_of(lowered.pixels(kernel), config), lowered.maps[kernel.dest.map].height
-    return max(1, min(BANDS_MOST, groups // BAND_GROUPS_LEAST, height))
+    return max(1, min(limits.bands, groups // limits.band_groups, height))

@@ -13,10 +13,10 @@ from cnna.compiler.cost.cost import FILL_CLOCKS
 from cnna.compiler.cost.engine_steps import groups_of, kernel_clocks
 from cnna.compiler.lower.kernels import ConvKernel, Kernel, Lowered, Map, Range, VectorKernel, source_rows, views_of
 from cnna.compiler.lower.layout import map_words
+from cnna.compiler.plan.limits import LIMITS, PlanLimits
 from cnna.compiler.plan.tile import ddr_rate
 from cnna.spec.config import Config
 
-GROUPS_LEAST = 12  # of pixels in a band: the weights of a pointwise convolution then come about as fast as it takes them
 ROOM = 0.8  # of feature memory: maps do not lie without gaps
 DRIFT = 0.7  # of a band: how far its edge may lie from that of an equal band
 AHEAD = 4  # kernels by which a band may precede the first band of its image that is left
@@ -24,7 +24,12 @@ BAND_CLOCKS = 40  # a band's own cost
 
 
 def waves(
-    lowered: Lowered, near: Collection[int], most: int, config: Config, off_chip: Collection[str] = ()
+    lowered: Lowered,
+    near: Collection[int],
+    most: int,
+    config: Config,
+    off_chip: Collection[str] = (),
+    limits: PlanLimits = LIMITS,
 ) -> tuple[Lowered, list[Kernel]]:
     """The bands of the kernels, in the order in which they can begin, and the kernel of each.
 
@@ -36,7 +41,8 @@ def waves(
     edges: dict[str, list[int]] = {}
     for number, kernel in enumerate(lowered.kernels):
         whole = number not in near or _maps(kernel) & set(off_chip)
-        made = [kernel] if whole else list(_bands(kernel, lowered, most, edges, config))
+        bands = min(most, groups_of(lowered.pixels(kernel), config) // limits.wave_groups)
+        made = [kernel] if whole else list(_bands(kernel, lowered, bands, edges))
         pieces += made
         origins += [number] * len(made)
     cut = replace(lowered, kernels=tuple(pieces))
@@ -44,10 +50,9 @@ def waves(
     return replace(cut, kernels=tuple(pieces[number] for number in order)), [lowered.kernels[origins[number]] for number in order]
 
 
-def _bands(kernel: Kernel, lowered: Lowered, most: int, edges: dict[str, list[int]], config: Config) -> Iterator[Kernel]:
+def _bands(kernel: Kernel, lowered: Lowered, bands: int, edges: dict[str, list[int]]) -> Iterator[Kernel]:
     """Bands of images, if there are several, or else of rows. edges: where the bands of each map meet; gets the kernel's own."""
     (first, end), height = kernel.images, lowered.maps[kernel.dest.map].height
-    bands = min(most, groups_of(lowered.pixels(kernel), config) // GROUPS_LEAST)
     if bands < 2 or any(part.phase for part in kernel.parts):
         yield kernel
     elif end - first > 1:

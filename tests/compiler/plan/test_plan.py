@@ -1,20 +1,25 @@
 """Kernels beside the vector engine's run in bands of rows where that pays, and the answers stay those of the reference."""
 
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
 
-from cnna.compiler.choose import choose, search
+from cnna.compiler.choose.choose import fastest_plan
+from cnna.compiler.choose.cuts import cuts
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.graph import ir
 from cnna.compiler.lower.lower import lower
-from cnna.compiler.plan import row_bands
+from cnna.compiler.plan.limits import LIMITS, PlanLimits
 from cnna.compiler.plan.pitch import set_pitches
+from cnna.compiler.plan.plan import Way
+from cnna.compiler.plan.row_bands import row_bands
 from cnna.spec.config import preset
 
 from ...agreement import CONFIGS, Case, agree, agree_emulated
 from ...graph_builder import Builder
+from ..choose.ways import best_of
 
 PRODUCT = preset("zcu102")
 WINDOW = ir.Window((5, 5), pads=(2, 2, 2, 2))
@@ -30,7 +35,7 @@ def separable(channels, size, *, alone=False):
 
 def bands(graph, config=PRODUCT):
     """The bands of each kernel."""
-    return row_bands.row_bands(set_pitches(lower(graph, config, 1), config), config)
+    return row_bands(set_pitches(lower(graph, config, 1), config), config)
 
 
 @pytest.mark.parametrize(
@@ -51,34 +56,35 @@ def test_layers_of_the_array_alone_stay_whole():
     assert set(bands(separable(64, 56, alone=True))) == {1}
 
 
-def test_a_depthwise_network_takes_fewer_clocks_in_bands(monkeypatch):
+def test_a_depthwise_network_takes_fewer_clocks_in_bands():
     """Unless the layer behind a depthwise one begins on its first rows, the array waits for the vector engine."""
     graph = separable(64, 56)
-    monkeypatch.setattr(choose, "mixed", lambda *given: [])  # it has bands of its own
     clocks = []
-    for most in (1, row_bands.BANDS_MOST):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(row_bands, "BANDS_MOST", most)
-            clocks.append(compile_graph(graph, PRODUCT).predicted().total()["cycles"])
+    for most in (1, LIMITS.bands):
+        choose = partial(fastest_plan, limits=PlanLimits(bands=most, wave_bands=()))  # waves have bands of their own
+        clocks.append(compile_graph(graph, PRODUCT, choose=choose).predicted().total()["cycles"])
     assert clocks[1] < 0.95 * clocks[0], clocks
 
 
-@pytest.fixture
-def every_way(monkeypatch):
-    """All that can run in bands does so, in the other order of the kernels."""
-    monkeypatch.setattr(row_bands, "BAND_GROUPS_LEAST", 2)
-    monkeypatch.setattr(search, "Way", partial(search.Way, reordered=True, banded=True))
+def banded(planner):
+    """Ways in which all that can run in bands does so, in the other order of the kernels."""
+    for cut in cuts(planner.lowered, planner.config, LIMITS.cuts):
+        for abreast, apart in product((1, 2) if cut else (1,), (True, False)):
+            yield Way(cut, abreast, reordered=True, banded=True, apart=apart)
+
+
+EVERY_BAND = best_of(banded, PlanLimits(band_groups=2))
 
 
 @pytest.mark.parametrize("config", ["tiny", "odd"])
-def test_networks_in_bands_and_in_another_order_equal_the_reference(config, seed, every_way):
+def test_networks_in_bands_and_in_another_order_equal_the_reference(config, seed):
     """A missing wait for a halo row, or a kernel before one whose map it overwrites, would give another answer."""
     for number in range(seed * 100, seed * 100 + 12):
-        agree_emulated(Case(CONFIGS[config], "network", number))
+        agree_emulated(Case(CONFIGS[config], "network", number, EVERY_BAND))
 
 
 @pytest.mark.cosim
-def test_bands_equal_the_reference_on_the_rtl(seed, rtl, every_way):
+def test_bands_equal_the_reference_on_the_rtl(seed, rtl):
     """The emulator has no clock, so only the RTL shows a wait that is missing between two bands."""
     for number in range(seed * 100, seed * 100 + 4):
-        agree(Case(CONFIGS["tiny"], "network", number), rtl(CONFIGS["tiny"]))
+        agree(Case(CONFIGS["tiny"], "network", number, EVERY_BAND), rtl(CONFIGS["tiny"]))

@@ -3,21 +3,20 @@
 import numpy as np
 import pytest
 
-from cnna.compiler.choose import search
 from cnna.compiler.choose.cuts import cuts
-from cnna.compiler.compile import compile_graph
-from cnna.compiler.cost import cost
+from cnna.compiler.choose.search import finalists
 from cnna.compiler.graph import ir
 from cnna.compiler.lower.kernels import views_of
 from cnna.compiler.lower.lower import lower
 from cnna.compiler.plan.pitch import set_pitches
-from cnna.compiler.plan.plan import Planner
+from cnna.compiler.plan.plan import Planner, Way
 from cnna.compiler.plan.segment import segment
 from cnna.spec.config import Config, preset
 
 from ... import networks
 from ...agreement import CONFIGS, Case, agree_emulated
 from ...graph_builder import Builder
+from ..choose.ways import best, best_of
 
 LITTLE = Config("little", pix=2, ci=4, co=8, ports=1, regions=1, bank_words=512, ring_words=64, vector_ring_words=256)
 
@@ -40,12 +39,16 @@ def test_each_map_is_of_one_image_before_the_cut_and_whole_at_it():
 
 
 @pytest.mark.parametrize("config", ["tiny", "odd"])
-def test_a_batch_cut_anywhere_equals_the_reference(config, seed, monkeypatch):
+def test_a_batch_cut_anywhere_equals_the_reference(config, seed):
     """Wrong addresses of an image, missing waits for a map that images share, or another kernel's weights would show."""
     random = np.random.default_rng(seed)
-    monkeypatch.setattr(search, "cuts", lambda lowered, config, most: [int(random.integers(1, len(lowered.kernels) + 1))])
+
+    def ways(planner):
+        cut = int(random.integers(1, len(planner.lowered.kernels) + 1))
+        return [Way(cut, abreast, reordered) for abreast in (1, 2) for reordered in (False, True)]
+
     for case in range(seed * 100, seed * 100 + 8):
-        made = Case(CONFIGS[config], "network", case * 4 + 1 + case % 3)  # batches of 2 to 4
+        made = Case(CONFIGS[config], "network", case * 4 + 1 + case % 3, best_of(ways))  # batches of 2 to 4
         assert made.batch > 1
         agree_emulated(made)
 
@@ -71,12 +74,8 @@ def test_the_array_works_on_one_image_while_the_other_is_pooled():
     for _ in range(4):
         x = b.max_pool(b.conv(x, 64, window), wide)
     graph, config = b.graph(x), preset("zcu102")
-    clocks = []
-    for abreast in (1, 2):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(search, "cuts", lambda lowered, config, most: [len(lowered.kernels)])
-            patch.setattr(search, "ABREAST", abreast)
-            clocks.append(cost.total_cycles(cost.timeline(compile_graph(graph, config, 4).program, config)))
+    planner = Planner(set_pitches(lower(graph, config, 4), config), config, graph.name)
+    clocks = [planner.plan(Way(len(planner.lowered.kernels), abreast)).clocks for abreast in (1, 2)]
     assert clocks[1] < 0.9 * clocks[0], clocks
 
 
@@ -93,13 +92,10 @@ def test_large_maps_then_many_weights_are_cut_between():
     lowered = set_pitches(lower(graph, config, 4), config)
     chosen = cuts(lowered, config, 4)
     assert 8 <= chosen[0] <= 10
-    clocks = []
-    for cut in (None, 0, len(lowered.kernels)):
-        with pytest.MonkeyPatch.context() as patch:
-            if cut is not None:
-                patch.setattr(search, "cuts", lambda lowered, config, most, cut=cut: [cut])
-            clocks.append(search.finalists(Planner(lowered, config, graph.name))[0].clocks)
-    assert clocks[0] < 0.95 * min(clocks[1:]), clocks
+    planner = Planner(lowered, config, graph.name)
+    found = finalists(planner)[0].clocks
+    others = [best(planner, [Way(cut, abreast) for abreast in (1, 2)]).clocks for cut in (0, len(lowered.kernels))]
+    assert found < 0.95 * min(others), (found, others)
 
 
 def test_one_image_is_never_cut():

@@ -5,10 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cnna.compiler.choose import mixed, search
+from cnna.compiler.choose.mixed import clocks
+from cnna.compiler.choose.search import in_waves
 from cnna.compiler.graph import ir
 from cnna.compiler.lower.lower import lower
 from cnna.compiler.plan import weight_order
+from cnna.compiler.plan.emit import emit
+from cnna.compiler.plan.limits import PlanLimits
 from cnna.compiler.plan.pitch import set_pitches
 from cnna.compiler.plan.plan import Planner
 from cnna.compiler.plan.tile import ddr_rate
@@ -42,7 +45,8 @@ def thin():
 
 
 def planned(graph, config, batch=1):
-    return search.in_waves(Planner(set_pitches(lower(graph, config, batch), config), config, graph.name), 0)[0]
+    whole = set_pitches(lower(graph, config, batch), config)
+    return in_waves(Planner(whole, config, graph.name, PlanLimits(vector_share=0)), 0)[0]
 
 
 def merged(made, config):
@@ -73,11 +77,6 @@ def read(commands, config):
         elif command.engine in READERS:
             found.append((command, come[READERS[command.engine]]))
     return found
-
-
-@pytest.fixture(autouse=True)
-def every_network(monkeypatch):
-    monkeypatch.setattr(search, "VECTOR_LEAST", 0)
 
 
 @pytest.mark.parametrize("config", [LITTLE, ODD], ids=lambda config: config.name)
@@ -128,10 +127,10 @@ def test_no_piece_waits_for_room_that_only_a_later_command_frees(config, seed):
 def test_the_weights_of_small_maps_come_sooner():
     """In the order of the layers, the array's weights wait behind words for which the vector ring has no room."""
     made = planned(deep(), PRODUCT)
-    found = mixed.clocks((made, predicted_spans(made.program, PRODUCT)))
+    found = clocks((made, predicted_spans(made.program, PRODUCT)))
     commands = merged(made, PRODUCT)
-    program = mixed.emit(commands)
-    assert mixed.clocks((replace(made, program=program), predicted_spans(program, PRODUCT))) < 0.98 * found
+    program = emit(commands)
+    assert clocks((replace(made, program=program), predicted_spans(program, PRODUCT))) < 0.98 * found
 
 
 def test_no_piece_comes_much_sooner_than_it_is_needed():
