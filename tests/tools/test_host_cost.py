@@ -78,6 +78,28 @@ def test_the_native_library_is_told_apart(plugin_file):
     assert (work.native, work.python) == (pytest.approx(80 / 6), pytest.approx(work.interpreter))
 
 
+@pytest.mark.usefixtures("clocks_by_hand")
+def test_a_piece_on_the_cpu_is_counted_of_a_run_alone(plugin_file):
+    """In a stream the run loop's thread works beside it: what it does would be the piece's, and be missing elsewhere."""
+    out, maps = plugin_file
+    maps.write_text(maps.read_text().replace("libm.so", NAME))
+    lines = out.read_text().splitlines()
+    library = next(at for at, line in enumerate(lines) if line.startswith(f"block {LIBRARY:x}"))
+    interpreter = next(at for at, line in enumerate(lines) if line.startswith(f"block {PYTHON:x}"))
+    for mode, besides in (("stream", 15), ("single", 0)):  # blocks of the library while the piece ran, which has 20 of Python
+        number = NUMBERS[f"{mode}.cpu"]
+        lines[interpreter] += f" {number} 20"
+        lines[library] += f" {number} {besides}" if besides else ""
+        lines += [f"instructions {number} {4 * (20 + besides)}", f"entries {number} 2"]
+    out.write_text("\n".join(lines) + "\n")
+    found = counts.read_counts(out, maps, 2, 3)
+    for mode in MODES:
+        piece = found[mode]["cpu"]
+        assert (piece.native, piece.interpreter) == (0, pytest.approx((4 * 20 - 2 * 4) / 6))
+        whole = reduce(HostWork.plus, found[mode].values())
+        assert (whole.native, whole.interpreter) == (pytest.approx(4 * 20 / 6), pytest.approx(4 * 100 / 6))
+
+
 @pytest.mark.parametrize("path", ["native", "cached"])
 @pytest.mark.parametrize(("network", "most"), [("resnet50", 550_000), ("squeezenet", 300_000)])
 def test_a_planned_picture_keeps_its_floors(root, network, most, path):

@@ -44,7 +44,12 @@ INPUTS = {  # by the bytes that are packed
         _folded((3, 640, 640), (12, 320, 320), (2, 2)),
     )
 }
-OUTPUTS = {"unet/b1": _map(1, 256, 256), "espcn/b1": _map(1, 1080, 1920), "dbnet/b1": _map(1, 640, 640)}
+OUTPUTS = {  # of rows that are no classifiers
+    "unet/b1": [_map(1, 256, 256)],
+    "espcn/b1": [_map(1, 1080, 1920)],
+    "dbnet/b1": [_map(1, 640, 640)],
+    "yolov8n/b1": [_map(144, side, side) for side in (80, 40, 20)],
+}
 SOFTMAX = 10_000  # instructions of the library besides packing, from which on a classifier has one
 PARTS = ("loops", "loop_clocks", "libraries", "l1_misses", "streamed")
 
@@ -52,10 +57,11 @@ PARTS = ("loops", "loop_clocks", "libraries", "l1_misses", "streamed")
 def pieces_of(key: str, paths: Counts) -> list[Any]:
     """A counted row's pieces, as far as the estimate reads them: how they were compiled follows from what was counted."""
     stages = paths["native"]["stream"]
-    port = OUTPUTS.get(key, SCORES)
-    found: list[Any] = [{"kind": ACCELERATOR, "inputs": [INPUTS[stages["pack"]["buffer_written"]]], "outputs": [port]}]
-    if key not in OUTPUTS and stages.get("python", {}).get("native", 0) > SOFTMAX:
-        found.append({"kind": CPU, "seconds": 1e-4, "operators": [{"op": "Softmax"}]})
+    ports = OUTPUTS.get(key, [SCORES])
+    found: list[Any] = [{"kind": ACCELERATOR, "inputs": [INPUTS[stages["pack"]["buffer_written"]]], "outputs": ports}]
+    soft = key not in OUTPUTS and stages.get("python", {}).get("native", 0) > SOFTMAX
+    if soft or "cpu" in stages:
+        found.append({"kind": CPU, "seconds": 1e-4, "operators": [{"op": "Softmax" if soft else "Resize"}]})
     return found
 
 

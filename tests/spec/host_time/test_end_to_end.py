@@ -25,9 +25,9 @@ def _cpu(seconds: float):
     return {"kind": CPU, "seconds": seconds}
 
 
-def end_to_end(*given) -> EndToEnd:
+def end_to_end(pieces, cycles, clock_mhz, batch) -> EndToEnd:
     """In Python alone: `test_native_work` has the other."""
-    return module.end_to_end(*given, native=False)
+    return module.end_to_end(pieces, cycles, clock_mhz, batch, native=False)
 
 
 PIECES = [_cpu(1e-3), _program((3, 10, 10), (8, 5, 5)), _cpu(3e-3), _program((8, 5, 5), (4, 1, 1))]
