@@ -36,12 +36,13 @@ class GraphWriter:
 
 
 def describe_graph(graph: Graph) -> str:
-    """A line for each input, node, output and constant."""
+    """A line for each input, node, output, constant, and constant with scales."""
     lines = [f"graph {graph.name}"]
     lines += [f"input {_tensor(graph, name)}" for name in graph.inputs]
     lines += [f"{_tensor(graph, node.output)} = {_op(node.op)}({', '.join(node.inputs)})  # {node.name}" for node in graph.nodes]
     lines += [f"output {_tensor(graph, name)}" for name in graph.outputs]
     lines += [f"constant {name}: {np.asarray(value).dtype} {list(np.shape(value))}" for name, value in graph.constants.items()]
+    lines += [f"scales {name}: {value.dtype} {list(value.shape)}" for name, value in graph.scales.items()]
     return "\n".join(lines) + "\n"
 
 

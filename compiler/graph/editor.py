@@ -8,7 +8,7 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
-from cnna.compiler.graph.ir import AnyNode, AnyOperator, Graph, Node, Tensor
+from cnna.compiler.graph.ir import AnyNode, AnyOperator, Graph, Node, Tensor, constants_of
 from cnna.spec.errors import ModelError
 
 Kind = TypeVar("Kind", bound=AnyOperator)
@@ -27,6 +27,7 @@ class Editor:
         self.nodes = {node.output: node for node in graph.nodes}
         self.tensors = dict(graph.tensors)
         self.constants = dict(graph.constants)
+        self.scales = dict(graph.scales)
         self.outputs = graph.outputs
         self.sources = graph.sources
         self.types = graph.types
@@ -147,15 +148,14 @@ class Editor:
         nodes = tuple(_ordered(alive, _positions(found, known)))
         used = {name for node in nodes for name in (*node.inputs, *outputs_of(node))} | {*self.outputs, *self._graph.inputs}
         shaped = used - (self.constants.keys() - {*self.outputs})  # pieces take what has a shape here for what samples change
-        named = used | {value for node in nodes for value in vars(node.op).values() if isinstance(value, str)}
+        named = used.union(*(constants_of(node.op) for node in nodes))
         return replace(
             self._graph,
             nodes=nodes,
             outputs=self.outputs,
             tensors={name: tensor for name, tensor in self.tensors.items() if name in shaped},
-            constants={
-                name: value for name, value in self.constants.items() if name.removesuffix(":scale") in named or name in named
-            },
+            constants={name: value for name, value in self.constants.items() if name in named},
+            scales={name: value for name, value in self.scales.items() if name in named},
         )
 
 

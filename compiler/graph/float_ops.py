@@ -1,15 +1,14 @@
 """Operators of the float graph. `Onnx` is any operator of the model; the others are the few forms to which the passes reduce it.
 
 Tensors have ONNX's shapes. The batch axis comes first and has size 1 (`onnx_import` sets it). Typed operators other than views read
-and write [1, C, H, W]. Their fields name their constants, which are not in `Node.inputs`. A constant that a model stores in int8 is
-held as real values, exact enough to divide back; `scale_name(constant)` holds the scale of each element, in a shape that
-broadcasts.
+and write [1, C, H, W]. Their fields name their constants, which are not in `Node.inputs`; `CONSTANTS` says which fields. A constant
+that a model stores in int8 is held as real values, exact enough to divide back by `Graph.scales`, which broadcast to its shape.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf, prod
-from typing import Any
+from typing import Any, ClassVar
 
 from cnna.compiler.graph.ir import Graph, Node, Quant, Window
 
@@ -50,6 +49,7 @@ class Conv:
     With `weight_scale` [cout], the weights of an output channel are whole multiples (-128 to 127) of its scale.
     """
 
+    CONSTANTS: ClassVar = ("weights", "bias", "weight_scale")
     window: Window
     groups: int
     weights: str
@@ -90,6 +90,7 @@ class Bilinear:
 class Affine:
     """clip(x * scale + shift). Constants: scale [C], shift [C]."""
 
+    CONSTANTS: ClassVar = ("scale", "shift")
     scale: str
     shift: str
     low: float = -inf
@@ -222,11 +223,6 @@ FloatOperator = (
     | Chain
 )
 MOVES = (MaxPool, Concat, Join, Pixels, Channels, Interleave)  # each element of the output is one of an input, at any scale
-
-
-def scale_name(constant: str) -> str:
-    """Name of the constant that holds the scales of an int8 constant."""
-    return constant + ":scale"
 
 
 def float_macs(node: Node, graph: Graph) -> int:

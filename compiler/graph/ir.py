@@ -2,13 +2,13 @@
 
 `Graph`, `Node` and `Tensor` serve float and int8 graphs. The operators here are those of the int8 graph: the reference computes
 them (`sim/reference/reference.py`), and `compiler/lower` turns them into kernels. Activations are (C, H, W), one image; a vector is
-(C, 1, 1). Constants are numpy arrays by name.
+(C, 1, 1). Constants are numpy arrays by name; an operator declares in `CONSTANTS` which of its fields name one (`constants_of`).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf, isinf
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -93,6 +93,7 @@ class Conv:
     [cout, cin / groups, kh, kw]; bias int32 [cout], which includes the zero-point term; mult and shift int32 [cout].
     """
 
+    CONSTANTS: ClassVar = ("weights", "bias", "mult", "shift")
     window: Window
     groups: int
     weights: str
@@ -108,6 +109,7 @@ class Conv:
 class Depthwise:
     """As Conv, with one input and one output channel in each group, on the vector engine. weights: [c, 1, kh, kw]. No residual."""
 
+    CONSTANTS: ClassVar = ("weights", "bias", "mult", "shift")
     window: Window
     weights: str
     bias: str
@@ -171,6 +173,7 @@ class Affine:
     With `table`, the result is what that table has for it.
     """
 
+    CONSTANTS: ClassVar = ("factor", "offset", "shift")
     factor: str
     offset: str
     shift: str
@@ -275,6 +278,12 @@ class Node(Generic[Operator]):
 AnyNode: TypeAlias = "Node[AnyOperator]"
 
 
+def constants_of(op: AnyOperator) -> tuple[str, ...]:
+    """The constants that an operator names in its fields. Those of an `Onnx` are inputs of its node instead."""
+    names = (getattr(op, field) for field in getattr(op, "CONSTANTS", ()))
+    return tuple(name for name in names if name is not None)
+
+
 class Scaled(NamedTuple):
     """A tensor whose channels are scaled. name: of the tensor before; factors: what each of its channels is divided by."""
 
@@ -297,6 +306,7 @@ class Graph:
     types: Mapping[str, str] = field(default_factory=dict)  # numpy's type of tensors that are not float32; "" if it has none
     joins: Mapping[str, int | None] = field(default_factory=dict)  # of a float graph: the batch's axis in the user's outputs
     scaled: Mapping[str, Scaled] = field(default_factory=dict)  # of a float graph: tensors that equalisation has scaled
+    scales: Mapping[str, np.ndarray] = field(default_factory=dict)  # of a float graph: by constant in int8, those of its elements
 
     def uses(self, tensor: str) -> int:
         """How many times a tensor is a node input or a graph output."""

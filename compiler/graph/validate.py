@@ -13,6 +13,8 @@ def validate(graph: Graph) -> None:
     for node in graph.nodes:
         for name in node.inputs:
             assert name in known, f"{graph.name}: node '{node.name}' reads '{name}', which no node before it makes"
+        for name in ir.constants_of(node.op):
+            assert name in graph.constants, f"{graph.name}: node '{node.name}' names a constant '{name}', which is not there"
         for name in outputs_of(node):
             assert not name or name not in known, f"{graph.name}: '{name}' is made twice, again by node '{node.name}'"
             assert not name or name in graph.tensors, f"{graph.name}: '{name}', made by node '{node.name}', has no shape"

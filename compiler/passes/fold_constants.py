@@ -17,7 +17,7 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from cnna.compiler.graph.editor import Editor, outputs_of
-from cnna.compiler.graph.float_ops import Onnx, scale_name
+from cnna.compiler.graph.float_ops import Onnx
 from cnna.compiler.graph.ir import AnyNode, Graph, Node
 from cnna.compiler.graph.node_names import place
 from cnna.spec.errors import ModelError
@@ -91,7 +91,7 @@ def _fold(graph: Graph) -> Graph:
     for node in edit:
         if not is_foldable(node, edit) or node.op.kind in QUANTISED:
             continue
-        if any(scale_name(name) in edit.constants for name in node.inputs):
+        if any(name in edit.scales for name in node.inputs):
             continue
         if node.op.kind == "Constant":
             values = [_constant(node.op)]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.compiler.graph.editor import Editor
-from cnna.compiler.graph.float_ops import Conv, Interleave, Onnx, Pixels, scale_name
+from cnna.compiler.graph.float_ops import Conv, Interleave, Onnx, Pixels
 from cnna.compiler.graph.ir import Graph, Node, Window
 from cnna.spec.errors import ModelError
 
@@ -78,8 +78,8 @@ def _read(edit: Editor, node: Node) -> tuple[NDArray[np.float32], str | None, in
         return parts.reshape(-1, *parts.shape[2:])
 
     scale = None
-    if scale_name(w) in edit.constants:
-        scales = turned(np.broadcast_to(edit.constants[scale_name(w)], weights.shape)).reshape(weights.shape[1] * groups, -1)
+    if w in edit.scales:
+        scales = turned(np.broadcast_to(edit.scales[w], weights.shape)).reshape(weights.shape[1] * groups, -1)
         if (scales != scales[:, :1]).any():
             return None
         scale = edit.constant(f"{w}:scales", np.where(scales[:, 0] == 0, 1.0, scales[:, 0]))

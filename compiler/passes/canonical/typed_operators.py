@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 from cnna.compiler.graph.editor import Editor
-from cnna.compiler.graph.float_ops import FloatOperator, Onnx, Reshape, scale_name
+from cnna.compiler.graph.float_ops import FloatOperator, Onnx, Reshape
 from cnna.compiler.graph.ir import Node, Window
 
 
@@ -76,9 +76,9 @@ def weight_scales(edit: Editor, weights: str, shape: tuple[int, ...], axis: int,
     None for float weights, and where scales differ within an output channel, of which the accelerator has one sum. shape: that of
     the weights. axis: the axis of their output channels.
     """
-    if scale_name(weights) not in edit.constants:
+    if weights not in edit.scales:
         return None
-    scales = np.broadcast_to(edit.constants[scale_name(weights)], shape)
+    scales = np.broadcast_to(edit.scales[weights], shape)
     channels = np.moveaxis(scales, axis, 0).reshape(shape[axis], -1)
     if (channels != channels[:, :1]).any():
         return None

@@ -5,7 +5,7 @@ A scale goes where its element goes: through a Transpose, Reshape, Concat or any
 
 Requires: folded constants (`fold_constants`), checked scales (`check_scales`).
 Ensures: no Q or DQ of a constant is left, and no node that `fold_constants` would have computed without them. For 8-bit weights,
-the constant `scale_name(constant)` holds the scales, so that a division gives the exact int8 weights again.
+the graph's `scales` hold theirs, so that a division gives the exact int8 weights again.
 Leaves alone: blocked quantisation, a constant that is itself an output of the graph, a Q to short floats, and other domains.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from cnna.compiler.graph.editor import Editor, outputs_of
-from cnna.compiler.graph.float_ops import Onnx, scale_name
+from cnna.compiler.graph.float_ops import Onnx
 from cnna.compiler.graph.ir import Graph, Node
 from cnna.compiler.graph.node_names import place
 from cnna.compiler.passes.fold_constants import QUANTISED, computed, is_foldable
@@ -67,7 +67,7 @@ def _round(edit: Editor, node: Node, graph: Graph) -> None:
         raise ModelError(f"{place(node, graph)}: {what} exceed the range of float32; use a smaller scale")
     if edit.constants[node.inputs[0]].dtype.name in LIMITS and edit.constants[node.inputs[0]].dtype.itemsize == 1:
         edit.constants[node.output] = edit.constants[node.output].astype(np.float32)
-        edit.constants[scale_name(node.output)] = scale
+        edit.scales[node.output] = scale
 
 
 def _operands(node: Node, edit: Editor) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -99,10 +99,10 @@ def _compute(edit: Editor, node: Node[Onnx], graph: Graph) -> None:
     """Adds what any other operator makes of constants, with scales beside it if it only moves elements of those that have any."""
     moved = _moved_inputs(edit, node)
     values = {name: edit.constants[name] for name in node.inputs if name}
-    if moved and all(scale_name(name) in edit.constants for name in moved):
-        scales = {name: np.broadcast_to(edit.constants[scale_name(name)], edit.shape(name)) for name in moved}
+    if moved and all(name in edit.scales for name in moved):
+        scales = {name: np.broadcast_to(edit.scales[name], edit.shape(name)) for name in moved}
         for name, found in zip(outputs_of(node), computed(_of_scales(node), values | scales, graph), strict=True):
-            edit.constants[scale_name(name)] = _compact(found)
+            edit.scales[name] = _compact(found)
     elif not moved:  # double biases would be another type than the operator's other operands
         values = {name: value.astype(np.float32) if value.dtype == np.float64 else value for name, value in values.items()}
     for name, found in zip(outputs_of(node), computed(node, values, graph), strict=True):

@@ -1,12 +1,15 @@
 """The editable copy on which passes work: order, dead code, names of graph outputs."""
 
+from dataclasses import fields
 from itertools import pairwise
+from typing import get_args
 
+import numpy as np
 import pytest
 
 from cnna.compiler.graph.editor import Editor
-from cnna.compiler.graph.float_ops import Add, Clip, Onnx
-from cnna.compiler.graph.ir import Graph, Node, Tensor
+from cnna.compiler.graph.float_ops import Add, Affine, Chain, Clip, Conv, FloatOperator, Onnx
+from cnna.compiler.graph.ir import Graph, IntegerOperator, Node, Tensor, Window, constants_of
 from cnna.compiler.graph.validate import validate
 from cnna.spec.errors import ModelError
 
@@ -45,6 +48,32 @@ def test_dead_nodes_tensors_and_constants_go():
     graph = edit.finish()
     assert "dead" not in graph.tensors
     assert not graph.constants
+
+
+def test_only_constants_that_operators_declare_are_kept():
+    """A word in an operator's field was taken for the name of a constant: one called "Conv" stayed for ever, as did "x:scale"."""
+    edit = Editor(chain("x", "a", "y"))
+    edit.put("sum", Affine("gain", "offset"), ("x",), "a")
+    edit.put("last", Onnx("Relu", domain="own"), ("a",), "y")
+    for name in ("gain", "offset", "Relu", "own", "x:scale", "gain:scale"):
+        edit.constants[name] = np.ones(2, np.float32)
+    edit.scales = {"gain": np.ones(2), "gone": np.ones(2)}
+    graph = edit.finish()
+    assert (sorted(graph.constants), sorted(graph.scales)) == (["gain", "offset"], ["gain"])
+
+
+@pytest.mark.parametrize("kind", [*get_args(FloatOperator), *get_args(IntegerOperator)])
+def test_an_operator_declares_each_field_that_names_a_constant(kind):
+    """A constant that an operator names without saying so would vanish with the next pass."""
+    others = {Onnx: {"kind", "domain"}, Chain: {"source"}}.get(kind, set())
+    texts = {one.name for one in fields(kind) if one.type in ("str", str, "str | None", str | None)}
+    assert {*getattr(kind, "CONSTANTS", ())} == texts - others
+
+
+def test_a_constant_that_an_operator_leaves_out_has_no_name():
+    """A weight without a scale would be looked up under the name None."""
+    assert constants_of(Conv(Window(), 1, "w", "b")) == ("w", "b")
+    assert constants_of(Conv(Window(), 1, "w", "b", "s")) == ("w", "b", "s")
 
 
 def test_the_input_graph_is_not_touched():

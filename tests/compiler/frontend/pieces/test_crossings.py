@@ -5,7 +5,7 @@ import pytest
 from cnna.compiler.frontend.pieces.crossings import TOO_LITTLE, cheaper, cpu_seconds, node_seconds
 from cnna.compiler.frontend.pieces.partition import cut
 from cnna.compiler.graph.float_ops import Clip, Conv, Onnx, Reshape
-from cnna.compiler.graph.ir import Window
+from cnna.compiler.graph.ir import Window, constants_of
 from cnna.spec.config import preset
 from cnna.spec.host_time.end_to_end import ELEMENT_SECONDS, MAC_SECONDS, NODE_SECONDS, PIECE_SECONDS, VIEW_SECONDS, crossing_seconds
 from cnna.spec.manifest import ACCELERATOR, CPU
@@ -29,7 +29,7 @@ def chain(*pieces):
             nodes.append((output, op, [source], MAP))
             reasons[output] = None if isinstance(piece, list) else "drawn"
             source = output
-    used = {value for _, op, _, _ in nodes for value in vars(op).values() if value in ("w", "v", "b")}
+    used = {name for _, op, _, _ in nodes for name in constants_of(op)}
     return typed({"x": MAP}, nodes, [source], {name: CONSTANTS[name] for name in used}), reasons
 
 

@@ -7,13 +7,13 @@ import pytest
 
 from cnna.compiler.frontend.onnx_export import to_model
 from cnna.compiler.frontend.onnx_import import to_graph
-from cnna.compiler.graph.float_ops import Conv, scale_name
+from cnna.compiler.graph.float_ops import Conv
 from cnna.compiler.graph.ir import Window
 from cnna.compiler.passes.canonical.canonical_conv import canonical_conv
 from cnna.compiler.passes.rounding.dequantise_constants import dequantise_constants
 from cnna.spec.errors import ModelError
 
-from ...written import answers, images, written
+from ...written import answers, images, rewritten, written
 from ..alone import after, kinds, left_alone, only, untyped
 
 
@@ -55,7 +55,7 @@ def test_scales_of_int8_weights_are_kept():
     whole = np.array([[5, -128], [127, 1], [0, 3]], np.int8)[:, :, None, None]
     model = untyped(text, {"q": whole, "s": np.array([0.1, 0.02, 3], np.float32)})
     graph = dequantise_constants(model)
-    assert scale_name("w") in graph.constants
+    assert "w" in graph.scales
     graph = after(canonical_conv, graph)
     conv = only(graph, Conv).op
     divided = graph.constants[conv.weights] / graph.constants[conv.weight_scale][:, None, None, None]
@@ -109,3 +109,15 @@ def test_constants_that_do_not_fit_are_named(message):
     with pytest.raises(ModelError) as caught:
         canonical_conv(replace(graph, constants={"w": weights, "b": bias}))
     assert str(caught.value) == f"node 'Conv:y' (Conv): {message}"
+
+
+def test_a_constant_called_like_a_scale_is_none():
+    """Float weights beside a factor that an exporter calls "w:scale" were rounded to whole numbers of it, in float already."""
+    model = written(
+        "g (float[N,3,6,6] x) => (float[N,4,6,6] y) { c = Conv <pads=[1,1,1,1]> (x, w) r = Relu (c) y = Mul (r, factor) }",
+        {"w": (4, 3, 3, 3), "factor": np.float32([0.5])},
+    )
+    (factor,) = (tensor for tensor in model.graph.initializer if tensor.name == "factor")
+    factor.name = model.graph.node[2].input[1] = "w:scale"
+    graph, _ = rewritten(model)
+    assert only(graph, Conv).op.weight_scale is None

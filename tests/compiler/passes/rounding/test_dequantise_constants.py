@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from cnna.compiler.graph.float_ops import scale_name
 from cnna.compiler.passes.rounding.dequantise_constants import dequantise_constants
 from cnna.spec.errors import ModelError
 
@@ -20,7 +19,7 @@ def test_weights_can_be_divided_back():
     scale = np.float32([0.1, 3])
     graph = after(dequantise_constants, untyped(TEXT, {"q": WHOLE, "s": scale, "z": np.zeros(2, np.int8)}))
     assert kinds(graph) == ["Conv"]
-    scales = graph.constants[scale_name("w")]
+    scales = graph.scales["w"]
     np.testing.assert_array_equal(scales.reshape(-1), scale)
     np.testing.assert_array_equal(np.rint(graph.constants["w"] / scales), WHOLE)
 
@@ -60,7 +59,7 @@ def test_biases_keep_32_bits():
     values = {"q": WHOLE, "s": np.float32(1), "z": np.int8(0), "p": np.array([2**30 + 1, -7], np.int32), "t": np.float32(0.5)}
     graph = dequantise_constants(untyped(text, values))
     assert (graph.constants["b"] * 2).tolist() == [2**30 + 1, -7]
-    assert scale_name("b") not in graph.constants
+    assert "b" not in graph.scales
 
 
 def test_the_greatest_float32_passes():
