@@ -1,4 +1,4 @@
-"""The accelerator: connects its blocks, and does nothing else.
+"""The accelerator: connects its modules, and does nothing else.
 
 A testbench may rely on these names below the top module: submodules `featmem`, `conv`, `vector`, `load`, `store`,
 `weights`, `ring`, `vector_ring`, `sequencer`, `regfile`, `control`, `faults`, `counters`, `counts`, the masters `read0`..
@@ -11,7 +11,7 @@ and `write0`.., one a port, and with streams `stream_in` and `stream_out`; in th
 - `counts.done__*` and `regfile.done` (a program write has acted).
 
 `aresetn` resets the domain `sync`; it and a soft reset reset the domain `core`. `aclk` is the clock of both. Each of the core's
-blocks has its own copy of that reset (`timing.own_reset`). `aclk2x` is the clock of the domain FAST, which has no reset.
+modules has its own copy of that reset (`timing.own_reset`). `aclk2x` is the clock of the domain FAST, which has no reset.
 """
 
 from amaranth import Cat, ClockDomain, Const, Module, Signal

@@ -296,3 +296,20 @@ def test_words_of_the_glossary_are_used_where_it_says(root: Path) -> None:
         stems = [word.removesuffix("d").removesuffix("e")[:7] for word in re.findall(r"\*\*(.+?)\*\*", words)]
         lost += [(stem, where) for stem in stems if not re.search(rf"\b{stem}", text, re.I)]
     assert not lost
+
+
+ONE_SENSE = ("piece", "part", "run", "block", "slot")
+
+
+def test_a_common_word_has_one_sense_and_its_other_senses_have_words(root: Path) -> None:
+    """A reader would have to guess which of four things a piece is; a word that stands for another sense must be explained."""
+    text = (root / "docs" / "glossary.md").read_text()
+    section = re.split(r"(?m)^## ", text.split("## One word, one sense\n")[1])[0]
+    rows = dict(re.findall(r"^\| \*(\w+)\* \| .* \| (.*) \|$", section, re.M))
+    defined = {word for words in re.findall(r"^\| (\*\*.+?) \|", text, re.M) for word in re.findall(r"\*\*(.+?)\*\*", words)}
+    assert tuple(rows) == ONE_SENSE
+    assert {"piece", "block", "slot"} <= defined
+    assert not [word for word in ONE_SENSE if sum(word == other for other in defined) > 1]
+    own = {"fragment", "quantum", "kernel part", "request part", "word run"}  # the others are the field's
+    assert own <= {word for others in rows.values() for word in re.findall(r"\*([\w ]+)\*", others)}
+    assert own <= defined

@@ -17,7 +17,7 @@ import pytest
 # in this table, so no arrow runs back.
 ROOMS = {
     "spec": ("configuration, registers, numerics, commands, artifact, errors", ()),
-    "hw.base": ("queues, FIFOs, delays, signatures between blocks", ()),
+    "hw.base": ("queues, FIFOs, delays, signatures between modules", ()),
     "hw.axi": ("buses and bus masters", ("hw.base",)),
     "hw.units": ("finished units, and waiting for them", ("hw.base",)),
     "hw.walk": ("walks over output pixels", ("hw.base",)),
@@ -29,7 +29,7 @@ ROOMS = {
     "hw.vector": ("the vector engine", ("hw.base", "hw.units", "hw.walk", "hw.weights", "hw.lanes")),
     "hw.control": ("registers, program, errors, counters", ("hw.base", "hw.axi", "hw.units", "hw.dma")),
     "hw": (
-        "`top`, which connects the blocks",
+        "`top`, which connects the modules",
         ("hw.base", "hw.axi", "hw.units", "hw.memory", "hw.dma", "hw.weights", "hw.array", "hw.vector", "hw.control"),
     ),
     "hw.verilog": (

@@ -1,6 +1,6 @@
 """What `lower` makes of the int8 graph: kernels on stored maps, before anything has an address or a size limit.
 
-A kernel is one pass of the array or the vector engine over whole maps; `tile` cuts it, `schedule` turns the pieces into
+A kernel is one pass of the array or the vector engine over whole maps; `tile` cuts it into tiles, `schedule` turns these into
 commands. Maps are counted in channel blocks of `ci` channels, images as those of the batch.
 """
 

@@ -1,11 +1,11 @@
 """Puts the weight streams of a program in another order, so that the words of one ring do not wait for room in the other.
 
 The weight engine takes its commands in order. If the vector ring is full, a stream for it goes on only as the vector engine frees
-words, and the array's weights behind it do not come, although their ring has room. Here streams are cut into pieces, and the pieces
-of both rings are merged by the clocks at which they have room and are needed. No piece comes much sooner than it is needed, because
+words, and the array's weights behind it do not come, although their ring has room. Here streams are cut into fragments, and those
+of both rings are merged by the clocks at which they have room and are needed. None comes much sooner than it is needed, because
 loads of inputs share the ports, and a full queue of the weight engine stops the program in front of other engines' commands.
 
-The program still ends. A piece stands behind the commands that free its room, so whatever it waits for has been handed to an
+The program still ends. A fragment stands behind the commands that free its room, so whatever it waits for has been handed to an
 engine. Only a stream that is longer than that stands directly in front of its reader, as it did before.
 """
 
@@ -20,9 +20,9 @@ from cnna.compiler.plan.tile import ddr_rate
 from cnna.compiler.plan.vector_commands import VECTOR_RING
 from cnna.spec.config import BEAT_BYTES, Config
 
-PIECES = 8  # of a ring: no piece is longer
+FRAGMENTS = 8  # of a ring: no fragment is longer
 WHOLE = 0.75  # of a ring: a reader of more words keeps its stream whole
-LEAD = 1.5  # times that DDR could fill the weight ring before a piece is needed: none comes sooner
+LEAD = 1.5  # times that DDR could fill the weight ring before a fragment is needed: none comes sooner
 READERS = {"conv": WEIGHT_RING, "vector": VECTOR_RING}
 
 
@@ -47,7 +47,7 @@ class _Reader:
 
 
 @dataclass(frozen=True)
-class _Piece:
+class _Fragment:
     """A part of a stream. first, end: its words, counted since the program's start. reader: the place of its reader."""
 
     command: PlannedCommand
@@ -59,14 +59,14 @@ class _Piece:
 
 @dataclass
 class _Ring:
-    """A ring's readers and pieces. word_bytes: of a word. port_bytes: what port 0 brings of it. lead: in clocks."""
+    """A ring's readers and fragments. word_bytes: of a word. port_bytes: what port 0 brings of it. lead: in clocks."""
 
     size: int
     word_bytes: int
     port_bytes: int
     lead: float
     readers: list[_Reader] = field(default_factory=list)
-    pieces: list[_Piece] = field(default_factory=list)
+    fragments: list[_Fragment] = field(default_factory=list)
 
     def _reader(self, word: int) -> _Reader:
         return self.readers[bisect_right(self.readers, word, key=lambda reader: reader.first) - 1]
@@ -79,18 +79,18 @@ class _Ring:
         part = (word - reader.first) / (reader.end - reader.first)
         return reader.span.begin + (reader.span.end - reader.span.begin) * part
 
-    def ready(self, piece: _Piece) -> float:
-        """When there is room for a piece, and it may soon be needed."""
-        return max(self.clock(piece.end - self.size), self.clock(piece.first) - self.lead)
+    def ready(self, fragment: _Fragment) -> float:
+        """When there is room for a fragment, and it may soon be needed."""
+        return max(self.clock(fragment.end - self.size), self.clock(fragment.first) - self.lead)
 
-    def place(self, piece: _Piece) -> int:
-        """The first place behind all commands that must end before there is room for a piece."""
-        word = piece.end - self.size - 1
+    def place(self, fragment: _Fragment) -> int:
+        """The first place behind all commands that must end before there is room for a fragment."""
+        word = fragment.end - self.size - 1
         return self._reader(word).place + 1 if word >= 0 else 0
 
 
 def merged_weights(commands: Sequence[PlannedCommand], spans: Sequence[Span], config: Config) -> list[PlannedCommand] | None:
-    """The commands with their weight streams in pieces and in another order. spans: of the commands. None: no order was found."""
+    """The commands with their weight streams cut and in another order. spans: of the commands. None: no order was found."""
     rings = _rings(commands, spans, config)
     others = [number for number, command in enumerate(commands) if command.engine != "weight"]
     placed = _placed(rings, [spans[number].begin for number in others], config)
@@ -107,7 +107,7 @@ def merged_weights(commands: Sequence[PlannedCommand], spans: Sequence[Span], co
 
 
 def _rings(commands: Sequence[PlannedCommand], spans: Sequence[Span], config: Config) -> Mapping[int, _Ring]:
-    """The rings with their readers and pieces. A stream belongs to the next command of the engine that reads its ring."""
+    """The rings with their readers and fragments. A stream belongs to the next command of the engine that reads its ring."""
     lead = LEAD * config.ring_words * config.ring_word_bytes / ddr_rate(config)
     rings = {
         WEIGHT_RING: _Ring(config.ring_words, config.ring_word_bytes, config.stripe_bytes, lead),
@@ -126,7 +126,7 @@ def _rings(commands: Sequence[PlannedCommand], spans: Sequence[Span], config: Co
             whole = sum(_words(stream, ring) for stream in own) > WHOLE * ring.size
             for part in (part for stream in own for part in ([stream] if whole else _cut(stream, ring))):
                 words = _words(part, ring)
-                ring.pieces.append(_Piece(part, number, come[number], come[number] + words, place))
+                ring.fragments.append(_Fragment(part, number, come[number], come[number] + words, place))
                 come[number] += words
             ring.readers.append(_Reader(place, first, come[number], span))
             streams[number] = []
@@ -140,49 +140,49 @@ def _words(stream: PlannedCommand, ring: _Ring) -> int:
 
 
 def _cut(stream: PlannedCommand, ring: _Ring) -> Iterator[PlannedCommand]:
-    """A stream in pieces. One that repeats stays whole."""
+    """A stream in fragments. One that repeats stays whole."""
     words, beats = _words(stream, ring), ring.port_bytes // BEAT_BYTES
-    count = -(-words // (ring.size // PIECES)) if stream.fields["repeat"] == 1 else 1
+    count = -(-words // (ring.size // FRAGMENTS)) if stream.fields["repeat"] == 1 else 1
     for number in range(count):
         low, high = words * number // count, words * (number + 1) // count
         changed = {"ddr": stream.fields["ddr"] + low * ring.port_bytes, "beats": (high - low) * beats} if count > 1 else {}
         yield replace(stream, fields={**stream.fields, **changed})
 
 
-def _placed(rings: Mapping[int, _Ring], begins: Sequence[int], config: Config) -> list[tuple[int, _Piece]] | None:
-    """The pieces in their order, each with the place of the command that it precedes. begins: of the commands that are not streams.
+def _placed(rings: Mapping[int, _Ring], begins: Sequence[int], config: Config) -> list[tuple[int, _Fragment]] | None:
+    """The fragments in order, each with the place of the command that it precedes. begins: of the commands that are not streams.
 
-    The next piece is the one that is ready first, and of two that are ready the one that is needed first. It precedes the first
-    command that begins later than it. None: a piece would come behind its reader.
+    The next fragment is the one that is ready first, and of two that are ready the one that is needed first. It precedes the first
+    command that begins later than it. None: a fragment would come behind its reader.
     """
-    found: list[tuple[int, _Piece]] = []
-    left = {number: list(reversed(ring.pieces)) for number, ring in rings.items()}
-    ddr = port = 0.0  # when the DDR, and port 0, have brought the pieces so far
+    found: list[tuple[int, _Fragment]] = []
+    left = {number: list(reversed(ring.fragments)) for number, ring in rings.items()}
+    ddr = port = 0.0  # when the DDR, and port 0, have brought the fragments so far
     place = late = 0
     closed = -1  # the last reader that nothing else may stand before, because its stream is longer than its room
     while heads := [own[-1] for own in left.values() if own]:
         now = max(ddr, port)
-        heads.sort(key=lambda piece: (max(rings[piece.ring].ready(piece), now), rings[piece.ring].clock(piece.first)))
-        piece, last = heads[0], heads[-1].reader
-        if _least(rings, piece, place, closed) > last:  # the other one could no longer stand before its reader
-            piece, last = heads[-1], heads[0].reader
-        ring, least = rings[piece.ring], _least(rings, piece, place, closed)
-        begin = max(now, ring.ready(piece))
+        heads.sort(key=lambda head: (max(rings[head.ring].ready(head), now), rings[head.ring].clock(head.first)))
+        fragment, last = heads[0], heads[-1].reader
+        if _least(rings, fragment, place, closed) > last:  # the other one could no longer stand before its reader
+            fragment, last = heads[-1], heads[0].reader
+        ring, least = rings[fragment.ring], _least(rings, fragment, place, closed)
+        begin = max(now, ring.ready(fragment))
         while late < len(begins) and begins[late] <= begin:
             late += 1
-        tight = ring.place(piece) > piece.reader
-        place = piece.reader if tight else max(least, min(late, piece.reader, last))
-        if place < least or place > piece.reader:
+        tight = ring.place(fragment) > fragment.reader
+        place = fragment.reader if tight else max(least, min(late, fragment.reader, last))
+        if place < least or place > fragment.reader:
             return None
-        found.append((place, piece))
-        closed = piece.reader if tight else closed
-        words = piece.end - piece.first
-        ddr = max(ddr, ring.ready(piece)) + words * ring.word_bytes / ddr_rate(config)
-        port = max(port, ring.ready(piece)) + words * ring.port_bytes / BEAT_BYTES
-        left[piece.ring].pop()
+        found.append((place, fragment))
+        closed = fragment.reader if tight else closed
+        words = fragment.end - fragment.first
+        ddr = max(ddr, ring.ready(fragment)) + words * ring.word_bytes / ddr_rate(config)
+        port = max(port, ring.ready(fragment)) + words * ring.port_bytes / BEAT_BYTES
+        left[fragment.ring].pop()
     return found
 
 
-def _least(rings: Mapping[int, _Ring], piece: _Piece, place: int, closed: int) -> int:
-    """The first place at which a piece may stand behind one at `place`: its room is sure there, or its reader follows."""
-    return max(place, closed + (piece.reader != closed), min(rings[piece.ring].place(piece), piece.reader))
+def _least(rings: Mapping[int, _Ring], fragment: _Fragment, place: int, closed: int) -> int:
+    """The first place at which a fragment may stand behind one at `place`: its room is sure there, or its reader follows."""
+    return max(place, closed + (fragment.reader != closed), min(rings[fragment.ring].place(fragment), fragment.reader))

@@ -106,9 +106,9 @@ class Ring:
         """The clock at which `word` whole words had come; inf: not known yet."""
         return max(column.came(word) for column in self.columns)
 
-    def when_taken(self, piece: int) -> float:
-        """The first clock at which a reader can start on the last `piece` taken words and find each there, one word a clock."""
-        return self.came(self.taken) - piece
+    def when_taken(self, words: int) -> float:
+        """The first clock at which a reader can start on the last `words` taken words and find each there, one word a clock."""
+        return self.came(self.taken) - words
 
 
 @dataclass

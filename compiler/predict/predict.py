@@ -39,7 +39,7 @@ TABLE_WRITES = 64  # clocks
 RESULT_CLOCKS = 18  # for which results of the command before may hold up these writes
 PAGE_WRITES = BURST_BEATS * BEAT_BYTES // WRITE_BYTES  # register writes in a burst of the program
 PREDICTING = "predicting commands"
-PIECE = 64  # words of a ring whose arrival is looked up together
+QUANTUM = 64  # words of a ring whose arrival is looked up together
 
 
 Count = Callable[[int, int, str], None]  # takes how many of how many steps are done, and what they do
@@ -235,14 +235,14 @@ class _Simulation:
     def _take(self, words: int, clocks: float, free: bool) -> Process:
         """Takes words of the weight ring over `clocks` clocks, none before it has come."""
         machine, ring = self.machine, self.machine.rings[0]
-        for low in range(0, words, PIECE):
-            piece = min(PIECE, words - low)
-            ring.taken += piece
+        for low in range(0, words, QUANTUM):
+            quantum = min(QUANTUM, words - low)
+            ring.taken += quantum
             machine.quiet = low > 0
-            yield partial(ring.when_taken, piece)
+            yield partial(ring.when_taken, quantum)
             machine.quiet = True
-            yield machine.after(clocks * piece / words)
-            ring.freed += piece if free else 0
+            yield machine.after(clocks * quantum / words)
+            ring.freed += quantum if free else 0
 
     # --- the vector engine ---
 

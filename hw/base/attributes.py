@@ -2,7 +2,7 @@
 
 The one place that states them. A signal gets one as `Signal(attrs=COPY)`; `kept_attributes.py` puts them where tools look for them.
 
-*Registers that are equal* (`COPY`): a control bit that drives much has a copy in each of the pieces it drives, or its net would
+*Registers that are equal* (`COPY`): a control bit that drives much has a copy in each of the modules it drives, or its net would
 have thousands of loads. Tools merge such registers once they see through the borders of modules, which Vivado does with
 `-flatten_hierarchy rebuilt` (UG901, "Using Synthesis Settings"), unless
 - Vivado finds DONT_TOUCH, which does what KEEP does and holds in place and route too, so `opt_design` leaves the copies apart
@@ -11,7 +11,7 @@ have thousands of loads. Tools merge such registers once they see through the bo
   Register"); `preserve` would also stop retiming.
 - Yosys finds `keep` on the cell: `opt_merge` does not look at wires. A flip-flop inherits it from its `always`.
 
-*Nets that are equal* (`NET`): an enable that each piece makes for itself. Vivado as above; Quartus keeps a net by `keep`. Yosys
+*Nets that are equal* (`NET`): an enable that each module makes for itself. Vivado as above; Quartus keeps a net by `keep`. Yosys
 merges what makes them, whatever the nets say, but leaves the border of a module alone that has KEEP_HIERARCHY, as Vivado does
 (UG901, "KEEP_HIERARCHY"). Amaranth's modules take no attributes, so the net brings it.
 

@@ -1,4 +1,4 @@
-"""Interfaces between blocks: signals that travel together are one signature, and all are named here.
+"""Interfaces between modules: signals that travel together are one signature, and all are named here.
 
 `valid`/`ready` pairs are `amaranth.lib.stream`s. Where there is no `ready`, the receiver has reserved room before it asked (a
 credit), so that long pipelines run freely and no stall net fans out through them.

@@ -84,10 +84,10 @@ def tally(m: Module, most: int, up: Value, down: Value, limit: int | None = None
 
 
 def own_reset(block: wiring.Component, clock: Signal, reset: Signal) -> Elaboratable:
-    """A block of the core with its own copy of the core's reset: one net for all blocks would lead through the whole chip.
+    """A module of the core with its own copy of the core's reset: one net for all modules would lead through the whole chip.
 
-    The block's domain `sync` is on `clock` and is reset a clock after `reset`, by a register in domain `reset`. All copies are
-    registers of the same value, so every block leaves the reset in the same clock; `attributes.py` keeps them apart.
+    The module's domain `sync` is on `clock` and is reset a clock after `reset`, by a register in domain `reset`. All copies are
+    registers of the same value, so every module leaves the reset in the same clock; `attributes.py` keeps them apart.
     """
     return DomainRenamer("own")(_OwnReset(block, clock, reset))
 

@@ -1,4 +1,4 @@
-"""The registers of the general block and of the counters by who keeps them: `regfile`, another block, or nobody (constants)."""
+"""General registers and counters by who keeps them: `regfile`, another module, or nobody (constants)."""
 
 from amaranth.lib import data
 
@@ -14,7 +14,7 @@ STATUSES = ("STREAM_IN_STATUS", "STREAM_OUT_STATUS")
 
 
 def reports_layout(config: Config) -> data.StructLayout:
-    """The words that other blocks keep."""
+    """The words that other modules keep."""
     return data.StructLayout(dict.fromkeys(REPORTED + (STATUSES if config.streams else ()), 32))
 
 

@@ -1,4 +1,4 @@
-"""The load engine: copies runs of feature words from DDR into feature memory.
+"""The load engine: copies word runs from DDR into feature memory.
 
 `Runs` deals a command's runs to the ports. On each port, `LoadPort` reserves room, asks its read master for bursts, and gives the
 words of each beat their addresses. The engine joins words of ports that need different banks into one request to feature memory

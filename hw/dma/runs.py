@@ -1,4 +1,4 @@
-"""What `load` and `store` share: how a command's runs are dealt to the ports, and which ports must wait for a bank.
+"""What `load` and `store` share: how a command's word runs are dealt to the ports, and which ports must wait for a bank.
 
 `Runs` makes one run a clock and deals run k to port k mod ports. Each port gets two streams: where the run's bytes are (for
 `BurstCutter`), and where its words are (for `RunBeats`). Addresses are sums; nothing multiplies. After the last run, the end of the

@@ -1,4 +1,4 @@
-"""The store engine: copies runs of feature words from feature memory into DDR.
+"""The store engine: copies word runs from feature memory into DDR.
 
 `Runs` deals a command's runs to the ports. Each clock, one request asks feature memory for the words of ports that need different
 banks. On each port, `StorePort` gathers the words into beats, and gives its write master a burst once all of its beats are there.

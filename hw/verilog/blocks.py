@@ -1,4 +1,4 @@
-"""Every block that can be generated alone, by a short name, with the parameters that it has in an accelerator."""
+"""Every component that can be generated alone, by a short name, with the parameters that it has in an accelerator."""
 
 from collections.abc import Callable
 

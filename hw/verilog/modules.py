@@ -1,8 +1,8 @@
-"""Writes a design as RTLIL in which equal blocks are one module with many instances.
+"""Writes a design as RTLIL in which equal components are one module with many instances.
 
-Amaranth writes a module for every instance. Here its own emitter writes each block in the names of `naming.py`, from the leaves up.
-A block whose text exists already becomes an instance of that one. A module is called `cnna_ROOM_BLOCK`, after the folder of `hw/`
-and the class of the component; if a class has several texts, the second has the number 2.
+Amaranth writes a module for every instance. Here its own emitter writes each component in the names of `naming.py`, from the leaves
+up. A component whose text exists already becomes an instance of that one. A module is called `cnna_ROOM_CLASS`, after the folder of
+`hw/` and the class of the component; if a class has several texts, the second has the number 2.
 """
 
 import re
@@ -44,7 +44,7 @@ def convert(design: _ir.Design, top: str) -> Modules:
     empty = rtlil.EmptyModuleChecker(netlist)
     marks: dict[int, int] = {}
     texts: dict[str, int] = {}
-    for number, module in reversed([*enumerate(netlist.modules)]):  # a block stands behind the one that it is in
+    for number, module in reversed([*enumerate(netlist.modules)]):  # a component stands behind the one that it is in
         if not empty.is_empty(number):
             written = _Module("@", emit_src=False)
             _Emitter(written, netlist, module, SignalDict(), empty, marks, naming.instances).emit()
@@ -71,7 +71,7 @@ def _named(texts: dict[int, str], netlist: _nir.Netlist, naming: Naming, top: st
 
 
 def _blocks(netlist: _nir.Netlist, naming: Naming) -> list[Block]:
-    """What each module comes from. A part that has no class of its own belongs to the block around it."""
+    """What each module comes from. A part that has no class of its own belongs to the component around it."""
     found: list[Block] = []
     for number, module in enumerate(netlist.modules):
         if own := next((origin for origin in naming.fragments[number].origins or () if not _wraps(origin)), None):

@@ -1,12 +1,12 @@
 """Gives ports, instances and nets of a netlist the names that the source gives them.
 
 Amaranth calls a port after the net behind it: after a signal of the parent, or `port$CELL$BIT` where the net has no name. It also
-cuts a port where another cell drives it, and counts through a module's names where two are alike. So equal blocks have unlike
-texts. Here names depend on a block alone:
+cuts a port where another cell drives it, and counts through a module's names where two are alike. So equal components have unlike
+texts. Here names depend on a component alone:
 
 - A port is a whole member of the component's signature, and has the member's name. Clocks and resets come first.
 - An instance has the name that its parent's `m.submodules` has for it.
-- In a module, a member of a block inside it is called `BLOCK__MEMBER`; every other signal has its own name.
+- In a module, a member of an instance inside it is called `INSTANCE__MEMBER`; every other signal has its own name.
 - Of several signals with one name, the second gets `_2`. A name that is a keyword of Verilog gets `_`.
 """
 

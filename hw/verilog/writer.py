@@ -1,4 +1,4 @@
-"""Writes the accelerator, or any block of it alone, as Verilog-2001.
+"""Writes the accelerator, or any module of it alone, as Verilog-2001.
 
 The text depends only on the configuration and on this source: no folder of this machine, date or hash order gets into it.
 Simulation and synthesis use the same text; only `DSP48E2` comes from elsewhere (the vendor's, or `sim/rtl/dsp48e2.v`).
@@ -53,7 +53,7 @@ _INTERFACES = {  # prefix of the ports: interface type, parameters
 
 
 def modules() -> tuple[str, ...]:
-    """Names of the blocks that `generate_module` knows."""
+    """Names of the modules that `generate_module` knows."""
     return tuple(BLOCKS)
 
 
@@ -64,9 +64,9 @@ def generate(config: Config, passed: Passed | None = None) -> str:
 
 
 def generate_module(config: Config, name: str) -> str:
-    """The Verilog of one block alone, as it is in an accelerator of that configuration; its top module is `cnna_NAME`.
+    """The Verilog of one module alone, as it is in an accelerator of that configuration; its top module is `cnna_NAME`.
 
-    ConfigError: there is no such block; the message lists the blocks.
+    ConfigError: there is no such module; the message lists them.
     """
     if name not in BLOCKS:
         raise ConfigError(f"module {name}: no such block; there are {', '.join(modules())}")
@@ -79,7 +79,7 @@ def write(config: Config, directory: Path, module: str | None = None, verilog: s
 
     verilog: of the whole accelerator, if it was generated before.
 
-    ConfigError: there is no such block.
+    ConfigError: there is no such module.
     """
     name = f"cnna_{config.name}" + (f"_{module}" if module else "") + ".v"
     text = verilog or (generate_module(config, module) if module else generate(config))
@@ -109,7 +109,7 @@ def _convert(block: Elaboratable, ports: Iterable[Member], name: str, config: Co
 
 
 def missing_domain(name: str) -> ClockDomain:
-    """The clock domain of a block that is generated alone; `aclk2x` resets nothing."""
+    """The clock domain of a module that is generated alone; `aclk2x` resets nothing."""
     return ClockDomain(name, reset_less=name == FAST)
 
 
