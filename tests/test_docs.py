@@ -313,3 +313,15 @@ def test_a_common_word_has_one_sense_and_its_other_senses_have_words(root: Path)
     own = {"fragment", "quantum", "kernel part", "request part", "word run"}  # the others are the field's
     assert own <= {word for others in rows.values() for word in re.findall(r"\*([\w ]+)\*", others)}
     assert own <= defined
+
+
+WRITTEN = ("docs/performance.md", "docs/resources.md", "docs/resources-x2.md", "docs/registers.md", "docs/operators.md")
+COLUMNS = 160
+
+
+@pytest.mark.parametrize("name", [page for page in PAGES if page not in WRITTEN])
+def test_lines_of_prose_fit_a_window(root: Path, name: str) -> None:
+    """A long line is cut or wrapped anyhow in an editor and in a review. Tables, code and generated pages are free."""
+    text = re.sub(r"(?ms)^ *```.*?^ *```$", "", (root / name).read_text())
+    lines = [line for line in text.splitlines() if not line.startswith(("|", "    ", "<!--"))]
+    assert not [line for line in lines if len(line) > COLUMNS]

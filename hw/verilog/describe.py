@@ -39,6 +39,8 @@ _ABOUT = {
     "store": "The store engine's next command.",
 }
 _RULES = """\
+You find here every register and field of the accelerator, and what may be written when.
+
 Offsets are in bytes. Every register has 32 bits; fields lie from bit 0 up, and bits above the last field are ignored. Access:
 hardware sets `ro`, `rw` keeps what is written, writing 1 clears `w1c`, `pulse` acts when 1 is written and reads 0. Signed fields
 are two's complement. Only aligned writes of all four bytes are legal.

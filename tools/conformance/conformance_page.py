@@ -58,7 +58,7 @@ HEAD = """# Operators
 quantised with the case's own inputs as calibration, compiled for `tiny` (the light models for `zcu102`), and run on the emulator. A
 model that is quantised already, or that reads integers, is compiled as it is.
 
-- **accelerated**: at least one layer runs on the accelerator. A float answer is off by at most {steps} quantisation steps ({light}
+- **accelerated**: at least one layer runs on the accelerator. A float answer differs by at most {steps} quantisation steps ({light}
   for whole networks, which are the light models and graphs by exporters). A step is 1/255 of the range of the expected values.
   Integers are equal.
 - **CPU alone**: the answer is right, and the CPU computes all of it.
