@@ -66,7 +66,8 @@ of its own must reach {VARIED_SHARE:.0%} of the frames a second that are predict
 
 """
 _ABOUT_DEEP = f"""\
-The array of `{DEEP}` runs at twice the clock of the rest, in as many DSP48E2: 8,192 multiply-accumulates a clock of 300 MHz.
+The array of `{DEEP}` runs at twice the clock of the rest. So the same number of DSP48E2 does 8,192 multiply-accumulates
+in a clock of 300 MHz, not 4,096.
 
 """
 _ABOUT_CODED = f"""\
