@@ -14,7 +14,7 @@ SITE_READY = .venv/installed-docs
 export ORT_DISABLE_TELEMETRY ?= 1 # onnxruntime would report to its maker; `import cnna` says so too, but some programs import it first
 unexport PYTHONDONTWRITEBYTECODE # with it, each of the many processes that tests start would compile every module anew
 
-.PHONY: help demo board-demo test coverage soak fresh test-all aarch64 pynq3 conformance lint docs pages bench host-cost baseline resources clean
+.PHONY: help demo board-demo test coverage soak fresh test-all aarch64 pynq3 conformance lint docs pages bench host-cost baseline resources release clean
 
 demo: $(READY)  ## quantise, compile and run the digits network on the simulated accelerator
 	$(BIN)/python examples/demo.py
@@ -85,6 +85,9 @@ baseline: $(READY)  ## tests with Yosys; lints zcu102; runs ResNet-50 on it and 
 
 resources: $(READY)  ## synthesises the accelerator with Yosys into docs/resources.md (half an hour; it resumes); CONFIG=zcu102x2, MINUTES=10
 	nice $(BIN)/python tools/resources.py $(if $(CONFIG),--config $(CONFIG)) $(if $(MINUTES),--minutes $(MINUTES))
+
+release: $(READY)  ## a dry run: archives, installed in clean environments of each Python, which run the demo (half an hour); ONLY='3.13'
+	nice $(BIN)/python tools/release.py $(if $(ONLY),--only $(ONLY))
 
 clean:  ## removes all that make has made here; simulators stay in the user's cache folder
 	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .mypy_cache

@@ -85,6 +85,7 @@ INSIDE = {  # pages whose own navigation lists these
         "howto/difference",
         "howto/profile",
         "howto/site",
+        "howto/release",
     ),
     "decisions/index": (),
 }
