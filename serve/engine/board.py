@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.boards.fit import fit
@@ -46,7 +45,8 @@ class EngineBoard:
         self.watts: float | None = None
         self.celsius: float | None = None
         self.settled = asyncio.Event()  # it has become ready, or failed, for the first time
-        self.wanted, self._changed, self._lost = wanted, changed, lost
+        self.wanted, self._changed = wanted, changed
+        self.lost: Callable[[Version, str], None] = partial(lost, self)
         self.worker: LiveWorker | None = None
         self._reconciler: Reconciler | None = None  # of this worker, once it takes commands
         self._config: str | None = None  # of the accelerator, once a board that has one of its own was open
@@ -63,6 +63,11 @@ class EngineBoard:
     def held(self) -> Mapping[Version, str]:
         """What has become of the versions that were wanted of its worker."""
         return {} if self._reconciler is None else self._reconciler.held
+
+    @property
+    def loaded(self) -> list[str]:
+        """The artifacts that take batches."""
+        return [] if self.worker is None else self.worker.loaded.names
 
     # --- what the dispatcher asks ---
 
@@ -212,10 +217,6 @@ class EngineBoard:
         self._task.cancel()
         await asyncio.wait([self._task])
 
-    def lost(self, version: Version, reason: str) -> None:
-        """It must do without a version."""
-        self._lost(self, version, reason)
-
     def told(self, message: Notice) -> None:
         """The worker goes on with what it does. It may have a line for the log, or wait for something with a limit of its own."""
         if "sensors" in message:  # a thread's, which goes on if the board hangs
@@ -225,19 +226,3 @@ class EngineBoard:
             self.log("info", "board says", board=self.spec.name, cause=message["said"])
         if self.worker is not None:
             self.worker.watch.alive(message.get("waits"))
-
-    def described(self) -> Mapping[str, Any]:
-        """For operators."""
-        return {
-            "name": self.spec.name,
-            "kind": self.spec.kind,
-            "state": self.state,
-            "cause": self.life.cause,
-            "failures": self.life.failures,
-            "resets": self.life.resets,
-            "batches": self.life.batches,
-            "outstanding_seconds": round(self.seconds * self.ratio, 6),
-            "watts": self.watts,
-            "celsius": self.celsius,
-            "loaded": [] if self.worker is None else self.worker.loaded.names,
-        }

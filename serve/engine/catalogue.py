@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from cnna.serve.engine.assembly import ONLY, PIECE, Assembly
 from cnna.serve.engine.board import EngineBoard
-from cnna.serve.engine.ends import OpenRequests
 from cnna.serve.engine.served import UNAVAILABLE, Served, ServedModel, refusal_of
 from cnna.serve.engine.trials import Trials
 from cnna.serve.lifecycle import versions
@@ -20,6 +19,7 @@ from cnna.serve.models.settings import Settings
 from cnna.serve.models.version import Version
 from cnna.serve.requests.composed import RUNTIME, Composition
 from cnna.serve.requests.history import Log
+from cnna.serve.requests.open_requests import OpenRequests
 from cnna.spec.errors import BusyError, CnnaError, UnknownError
 
 PAUSES = 1.0, 60.0  # seconds before a version is loaded again whose runtime cannot answer now: the first and the longest
@@ -244,7 +244,7 @@ class Catalogue:
                 served = model.versions[effect.version]
                 served.freeing = asyncio.create_task(self._drain(model, served))
             case versions.EndRequests():
-                self._requests.lose(model.versions[effect.version], effect.reason)
+                self._requests.lose(model.name, effect.version, effect.reason)
             case versions.Retry():
                 self._retry(model.name)
             case versions.Changed():

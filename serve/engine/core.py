@@ -1,4 +1,4 @@
-"""The engine in one asyncio loop: starts boards and models, and admits requests. `dispatcher` sends batches, `ends` has the ends.
+"""The engine in one asyncio loop: starts boards and models, and admits requests. `dispatcher` sends batches.
 
 Nothing here waits for a single request; only the steps of a pipeline do.
 """
@@ -6,7 +6,8 @@ Nothing here waits for a single request; only the steps of a pipeline do.
 import asyncio
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from numpy.typing import NDArray
@@ -16,7 +17,6 @@ from cnna.serve.boards.limits import Limits
 from cnna.serve.engine.board import EngineBoard
 from cnna.serve.engine.catalogue import Catalogue
 from cnna.serve.engine.dispatcher import Dispatcher, version_of
-from cnna.serve.engine.ends import OpenRequests
 from cnna.serve.engine.served import Served, ServedModel
 from cnna.serve.lifecycle.boards import OUT, READY, WITHOUT
 from cnna.serve.models.repository import Repository
@@ -27,6 +27,7 @@ from cnna.serve.requests.budget import RequestBytes
 from cnna.serve.requests.composed import Composition
 from cnna.serve.requests.cover import seconds_of
 from cnna.serve.requests.history import History, Log
+from cnna.serve.requests.open_requests import OpenRequests
 from cnna.serve.requests.request import BatchRun, Request, Result
 from cnna.serve.runtimes.interface import CNNA
 from cnna.spec.errors import BusyError, CnnaError, DataError, LateError, RunError, UserError
@@ -174,7 +175,7 @@ class Core:
         request = Request(
             model, served.name, arrays, samples, order, now, deadline, future, stats, request_id, runs, alone=alone, within=within
         )
-        self.requests.add(request, served, self._pieces(served))
+        self.requests.add(request, self._held(served))
         if served.composition is None:
             served.pending.add(request)
             self.pump()
@@ -183,12 +184,19 @@ class Core:
             future.add_done_callback(lambda _: task.cancel())
         return request
 
-    def _pieces(self, served: Served) -> list[Served]:
-        """The functions and ONNX pieces that a pipeline's request may ask, and keeps until it has ended."""
+    def _held(self, served: Served) -> Callable[[], None]:
+        """Keeps a version for a request, and the pieces of its own that a pipeline may ask. To be called when it has ended."""
         parts = () if served.composition is None else served.composition.parts
-        return [
-            self.catalogue.models[part.model].versions[part.version] for part in parts if part.step.kind != "model" and part.version
-        ]
+        own = ((self.catalogue.models[part.model], part.version) for part in parts if part.step.kind != "model")
+        pieces = [model.versions[version] for model, version in own if version]
+
+        def count(number: int) -> None:
+            served.open += number
+            for piece in pieces:
+                piece.held += number
+
+        count(1)
+        return partial(count, -1)
 
     def _check_size(self, version: Version, settings: Settings, samples: int) -> None:
         """DataError: a request has too many samples."""
@@ -238,7 +246,7 @@ class Core:
         """Samples that wait; of a pipeline, those of all its open requests."""
         if served.composition is None:
             return served.pending.samples
-        return sum(one.samples for one in self.requests.of(served))
+        return sum(one.samples for one in self.requests.of(served.model, served.name))
 
     def _alive(self, served: Served | None) -> bool:
         """Whether a board is not out, of those for a version or of all. A pipeline's steps have boards of their own."""

@@ -13,12 +13,12 @@ from typing import cast
 from cnna.serve.boards.process import Answer, LostError
 from cnna.serve.engine.board import EngineBoard
 from cnna.serve.engine.catalogue import Catalogue
-from cnna.serve.engine.ends import OpenRequests
 from cnna.serve.engine.served import Served
 from cnna.serve.lifecycle.batches import AGAIN, BEHIND, BUSY, CUT, DATA, END, FAULT, LATE, LATER, LOST, SPARE, Tried, verdict
 from cnna.serve.models.version import Compiled, Version
 from cnna.serve.requests.cover import choose
 from cnna.serve.requests.history import Log
+from cnna.serve.requests.open_requests import OpenRequests
 from cnna.serve.requests.request import Batch, BatchRun, RequestPart
 from cnna.serve.runtimes.interface import CNNA, misfit
 from cnna.spec.errors import BusyError, CnnaError, LateError, UserError

@@ -27,6 +27,7 @@ class Board(Protocol):
     ratio: float
     log: Log
     wanted: Callable[[], list[Version]]
+    lost: Callable[[Version, str], None]  # it must do without a version
     life: BoardLife
 
     def fitting(self, version: Version) -> tuple[Compiled, ...]:
@@ -34,9 +35,6 @@ class Board(Protocol):
 
     def happened(self, step: Next) -> None:
         """Takes a step in its life."""
-
-    def lost(self, version: Version, reason: str) -> None:
-        """It must do without a version."""
 
     def say_changed(self) -> None:
         """It may take batches that it could not take before."""

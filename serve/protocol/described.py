@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cnna.serve.engine.board import EngineBoard
 from cnna.serve.engine.core import Core
 from cnna.serve.engine.served import LOADING, UNAVAILABLE, Served
 from cnna.serve.models.signature import Signature, Tensor
@@ -141,4 +142,20 @@ def why_not_ready(core: Core, model: str, version: str | None) -> str | None:
 
 def boards(core: Core) -> list[Mapping[str, Any]]:
     """For operators."""
-    return [board.described() for board in core.boards]
+    return [_board(board) for board in core.boards]
+
+
+def _board(board: EngineBoard) -> Mapping[str, Any]:
+    return {
+        "name": board.spec.name,
+        "kind": board.spec.kind,
+        "state": board.state,
+        "cause": board.life.cause,
+        "failures": board.life.failures,
+        "resets": board.life.resets,
+        "batches": board.life.batches,
+        "outstanding_seconds": round(board.seconds * board.ratio, 6),
+        "watts": board.watts,
+        "celsius": board.celsius,
+        "loaded": board.loaded,
+    }

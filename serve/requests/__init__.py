@@ -2,5 +2,6 @@
 
 No board is known here, and no life of a version.
 
-The engine imports it, and fronts and traces for what a request has. Begin with `request`; `cover` is the batcher's arithmetic.
+The engine imports it, and fronts and traces for what a request has. Begin with `request`; `open_requests` has their ends, `cover` the
+batcher's arithmetic.
 """

@@ -41,7 +41,9 @@ class FakeBoard:
 
     def __init__(self, name: str, core: Core, state: str = "ready", kind: str = "emulator") -> None:
         self.spec, self.life, self.ratio, self.seconds = BoardSpec(name, kind), BoardLife(state), 1.0, 0.0
-        self.watts = self.celsius = None
+        self.watts: float | None = None
+        self.celsius: float | None = None
+        self.loaded = list[str]()
         self.held: dict[Version, str] = {}
         self.core, self.had = core, list[tuple[Batch, Compiled]]()
         self.running: list[tuple[Batch, Version, Compiled, asyncio.Future[Answer]]] = []
@@ -61,9 +63,6 @@ class FakeBoard:
     @property
     def idle(self) -> bool:
         return not self.running
-
-    def described(self) -> Mapping[str, Any]:
-        return {"name": self.spec.name, "state": self.state}
 
     def runs(self, version: Version) -> tuple[Compiled, ...]:
         return next((many for many in version.compiled.values() if self.spec.takes(many[0].runtime)), ())

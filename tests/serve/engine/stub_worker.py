@@ -165,4 +165,4 @@ async def restarted(board: EngineBoard) -> None:
 
 
 def loaded(board: EngineBoard) -> Sequence[str]:
-    return cast("Sequence[str]", board.described()["loaded"])
+    return board.loaded

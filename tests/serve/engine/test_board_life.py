@@ -67,7 +67,7 @@ def test_a_version_that_a_board_refuses_keeps_no_other_back(
             BoardSpec("a"), Limits(), lambda: [version], nothing, lambda level, event, **more: said.append((event, more))
         )
         await board.settled.wait()
-        assert (board.state, board.described()["loaded"]) == ("ready", [])
+        assert (board.state, board.loaded) == ("ready", [])
         assert ("version not on board", "it was compiled for another accelerator") in [(e, more.get("cause")) for e, more in said]
         await board.close()
 

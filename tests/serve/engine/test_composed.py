@@ -318,7 +318,7 @@ class Short:
     @property
     def loaded(self) -> list[str]:
         """What the board has."""
-        return list(self.core.boards[0].described()["loaded"])
+        return list(self.core.boards[0].loaded)
 
     async def freed(self) -> None:
         """Waits until nothing is unloading."""

@@ -110,7 +110,7 @@ def test_two_models_on_one_board(repository: Path, overlay: Path, images: Images
         until(turns.free, "an idle server keeps the turn")
         engine.of_loop(board.reset)
         until(lambda: board.life.resets and board.state == "ready", "the board does not come back")
-        assert board.described()["loaded"] == ["digits/1/tiny-b1", "digits/1/tiny-b4"]
+        assert board.loaded == ["digits/1/tiny-b1", "digits/1/tiny-b4"]
         check(asked(engine, images, "digits", [5]), answers)
     assert turns.free(), "a server that ends in order gives the turn back at once"
     assert events.count("board ready") == 2

@@ -232,14 +232,14 @@ def test_numbers_of_a_request_that_json_does_not_have(tmp_path: Path, within: Wi
     within(run())
 
 
-def test_figures_that_are_not_finite_are_null(tmp_path: Path, within: Within, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_figures_that_are_not_finite_are_null(tmp_path: Path, within: Within) -> None:
     """A sensor that answers NaN would make the page of boards, and the console, unreadable."""
 
     async def run() -> None:
         served = Served(tmp_path)
-        unknown = {"name": "a", "watts": float("nan"), "loaded": [float("inf")]}
-        monkeypatch.setattr(served.board, "described", lambda: unknown)
-        assert strictly((await served.call("GET", "/v2/boards")).body) == [{"name": "a", "watts": None, "loaded": [None]}]
+        served.board.watts, served.board.celsius = float("nan"), float("inf")
+        (row,) = strictly((await served.call("GET", "/v2/boards")).body)
+        assert (row["name"], row["watts"], row["celsius"], row["loaded"]) == ("a", None, None, [])
         assert strictly((await served.call("GET", "/v2/console")).body)["boards"][0]["watts"] is None
 
     within(run())

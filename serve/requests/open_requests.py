@@ -2,9 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from cnna.serve.engine.served import Served
 from cnna.serve.requests.history import History
 from cnna.serve.requests.request import Request, Result
 from cnna.spec.errors import BusyError, CnnaError, LateError
@@ -25,28 +24,23 @@ class OpenRequests:
     def __len__(self) -> int:
         return len(self._open)
 
-    def add(self, request: Request, served: Served, pieces: Sequence[Served]) -> None:
-        """Keeps a request until it has ended, and its version and the pieces that it may ask as long."""
+    def add(self, request: Request, let_go: Callable[[], None]) -> None:
+        """Keeps a request until it has ended. let_go: is called then."""
         timer = asyncio.get_running_loop().call_at(request.deadline, self._late, request)
         self._open.add(request)
-        served.open += 1
-        for piece in pieces:
-            piece.held += 1
 
         def ended(_: "asyncio.Future[Result]") -> None:
             timer.cancel()
-            served.open -= 1
-            for piece in pieces:
-                piece.held -= 1
+            let_go()
             self._open.discard(request)
             if not self._open:
                 self._none.set()
 
         request.future.add_done_callback(ended)
 
-    def of(self, served: Served) -> list[Request]:
+    def of(self, model: str, version: str) -> list[Request]:
         """Those to a version."""
-        return [one for one in self._open if (one.model, one.version) == (served.model, served.name)]
+        return [one for one in self._open if (one.model, one.version) == (model, version)]
 
     def succeed(self, request: Request) -> None:
         """Gives a request its answers, which are all there, and counts it.
@@ -83,10 +77,10 @@ class OpenRequests:
         known = {"request_id": request.request_id, "model": request.model, "version": request.version}
         self._history.note("error", "request failed", cause=str(error), **known)
 
-    def lose(self, served: Served, reason: str) -> None:
+    def lose(self, model: str, version: str, reason: str) -> None:
         """No board is left for a version: requests that are bound to it can have no answer."""
-        for request in self.of(served):
-            self.fail(request, BusyError(f"model {served.model}, version {served.name} is unavailable: {reason}"), "lost")
+        for request in self.of(model, version):
+            self.fail(request, BusyError(f"model {model}, version {version} is unavailable: {reason}"), "lost")
 
     def close(self) -> None:
         """The server ends: so do all."""
