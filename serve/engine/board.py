@@ -142,6 +142,11 @@ class EngineBoard:
             with suppress(LostError):
                 await self._reconciler.ask(partial(self._reconciler.close, version, runtimes))
 
+    def look(self) -> None:
+        """What is wanted may have changed."""
+        if self._reconciler is not None:
+            self._reconciler.look()
+
     async def catch_up(self) -> None:
         """Waits until the worker has what is wanted. What it does without is tried again."""
         if self.state == READY and self._reconciler is not None:

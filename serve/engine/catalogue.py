@@ -235,6 +235,8 @@ class Catalogue:
         model.becomes(life)
         for effect in effects:
             self._do(model, effect)
+        for board in self.boards:
+            board.look()
 
     def _do(self, model: ServedModel, effect: versions.Effect) -> None:
         match effect:

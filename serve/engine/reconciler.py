@@ -53,7 +53,7 @@ class Reconciler:
     async def work(self) -> str:
         """Does what there is to do, until the worker has ended; returns why."""
         gone = asyncio.create_task(self._process.gone.wait())
-        gone.add_done_callback(lambda _: self._woken.set())
+        gone.add_done_callback(lambda _: self.look())
         try:
             while not self._process.gone.is_set():
                 self._woken.clear()
@@ -84,6 +84,10 @@ class Reconciler:
         self._asked.append((command, done))
         self._woken.set()
         await done
+
+    def look(self) -> None:
+        """Compares what is with what is wanted once more."""
+        self._woken.set()
 
     async def catch_up(self) -> None:
         """Waits until there is nothing to do. What the board does without is tried again."""

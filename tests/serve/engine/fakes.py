@@ -90,6 +90,9 @@ class FakeBoard:
     async def unload(self, version: Version, runtimes: Sequence[str] = ()) -> None:
         pass
 
+    def look(self) -> None:
+        pass
+
     async def catch_up(self) -> None:
         pass
 

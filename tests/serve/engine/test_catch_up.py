@@ -1,6 +1,7 @@
 """Boards that come back while versions come and go: nothing stays away that could be there, and nobody waits in vain."""
 
 import asyncio
+import threading
 
 import numpy as np
 import pytest
@@ -8,8 +9,9 @@ import pytest
 from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.boards.limits import Limits
 from cnna.serve.engine.core import Core
-from cnna.serve.engine.served import UNAVAILABLE
+from cnna.serve.engine.served import READY, UNAVAILABLE
 from cnna.serve.lifecycle.boards import WITHOUT
+from cnna.serve.models.version import Version
 from cnna.serve.requests.request import Request
 from cnna.serve.runtimes.interface import CNNA
 from cnna.spec.errors import BusyError, DataError, RunError
@@ -163,6 +165,40 @@ def test_a_board_without_a_version_tries_it_again_at_the_next_load(within: Withi
         assert await core.catalogue.load("m") == []
         assert loaded(b) == ["m/1/tiny-b8", "m/2/tiny-b8"]
         assert WITHOUT not in b.held.values()
+        await core.close()
+
+    within(run())
+
+
+def test_a_load_that_is_broken_off_leaves_no_board_behind(within: Within, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first version is served, but a board that became ready meanwhile would stay without it until the next load."""
+
+    async def run() -> None:
+        async def before(board: str, what: str, key: str) -> None:
+            if key == "m/2/onnxruntime-b8" and b.state == "out":  # the boards of the version's own runtime have been asked
+                b.reset()
+                await until(lambda: b.state == "ready")
+
+        def read(model: str, name: str, settings: object = None) -> Version:
+            if name == "3":
+                loop.call_soon_threadsafe(reading.set)
+                released.wait(10.0)
+            return shelf.there[model][name]
+
+        stub_workers(monkeypatch, before)
+        core, shelf = await with_b_out()
+        loop, reading, released = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+        _, b = core.boards
+        shelf.there["m"]["2"] = version("m", "2", 2, CNNA, "onnxruntime")
+        shelf.there["m"]["3"] = version("m", "3", 3)
+        monkeypatch.setattr(shelf, "version", read)
+        loading = loop.create_task(core.catalogue.load("m"))
+        await reading.wait()
+        loading.cancel()
+        await asyncio.wait([loading])
+        released.set()
+        assert core.catalogue.models["m"].versions["2"].state == READY
+        await until(lambda: loaded(b) == ["m/1/tiny-b8", "m/2/tiny-b8"])
         await core.close()
 
     within(run())
