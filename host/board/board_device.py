@@ -30,6 +30,8 @@ from cnna.spec.identity import CAPABILITIES, read_config
 from cnna.spec.progress import Played
 from cnna.spec.regmap import REGISTERS, offset
 
+STATUS = offset("STATUS")
+CAPABILITY_WORDS = [offset(name) // 4 for name in CAPABILITIES]
 SETTLE_SECONDS = 5.0  # the longest time that a soft reset may take
 
 Allocate = Callable[[int], Any]  # takes a number of bytes; returns a pynq buffer of that many uint8
@@ -275,7 +277,8 @@ class BoardDevice:
             self.check_same()
         if passed:
             self.playing = None
-        if self.read(offset("STATUS")):
+        words = self.register_words
+        if self.read(STATUS) if words is None else words[STATUS // 4]:
             self.reset()
         if self._doubtful:
             self._put_back()
@@ -284,7 +287,7 @@ class BoardDevice:
     def _read_capabilities(self) -> list[int]:
         words = self.register_words
         if words is not None:  # every turn looks: a call for each register would take longer than the rest of the turn
-            return [int(words[offset(name) // 4]) for name in CAPABILITIES]
+            return [int(words[place]) for place in CAPABILITY_WORDS]
         return [self.read(offset(name)) for name in CAPABILITIES]
 
     def _is_same(self) -> bool:

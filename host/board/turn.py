@@ -9,11 +9,12 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from cnna.spec.errors import RunError, reason_of
 
@@ -46,49 +47,81 @@ class Turn(Protocol):
 
 
 class LocalTurn:
-    """The turn of processes on one machine: a lock on a file, which names the process and object that have it or had it last."""
+    """The turn of processes on one machine: a lock on a file, which names the process and object that have it or had it last.
+
+    The file stays open between two turns, without the lock: opening it takes longer than the rest of a turn.
+    """
 
     certain = True
 
     def __init__(self, path: Path) -> None:
+        import fcntl  # which another machine that reaches a board over the network may lack
+
+        self._lock = lambda file: fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._unlock = lambda file: fcntl.flock(file, fcntl.LOCK_UN)
         self.path, self.passed = path, True
         self._file: int | None = None
+        self._closed: Callable[[], Any] = lambda: None  # closes the file
         self._process = 0  # that has the turn
         self._token = uuid.uuid4().hex
+        self._who, self._name = "", b""  # that take it, and what the file says then
 
     def take(self, who: str) -> bool:
         """Tries once, without waiting."""
-        import fcntl
-
-        file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)  # Python's own files take longer than a run's host
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            found, name = os.pread(file, MOST_BYTES, 0), f"{who}\n{self._token}".encode()
-            self.passed = found.partition(b"\n")[2] != self._token.encode()
-            if found != name:
-                os.ftruncate(file, 0)
-                os.pwrite(file, name, 0)
-        except BlockingIOError:
-            os.close(file)
-            return False
-        except BaseException:
-            os.close(file)
-            raise
-        self._file, self._process = file, os.getpid()
+        if who != self._who:
+            self._who, self._name = who, f"{who}\n{self._token}".encode()
+        while True:
+            file = self._opened()
+            try:
+                self._lock(file)
+                if os.fstat(file).st_nlink:
+                    self._note(file)
+                    break
+                self._close()  # somebody has removed the file, and others lock another one of its name
+            except BlockingIOError:
+                return False
+            except BaseException:
+                self._unlock(file)
+                raise
+        self._process = os.getpid()
         return True
 
     def check(self, sure: bool = False) -> None:
         """Never fails, because the kernel takes a lock from nobody."""
 
     def give(self) -> None:
-        """Gives the turn back. A fork has the open file too: it cannot keep the lock, nor give back what its parent has."""
-        import fcntl
+        """Gives the turn back. A fork has none to give: what its parent has is the parent's."""
+        if self._file is not None and self._process == os.getpid():
+            self._unlock(self._file)
 
-        file, self._file = self._file, None
-        assert file is not None
-        if self._process == os.getpid():
-            fcntl.flock(file, fcntl.LOCK_UN)
-        os.close(file)
+    def forget(self, file: int) -> None:
+        """Closes a file, if it is still the one that is open; whoever else has it open keeps the lock."""
+        if self._file == file:
+            self._close()
+
+    def _note(self, file: int) -> None:
+        """Writes the holder's name, unless it stands there since the last turn."""
+        name = self._name
+        self.passed = False
+        if os.pread(file, len(name) + 1, 0) != name:
+            found = os.pread(file, MOST_BYTES, 0)
+            self.passed = found.partition(b"\n")[2] != self._token.encode()
+            os.ftruncate(file, 0)
+            os.pwrite(file, name, 0)
+
+    def _opened(self) -> int:
+        if self._file is None:
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._closed = closed = weakref.finalize(self, os.close, self._file)
+            closed.atexit = False  # a run that goes on until the very end keeps its turn
+            os.register_at_fork(
+                after_in_child=partial(_forget, weakref.ref(self), self._file)
+            )  # a fork would keep the lock of a parent that is killed
+        return self._file
+
+    def _close(self) -> None:
+        self._closed()
+        self._file = None
 
     def holder(self) -> str:
         """The name that the holder has given itself."""
@@ -107,35 +140,55 @@ class Turns:
         self._lock, self._who = threading.Lock(), ""
         self._thread: int | None = None  # the thread of this process that has the turn
         self._held = self._broken = False  # broken: that thread must end its turn
+        self._names: tuple[tuple[int, str], str] = ((0, ""), "")
 
-    @contextmanager
-    def mine(self, what: str, wait_seconds: float | None = None) -> Iterator[None]:
+    def mine(self, what: str, wait_seconds: float | None = None) -> "Mine":
         """Waits for the turn and keeps it for the block. RunError: the wait took too long, or this thread already has the turn."""
-        if self.ours:  # it would wait for itself, for example for its own open stream
-            raise RunError(f"this thread has the accelerator already: {self._who}; end or close its open stream first")
-        limit = self.wait_seconds if wait_seconds is None else wait_seconds
-        until = time.monotonic() + limit
-        who = f"{describe_process()}, {what}"
+        return Mine(self, what, self.wait_seconds if wait_seconds is None else wait_seconds)
+
+    def begin(self, what: str, limit: float) -> None:
+        """Waits for the turn. Whoever calls this calls `end` afterwards, even if it has failed."""
+        thread = threading.get_ident()
         if not self._lock.acquire(timeout=limit):
             raise RunError(_busy(limit, self._who))
-        try:
-            self._who, self._thread = who, threading.get_ident()
-            while not self._take(who):
-                self.heed()
-                if time.monotonic() > until:
-                    raise RunError(_busy(limit, self.turn.holder()))
-                time.sleep(LOOK_SECONDS)
-            try:
-                self._held = True
-                self.taken(self.turn.passed)
-                yield
-            finally:
-                self._held = False
-                with suppress(Exception):  # if the board cannot be reached, nobody can wait for the turn either
-                    self.turn.give()
-        finally:
-            self._thread, self._broken = None, False
-            self._lock.release()
+        self._thread = thread
+        who = self._who = self._named(what)
+        if not self._take(who):
+            self._await(who, limit)
+        self._held = True
+        self.taken(self.turn.passed)
+
+    def end(self) -> None:
+        """Gives the turn back, if this thread has it."""
+        if self._thread != threading.get_ident():
+            return
+        if self._held:
+            self._held = False
+            with suppress(Exception):  # if the board cannot be reached, nobody can wait for the turn either
+                self.turn.give()
+        self._thread, self._broken = None, False
+        self._lock.release()
+
+    def check_free(self) -> None:
+        """RunError: this thread has the turn, and would wait for itself, for example for its own open stream."""
+        if self._thread == threading.get_ident():
+            raise RunError(f"this thread has the accelerator already: {self._who}; end or close its open stream first")
+
+    def _await(self, who: str, limit: float) -> None:
+        until = time.monotonic() + limit
+        while True:
+            self.heed()
+            if time.monotonic() > until:
+                raise RunError(_busy(limit, self.turn.holder()))
+            time.sleep(LOOK_SECONDS)
+            if self._take(who):
+                return
+
+    def _named(self, what: str) -> str:
+        """The name of this process and what it does, which are nearly always those of the last turn."""
+        if self._names[0] != (key := (os.getpid(), what)):
+            self._names = key, f"{describe_process()}, {what}"
+        return self._names[1]
 
     def break_off(self, thread: int) -> None:
         """Ends the turn of a thread, or its wait for one, as Ctrl-C does in the main thread. Nothing happens if it has none."""
@@ -170,7 +223,7 @@ class Turns:
             self._asked(partial(self.turn.check, sure))
 
     def _take(self, who: str) -> bool:
-        return self._asked(partial(self.turn.take, who))
+        return self._asked(lambda: self.turn.take(who))
 
     @staticmethod
     def _asked(ask: Callable[[], Asked]) -> Asked:
@@ -182,6 +235,33 @@ class Turns:
             if isinstance(error, OSError) and error.filename:  # for example a file of another user
                 raise RunError(f"the turn of the board cannot be taken: {error.filename}: {error.strerror}") from None
             raise RunError(f"the board cannot be reached: {reason_of(error)}") from None
+
+
+class Mine:
+    """The block of a turn: a `with` of its own, since one of a generator takes longer than the turn."""
+
+    __slots__ = ("limit", "turns", "what")
+
+    def __init__(self, turns: Turns, what: str, limit: float) -> None:
+        self.turns, self.what, self.limit = turns, what, limit
+
+    def __enter__(self) -> None:
+        turns = self.turns
+        turns.check_free()
+        try:
+            turns.begin(self.what, self.limit)
+        except BaseException:
+            turns.end()
+            raise
+
+    def __exit__(self, *raised: object) -> None:
+        self.turns.end()
+
+
+def _forget(turn: "weakref.ref[LocalTurn]", file: int) -> None:
+    """In a fork: closes its copy of the turn's file."""
+    if (found := turn()) is not None:
+        found.forget(file)
 
 
 def describe_process() -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, TypeAlias
 
-from cnna.host.model.board_model import BoardModel, runs_of, turn_of
+from cnna.host.model.board_model import BoardModel, TurnOf, runs_of
 from cnna.host.model.flight import NOT_YET, Asked, Flight, NotYet
 from cnna.host.model.inputs import Arrays, Given
 from cnna.host.model.native_runs import NativeRuns
@@ -60,7 +60,7 @@ def _alternated(models: Sequence[BoardModel], batches: Iterable[BoardBatch | Not
     with ExitStack() as held:
         for model in models:
             held.enter_context(model.going())
-        held.enter_context(turn_of(models))
+        held.enter_context(TurnOf(models))
         accelerators = [accelerator for model in models for accelerator in model.accelerators]
         both = runs_of(models[0].board, accelerators, max(model.retries for model in models))
         if isinstance(both, NativeRuns):

@@ -3,7 +3,6 @@
 import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +17,7 @@ from cnna.host.model import model
 from cnna.host.model.flight import Job
 from cnna.host.model.native_runs import NativeRuns, suits
 from cnna.host.model.pingpong import SLOTS, PingPong
-from cnna.host.model.planned import Plan
+from cnna.host.model.planned import Plan, PlannedFlight
 from cnna.spec.artifact import Artifact, Source
 from cnna.spec.errors import RunError
 
@@ -91,7 +90,8 @@ class BoardModel(model.Model):
         """Places the model. It needs its turn for that, because placing resets the accelerator."""
         limits = [run_limit(program, self.board.ddr) for program in self.artifact.programs]
         self.limit_clocks = max(limits, default=0) + LATE_CLOCKS
-        with turn_of([self]), self.board.kept(self._made):
+        self._turn = TurnOf([self])
+        with self._turn, self.board.kept(self._made):
             self.accelerators = [Accelerator(self.board, program, slots=SLOTS) for program in self.artifact.programs]
         if suits(self.board, self.accelerators):
             self._plan = Plan.of(self._route, self._outputs)
@@ -101,14 +101,33 @@ class BoardModel(model.Model):
         self, jobs: Iterable[Job | None], counted: bool
     ) -> Iterator[tuple[Mapping[str, NDArray[np.int8]], dict[str, int]]]:
         """Runs jobs in ping-pong, once the turn has come."""
-        with self.going(), turn_of([self]):
-            runs = self._held.native or runs_of(self.board, self.accelerators, self.retries)
-            self._held.native = runs if isinstance(runs, NativeRuns) else None
-            yield from runs.run(jobs, counted)
+        with self.going(), self._turn:
+            yield from self._runs().run(jobs, counted)
 
-    @contextmanager
-    def going(self) -> Iterator[None]:
+    def _fly(self, flight: PlannedFlight) -> None:
+        """As of `Model`: without a stream's generators, which take longer than the run's own work."""
+        with self.going(), self._turn:
+            runs, job = self._runs(), flight.advance()
+            assert isinstance(runs, NativeRuns)
+            assert job is not None
+            answers, counters = runs.run_alone(job)
+        self._seen[job.program].counters.append(counters)
+        flight.take(answers)
+
+    def _runs(self) -> PingPong | NativeRuns:
+        """What runs jobs, in a turn."""
+        if self._held.native is not None:
+            return self._held.native
+        runs = runs_of(self.board, self.accelerators, self.retries)
+        self._held.native = runs if isinstance(runs, NativeRuns) else None
+        return runs
+
+    def going(self) -> "Going":
         """Marks a run, from before its turn on, so that `close` waits for it. RunError: the model is closed."""
+        return Going(self)
+
+    def begin_run(self) -> None:
+        """The beginning of `going`."""
         if not self.board.ours:
             raise RunError(
                 f"model {self.manifest['name']} belongs to the process that this one was forked from: open it here again"
@@ -116,12 +135,12 @@ class BoardModel(model.Model):
         with self._changed:
             self._check_open()
             self._held.runs += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._held.runs -= 1
-                self._changed.notify_all()
+
+    def end_run(self) -> None:
+        """The end of `going`."""
+        with self._changed:
+            self._held.runs -= 1
+            self._changed.notify_all()
 
     def _await_runs(self) -> None:
         """Waits until no thread is in a run. RunError: the run is this thread's own, or takes longer than a turn may."""
@@ -140,19 +159,47 @@ def runs_of(board: BoardDevice, accelerators: Sequence[Accelerator], retries: in
     return (NativeRuns if suits(board, accelerators) else PingPong)(board, accelerators, retries)
 
 
-@contextmanager
-def turn_of(models: Sequence[BoardModel]) -> Iterator[None]:
-    """Takes a turn for models of one board, within the widest of their limits; the board's own hold again for the next turn."""
-    board, names = models[0].board, list(dict.fromkeys(model.manifest["name"] for model in models))
-    what = f"model{'s' * (len(names) > 1)} {', '.join(names)}"
-    with board.turns.mine(what, max(model.turn_seconds for model in models)):
-        before = board.timeout_seconds, board.limit_clocks
-        board.timeout_seconds = max(model.timeout_seconds for model in models)
-        board.limit_clocks = max(model.limit_clocks for model in models)
+class Going:
+    """The block of a run of a model, as `turn.Mine` is that of a turn."""
+
+    __slots__ = ("model",)
+
+    def __init__(self, model: BoardModel) -> None:
+        self.model = model
+
+    def __enter__(self) -> None:
+        self.model.begin_run()
+
+    def __exit__(self, *raised: object) -> None:
+        self.model.end_run()
+
+
+class TurnOf:
+    """A turn for models of one board, within the widest of their limits; the board's own hold again for the next turn."""
+
+    def __init__(self, models: Sequence[BoardModel]) -> None:
+        names = list(dict.fromkeys(model.manifest["name"] for model in models))
+        self._models, self._board = models, models[0].board
+        self._what = f"model{'s' * (len(names) > 1)} {', '.join(names)}"
+        self._before: tuple[float, int | None] | None = None
+
+    def __enter__(self) -> None:
+        board, models = self._board, self._models
+        board.turns.check_free()
         try:
-            yield
-        finally:
-            board.timeout_seconds, board.limit_clocks = before
+            board.turns.begin(self._what, max(model.turn_seconds for model in models))
+            self._before = board.timeout_seconds, board.limit_clocks
+            board.timeout_seconds = max(model.timeout_seconds for model in models)
+            board.limit_clocks = max(model.limit_clocks for model in models)
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __exit__(self, *raised: object) -> None:
+        if self._board.turns.ours and self._before is not None:
+            self._board.timeout_seconds, self._board.limit_clocks = self._before
+            self._before = None
+        self._board.turns.end()
 
 
 def _abandon(board: BoardDevice, addresses: list[int], held: _Held) -> None:

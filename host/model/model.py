@@ -141,8 +141,7 @@ class Model:
         planned = self._plan.flight(x) if self._plan is not None else None
         if planned is not None:
             self._forget_seen()
-            for _ in self._through([planned]):
-                pass
+            self._fly(planned)
             self._ran = self._seen, time.perf_counter() - started, planned.samples, None
             return self._answer(x, planned.outputs)
         inputs = self._route.inputs.rows(x)
@@ -158,6 +157,11 @@ class Model:
             cpu_seconds += flight.cpu_seconds
         self._ran = self._seen, time.perf_counter() - started, samples, cpu_seconds
         return self._answer(x, self._joined(landed))
+
+    def _fly(self, flight: PlannedFlight) -> None:
+        """Takes a planned batch through its only run."""
+        for _ in self._through([flight]):
+            pass
 
     def stream(self, batches: "Iterable[Given | Mapping[str, Given]]") -> Generator[Any, None, None]:
         """Yields the answers to arrays of at most `batch` samples each, in order. A board prepares the next array meanwhile.

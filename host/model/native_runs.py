@@ -91,6 +91,24 @@ class NativeRuns:
             if left:  # one of them may be on the accelerator
                 self.board.reset()
 
+    def run_alone(self, job: PlannedJob) -> tuple[dict[str, Any], dict[str, int]]:
+        """Answers and counters of one job, whose work this thread does itself for as long as nothing hinders it."""
+        for accelerator in self.accelerators:
+            accelerator.forget_registers()
+        loop, sound = self._loop(), False
+        try:
+            begun, ended = job.flight.plan.run(loop, job)
+            if not ended:
+                self._wait(loop, begun)
+            sound = True
+        finally:
+            if not sound:
+                left = loop.busy
+                self.close()
+                if left:  # it may be on the accelerator
+                    self.board.reset()
+        return self._answers(begun)
+
     def close(self) -> None:
         """Ends the thread."""
         if self._kept is not None:

@@ -175,7 +175,17 @@ class Plan:
 
     def begin(self, running: loop.Loop, job: PlannedJob) -> Begun:
         """Hands a batch over. Its outputs are the model's answers, which are there when it has ended."""
-        flight = job.flight
+        arrays, outputs = self._filled(job.flight)
+        return job, outputs, running.submit_arrays(job.program, arrays, job.flight)
+
+    def run(self, running: loop.Loop, job: PlannedJob) -> tuple[Begun, bool]:
+        """As `begin`, by `Loop.run_arrays`: whether it has ended."""
+        arrays, outputs = self._filled(job.flight)
+        counters, ended = running.run_arrays(job.program, arrays, job.flight)
+        return (job, outputs, counters), ended
+
+    def _filled(self, flight: PlannedFlight) -> tuple[loop.Arrays, dict[str, NDArray[Any]]]:
+        """A batch's C arrays, and room for its answers."""
         form, given = flight.form, flight.given
         for number, tensor in enumerate(form.tensors):  # sooner done than `zip` with `strict`
             x = given[number]
@@ -188,4 +198,4 @@ class Plan:
             y, arrays.places[number] = answers.fresh()
             outputs[answers.name] = y if form.samples == self._batch else y[: form.samples * answers.rows]
         flight.outputs = outputs
-        return job, outputs, running.submit_arrays(job.program, arrays, flight)
+        return arrays, outputs

@@ -1,7 +1,7 @@
 /* The door of cnna's native host library: what Python, C and C++ call.
  *
  * Every function takes plain arrays with their sizes and answers with a code; no exception passes this door. Nothing is kept between
- * two calls but what a cnna_loop holds. Any thread may call any function. `docs/host.md` says what each is for; a numpy form of each, equal to the
+ * two calls but what a cnna_loop or a cnna_packer holds. Any thread may call any function. `docs/host.md` says what each is for; a numpy form of each, equal to the
  * bit, stands in cnna.spec and in cnna.host.native.
  */
 #ifndef CNNA_HOST_H
@@ -63,6 +63,13 @@ CNNA_API const char *cnna_host_sources(void);
  * table: int8 [channels][256], the value of each uint8; needed for uint8 alone. float32 is divided by the port's scale, rounded half
  * to even, and shifted by zero. Copies of the last image complete `images`. */
 CNNA_API int cnna_pack(const cnna_port *port, const cnna_tensor *tensor, const int8_t *table, int64_t images, uint8_t *memory, size_t bytes);
+
+/* What packs tensors of one form for one port again and again, as cnna_pack does, and keeps what it has worked out: it is quicker from the
+ * third time on. One thread at a time may use it. */
+typedef struct cnna_packer cnna_packer;
+CNNA_API int cnna_packer_open(const cnna_port *port, cnna_packer **made);
+CNNA_API int cnna_packer_pack(cnna_packer *packer, const cnna_tensor *tensor, const int8_t *table, int64_t images, uint8_t *memory, size_t bytes);
+CNNA_API void cnna_packer_close(cnna_packer *packer);
 
 /* Unpacks `images` images of a port that is not folded to [images, channels, rows, columns], dense. type: CNNA_INT8, or
  * CNNA_FLOAT32, which gives (q - zero) * scale. elements: of `answer`. */
@@ -149,6 +156,10 @@ CNNA_API int cnna_loop_open(const cnna_device *device, cnna_loop **made);
 
 /* Appends a job. Jobs end in order. */
 CNNA_API int cnna_loop_submit(cnna_loop *loop, const cnna_job *job);
+
+/* Appends a job; if no other is open, the caller's own thread packs, starts, waits and unpacks, with the helpers, for about `seconds`.
+ * CNNA_OK: it has ended. CNNA_EXPIRED: it was appended, and goes on by itself, or has failed: cnna_loop_wait says what came of it. */
+CNNA_API int cnna_loop_run(cnna_loop *loop, const cnna_job *job, double seconds);
 
 /* Waits until more than `seen` jobs have ended, a job has failed, or the time is over (CNNA_EXPIRED). ended: how many by now. Returns
  * the code of the job that failed, which is job number `ended`; the thread then rests, and the accelerator stays as it is. */

@@ -41,6 +41,9 @@ class CPort(ctypes.Structure):
 
 SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cnna_pack": (POINTER(CPort), POINTER(CTensor), c_void_p, c_int64, c_void_p, c_size_t),
+    "cnna_packer_open": (POINTER(CPort), POINTER(c_void_p)),
+    "cnna_packer_pack": (c_void_p, POINTER(CTensor), c_void_p, c_int64, c_void_p, c_size_t),
+    "cnna_packer_close": (c_void_p,),
     "cnna_unpack": (POINTER(CPort), c_void_p, c_size_t, c_int64, c_int64, c_void_p, c_size_t),
     "cnna_softmax": (c_void_p, c_size_t, c_size_t, c_void_p),
     "cnna_argmax": (c_void_p, c_size_t, c_size_t, c_void_p),
@@ -48,6 +51,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cnna_resize": (c_void_p, *(c_int64,) * 5, c_void_p, *(c_int64,) * 3),
     "cnna_loop_open": (c_void_p, POINTER(c_void_p)),
     "cnna_loop_submit": (c_void_p, c_void_p),
+    "cnna_loop_run": (c_void_p, c_void_p, c_double),
     "cnna_loop_wait": (c_void_p, c_int64, c_double, POINTER(c_int64)),
     "cnna_loop_retry": (c_void_p,),
     "cnna_loop_stop": (c_void_p,),

@@ -1,5 +1,6 @@
 // The run loop: one thread that packs run n + 1 while run n is on the accelerator, starts it at once when n ends, and unpacks n.
-// Helpers pack with it, in bands.
+// Helpers pack with it, in bands. While it has no job, a caller may do the work of a single run itself, so that no thread is woken for
+// it but the helpers.
 //
 // The thread knows no words and no remedies. When a run fails it rests, with the accelerator as it is, so that Python can read the
 // registers, say what happened, reset, and let it go on.
@@ -38,6 +39,7 @@ constexpr double PAUSE_PART = 1.0 / 16;                    // of the time that a
 constexpr double LATE_PART = 1.0 / 64;                     // of that time, once it is known how long a run takes
 constexpr double EARLY = 31.0 / 32;                        // of the time that the last run took: then it looks for the first time
 constexpr Seconds AHEAD{50e-6};                            // before that it wakes where it has cores to spare, and looks without a pause
+constexpr Seconds CALLERS_AHEAD{100e-6};                   // the same for a caller's thread, whose pauses Linux prolongs
 constexpr int64_t MOST_THREADS = 64;
 constexpr unsigned long SLACK_NS = 1;                      // by which Linux may prolong a pause; by default these are 50 us
 constexpr Seconds LOOK_AT_PROGRESS{0.2};
@@ -82,11 +84,12 @@ struct cnna_loop {
     cnna_loop(const cnna_loop &) = delete;
     cnna_loop &operator=(const cnna_loop &) = delete;
 
-    // Ends the thread. What waits for it goes on waiting, and jobs stay where they are.
+    // Ends the thread. What waits for it goes on waiting, and jobs stay where they are. A caller that runs a job leaves it first.
     void stop() {
         {
-            std::lock_guard<std::mutex> lock(mutex_);
+            std::unique_lock<std::mutex> lock(mutex_);
             closing_ = true;
+            left_.wait(lock, [this] { return !called_; });
         }
         retried_.notify_all();
         wake();
@@ -94,28 +97,25 @@ struct cnna_loop {
     }
 
     int submit(const cnna_job &job) {
-        if (job.program < 0 || job.program >= device_.programs) return CNNA_ARGUMENT;
-        const Program &program = programs_[static_cast<size_t>(job.program)];
-        for (size_t output = 0; output < program.out.size(); ++output) {
-            if (job.types[output] != CNNA_INT8 && job.types[output] != CNNA_FLOAT32) return CNNA_ARGUMENT;
-            const size_t each = elements(program.out[output]);
-            if (!job.outputs[output] || job.elements[output] / each < static_cast<size_t>(program.images)) return CNNA_BOUNDS;
-            const int64_t row = job.softmax ? job.softmax[output] : 0;
-            if (row < 0 || (row && (job.types[output] != CNNA_FLOAT32 || each % static_cast<size_t>(row)))) return CNNA_ARGUMENT;
-        }
         auto made = std::make_unique<Job>();
-        made->program = static_cast<size_t>(job.program);
-        made->inputs.reserve(program.in.size()), made->outputs.reserve(program.out.size());
-        for (size_t port = 0; port < program.in.size(); ++port) made->inputs.push_back({job.inputs[port], job.tables[port]});
-        for (size_t port = 0; port < program.out.size(); ++port)
-            made->outputs.push_back({job.outputs[port], job.types[port], job.elements[port], job.softmax ? job.softmax[port] : 0});
-        made->counters = job.counters;
-        {
-            std::lock_guard<std::mutex> lock(mutex_);
-            queue_.push_back(std::move(made));
-        }
-        wake();
+        if (const int code = take(job, made.get()); code != CNNA_OK) return code;
+        append(std::move(made));
         return CNNA_OK;
+    }
+
+    int run(const cnna_job &job, double seconds) {
+        auto made = std::make_unique<Job>();
+        if (const int code = take(job, made.get()); code != CNNA_OK) return code;
+        if (!called()) {
+            append(std::move(made));
+            return CNNA_EXPIRED;
+        }
+        if (driven(*made, Seconds(seconds))) {
+            leave(nullptr);
+            return CNNA_OK;
+        }
+        leave(std::move(made));
+        return CNNA_EXPIRED;
     }
 
     int wait(int64_t seen, double seconds, int64_t *ended) {
@@ -137,6 +137,78 @@ struct cnna_loop {
     }
 
   private:
+    // --- callers ---
+
+    // A copy of a job, if its numbers are sound.
+    int take(const cnna_job &job, Job *made) const {
+        if (job.program < 0 || job.program >= device_.programs) return CNNA_ARGUMENT;
+        const Program &program = programs_[static_cast<size_t>(job.program)];
+        for (size_t output = 0; output < program.out.size(); ++output) {
+            if (job.types[output] != CNNA_INT8 && job.types[output] != CNNA_FLOAT32) return CNNA_ARGUMENT;
+            const size_t each = elements(program.out[output]);
+            if (!job.outputs[output] || job.elements[output] / each < static_cast<size_t>(program.images)) return CNNA_BOUNDS;
+            const int64_t row = job.softmax ? job.softmax[output] : 0;
+            if (row < 0 || (row && (job.types[output] != CNNA_FLOAT32 || each % static_cast<size_t>(row)))) return CNNA_ARGUMENT;
+        }
+        made->program = static_cast<size_t>(job.program);
+        made->inputs.reserve(program.in.size()), made->outputs.reserve(program.out.size());
+        for (size_t port = 0; port < program.in.size(); ++port) made->inputs.push_back({job.inputs[port], job.tables[port]});
+        for (size_t port = 0; port < program.out.size(); ++port)
+            made->outputs.push_back({job.outputs[port], job.types[port], job.elements[port], job.softmax ? job.softmax[port] : 0});
+        made->counters = job.counters;
+        return CNNA_OK;
+    }
+
+    void append(std::unique_ptr<Job> made) {
+        {
+            std::lock_guard<std::mutex> lock(mutex_);
+            queue_.push_back(std::move(made));
+            ++open_;
+        }
+        wake();
+    }
+
+    // Whether the caller may run a job itself: no other is open, and other threads help, so that it may look without a pause.
+    bool called() {
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (open_ || closing_ || packing_.threads() == 1) return false;
+        called_ = true;
+        ++open_;
+        return true;
+    }
+
+    // Runs a job on the caller's thread. Returns false if it has not ended in that time, or failed: then it is the thread's.
+    bool driven(Job &job, Seconds seconds) {
+        const Clock::time_point until = Clock::now() + std::chrono::duration_cast<Clock::duration>(seconds);
+        pack(job, nullptr);
+        if (job.code != CNNA_OK) return false;
+        start(job);
+        int code = state();
+        for (; code == CNNA_EXPIRED; code = state()) {
+            const Seconds left = until - Clock::now();
+            if (left.count() <= 0 || closing()) return false;
+            pause(&job, left, CALLERS_AHEAD, false);
+        }
+        if (code != CNNA_OK) return false;
+        job.done = true;
+        if (note_end(job, until - Clock::now()) != CNNA_OK) return false;
+        job.noted = true;
+        finish(job);
+        return job.code == CNNA_OK;
+    }
+
+    // The caller has ended. unfinished: a job that the thread goes on with.
+    void leave(std::unique_ptr<Job> unfinished) {
+        {
+            std::lock_guard<std::mutex> lock(mutex_);
+            called_ = false;
+            unfinished_ = std::move(unfinished);
+            if (!unfinished_ && queue_.empty() && !closing_) return;
+        }
+        left_.notify_all();
+        wake();
+    }
+
     // --- the thread ---
 
     void work() {
@@ -144,6 +216,10 @@ struct cnna_loop {
         std::unique_ptr<Job> running, staged, ended;
         while (!closing()) {
             if (!staged) staged = taken();
+            if (staged && staged->noted)
+                ended = std::move(staged);
+            else if (staged && staged->started)
+                running = std::move(staged);
             if (staged && !staged->packed)
                 pack(*staged, ended.get());
             else if (ended)
@@ -155,12 +231,12 @@ struct cnna_loop {
             }
             ended.reset();
             if (running) {
-                int code = state();
+                int code = running->done ? static_cast<int>(CNNA_OK) : state();
                 if (code == CNNA_EXPIRED) {
-                    pause(running.get());
+                    pause(running.get(), LOOK_AT_PROGRESS, AHEAD, true);
                     continue;
                 }
-                if (code == CNNA_OK) code = note_end(*running);
+                if (code == CNNA_OK) code = note_end(*running, Seconds(device_.timeout_seconds));
                 if (code != CNNA_OK) {
                     if (!rest(code)) return;
                     start(*running);
@@ -174,7 +250,7 @@ struct cnna_loop {
             } else if (staged) {
                 start(*(running = std::move(staged)));
             } else {
-                pause(nullptr);
+                pause(nullptr, LOOK_AT_PROGRESS, AHEAD, true);
             }
         }
     }
@@ -186,7 +262,8 @@ struct cnna_loop {
 
     std::unique_ptr<Job> taken() {
         std::lock_guard<std::mutex> lock(mutex_);
-        if (queue_.empty()) return nullptr;
+        if (unfinished_) return std::move(unfinished_);
+        if (called_ || queue_.empty()) return nullptr;
         std::unique_ptr<Job> found = std::move(queue_.front());
         queue_.pop_front();
         return found;
@@ -216,6 +293,7 @@ struct cnna_loop {
         }
         cnna::barrier();
         job.began = looked_ = changed_ = Clock::now();
+        job.started = true, job.done = false;
         progress_now_.clear();
         write(device_.ctrl, device_.start);
     }
@@ -242,13 +320,14 @@ struct cnna_loop {
     }
 
     // The counters are read before the next start clears them. Then done is cleared, and read again: the next run has not ended yet.
-    int note_end(const Job &job) {
+    // limit: how long done may stay.
+    int note_end(const Job &job, Seconds limit) {
         programs_[job.program].usual = Clock::now() - job.began;
         for (size_t counter = 0; counter < counters_.size(); ++counter) job.counters[counter] = read(counters_[counter]);
         write(device_.status, device_.done);
         const Clock::time_point cleared = Clock::now();
         while (read(device_.status) & device_.done) {
-            if (Seconds(Clock::now() - cleared).count() > device_.timeout_seconds) return CNNA_STANDSTILL;
+            if (Seconds(Clock::now() - cleared) > limit) return CNNA_STANDSTILL;
             std::this_thread::yield();  // a thread may play the accelerator, and need the processor
         }
         return CNNA_OK;
@@ -275,29 +354,30 @@ struct cnna_loop {
             }
         }
         std::lock_guard<std::mutex> lock(mutex_);
-        ++ended_;
+        ++ended_, --open_;
         ended_now_.notify_all();
     }
 
     // Sleeps until a job comes, the run may have ended, or the loop is closed; not at all while a run is about to end.
+    // longest: of a sleep beside a run. before: how long before the end it looks without a pause. woken: whether a new job ends it.
     //
     // The interrupt is a level. Whoever sees the run's end clears STATUS.done, which ends the level; only then is the interrupt armed
     // again, here. A run that ends before that is seen in STATUS, which is read after it.
-    void pause(const Job *running) {
-        pollfd files[] = {{wake_, POLLIN, 0}, {device_.uio, POLLIN, 0}};
+    void pause(const Job *running, Seconds longest, Seconds before, bool woken) {
+        pollfd files[] = {{woken ? wake_ : -1, POLLIN, 0}, {device_.uio, POLLIN, 0}};
         timespec *until = nullptr;
         timespec most{};
         bool armed = false, whole = false;
         if (running) {
             const Seconds waited = Clock::now() - running->began, usual = programs_[running->program].usual;
-            const Seconds ahead = packing_.threads() > 1 && usual.count() ? AHEAD : Seconds{};
+            const Seconds ahead = packing_.threads() > 1 && usual.count() ? before : Seconds{};
             const Seconds early = usual * EARLY - ahead - waited;
             if (ahead.count() && early.count() <= 0 && waited < usual + ahead) return;
             armed = arm();
             if (armed && has_ended()) return;
             const Seconds part = waited * (usual.count() ? LATE_PART : PAUSE_PART);
-            whole = armed && !(ahead.count() && early.count() > 0);
-            const Seconds sleep = whole ? LOOK_AT_PROGRESS : std::clamp(std::max(early, part), LEAST_PAUSE, MOST_PAUSE);
+            whole = armed && !(ahead.count() && early.count() > 0) && longest >= LOOK_AT_PROGRESS;
+            const Seconds sleep = std::min(longest, armed && !(ahead.count() && early.count() > 0) ? LOOK_AT_PROGRESS : std::clamp(std::max(early, part), LEAST_PAUSE, MOST_PAUSE));
             most.tv_nsec = static_cast<long>(sleep.count() * 1e9);
             until = &most;
         }
@@ -336,9 +416,11 @@ struct cnna_loop {
 
     int wake_ = -1;
     std::mutex mutex_;  // of all below
-    std::condition_variable ended_now_, retried_;
+    std::condition_variable ended_now_, retried_, left_;
     std::deque<std::unique_ptr<Job>> queue_;
-    int64_t ended_ = 0;
+    std::unique_ptr<Job> unfinished_;  // of a caller
+    int64_t ended_ = 0, open_ = 0;     // jobs that have ended, and that have not
+    bool called_ = false;              // a caller runs the only open job
     int failed_ = CNNA_OK;
     bool closing_ = false;
     cnna::LoopPacking packing_;
@@ -359,6 +441,10 @@ int cnna_loop_open(const cnna_device *device, cnna_loop **made) {
 
 int cnna_loop_submit(cnna_loop *loop, const cnna_job *job) {
     return cnna::guarded([=] { return loop->submit(*job); });
+}
+
+int cnna_loop_run(cnna_loop *loop, const cnna_job *job, double seconds) {
+    return cnna::guarded([=] { return loop->run(*job, seconds); });
 }
 
 int cnna_loop_wait(cnna_loop *loop, int64_t seen, double seconds, int64_t *ended) { return loop->wait(seen, seconds, ended); }

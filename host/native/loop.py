@@ -187,6 +187,8 @@ class Loop:
         self._seen, self._ended, self._seconds = c_int64(), c_int64(), c_double()
         self._wait_for = partial(_bare(self._calls, "cnna_loop_wait"), self._handle, self._seen, self._seconds, byref(self._ended))
         self._submit = partial(_bare(self._calls, "cnna_loop_submit"), self._handle)
+        self._run = partial(_bare(self._calls, "cnna_loop_run"), self._handle)
+        self._slice = c_double(FOREVER_SECONDS)
         # at the interpreter's exit it is ended, but not freed: a daemon thread may still wait for it
         self._freed = weakref.finalize(self, _free, self._calls, self._handle, self._process)
         self._freed.atexit = False
@@ -209,14 +211,40 @@ class Loop:
         """As `submit`. kept: what holds the memory of the inputs and outputs."""
         if getpid() != self._process:
             self._refuse()
+        row = self._noted(program, arrays, kept)
+        if code := self._submit(arrays.reference):
+            self._refused(code)
+        return row
+
+    def run_arrays(self, program: int, arrays: Arrays, kept: Any) -> tuple[NDArray[np.uint32], bool]:
+        """As `submit_arrays`, but this thread does the job's work, if no other is open. True: it has ended, and is taken.
+
+        After FOREVER_SECONDS, or where it fails, it is as if it had been submitted: `wait` says how it goes on.
+        """
+        if getpid() != self._process:
+            self._refuse()
+        row = self._noted(program, arrays, kept)
+        code = self._run(arrays.reference, self._slice)
+        if code == library.OK:
+            self.taken += 1
+            self._jobs.pop()
+            return row, True
+        if code != library.EXPIRED:
+            self._refused(code)
+        return row, False
+
+    def _refused(self, code: int) -> None:
+        """Takes back the job that was noted last; those before it go on."""
+        self._jobs.pop()
+        library.check(code, "handing over a run")
+
+    def _noted(self, program: int, arrays: Arrays, kept: Any) -> NDArray[np.uint32]:
+        """The counters of a job that is handed over next."""
         row, address = self._counters[self._given % ROWS]
         self._given += 1
         job = arrays.job
         job.program, job.counters = program, address
         self._jobs.append(kept)
-        if code := self._submit(arrays.reference):
-            self._jobs.pop()  # the jobs before it go on
-            library.check(code, "handing over a run")
         return row
 
     def wait(self, seconds: float = FOREVER_SECONDS) -> int:

@@ -51,7 +51,9 @@ struct Job {
     std::vector<Input> inputs;
     std::vector<Output> outputs;
     uint32_t *counters = nullptr;
-    bool packed = false;
+    bool packed = false, started = false;
+    bool done = false;   // STATUS has said so
+    bool noted = false;  // so it is, its counters are read, and STATUS.done is clear again
     int code = CNNA_OK;  // of packing, and then of unpacking
     Clock::time_point began{};
 };

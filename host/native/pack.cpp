@@ -32,6 +32,20 @@ struct Part {
 
 using Parts = std::vector<Part>;
 
+constexpr size_t TOGETHER = 8;  // units that are composed before any of them is written: each waits for its loads, several clocks
+
+#if defined(__aarch64__)
+// How the words of two neighbouring pixels come from one load of each of two rows. rows: of the fold. offset: of a row's load behind
+// the first pixel's first byte. lanes: for each pixel and row, the byte of the load that comes to each lane, or none. rest: what no row gives.
+struct Pair {
+    bool works = false, full = false;
+    size_t rows[2] = {};
+    int64_t offset[2] = {};
+    uint8_t lanes[2][2][LANES] = {};
+    Bytes16 rest{};
+};
+#endif
+
 }  // namespace
 
 class Packer {
@@ -40,6 +54,9 @@ class Packer {
         : port_(port), tensor_(tensor), table_(table), channels_(tensor.size[1]), height_(tensor.size[2]), width_(tensor.size[3]),
           zero_(static_cast<int8_t>(port.zero)), rows_(tensor, table, port.scale, zero_), unit_(unit_of(port.ci)) {
         for (int64_t first = 0; first < blocks(port) * port.ci; first += unit_) units_.push_back(parts(first));
+#if defined(__aarch64__)
+        for (const Parts &parts : units_) pairs_.push_back(pair_of(parts));
+#endif
         // A row of pixels, with all that a fold reads to its left and right, and 16 bytes more for loads that begin early.
         left_ = std::max<int64_t>(0, port.before[1]) * channels_ + LANES;
         const int64_t last = (port.folded[2] - 1) * port.step[1] + port.span[1] - port.before[1];
@@ -118,7 +135,15 @@ class Packer {
         uint8_t *to = memory + block * port_.block_bytes + row * port_.row_bytes;
         const int64_t units = port_.ci / unit_;
         for (int64_t within = 0; within < units; ++within, to += unit_) {
-            const Parts &parts = units_[static_cast<size_t>(block * units + within)];
+            const auto number = static_cast<size_t>(block * units + within);
+            const Parts &parts = units_[number];
+#if defined(__aarch64__)
+            if (pairs_[number].works) {
+                const auto pitch = static_cast<size_t>(port_.ci);
+                pairs_[number].full ? compose_pairs<true>(rows, pairs_[number], to, pitch) : compose_pairs<false>(rows, pairs_[number], to, pitch);
+                continue;
+            }
+#endif
             switch (unit_) {
             case 16: units == 1 ? compose<16, true>(rows, parts, to) : compose<16>(rows, parts, to); break;
             case 8: units == 1 ? compose<8, true>(rows, parts, to) : compose<8>(rows, parts, to); break;
@@ -139,8 +164,15 @@ class Packer {
         auto each = [=](auto made) {
             uint8_t *at = to;
             int64_t offset = 0;
-#pragma GCC unroll 4
-            for (size_t pixel = 0; pixel < pixels; ++pixel, offset += step, at += word) {
+            size_t pixel = 0;
+            for (; pixel + TOGETHER <= pixels; pixel += TOGETHER) {
+                Bytes16 units[TOGETHER];
+#pragma GCC unroll 8
+                for (size_t i = 0; i < TOGETHER; ++i, offset += step) units[i] = made(offset);
+#pragma GCC unroll 8
+                for (size_t i = 0; i < TOGETHER; ++i, at += word) std::memcpy(at, &units[i], UNIT);
+            }
+            for (; pixel < pixels; ++pixel, offset += step, at += word) {
                 const Bytes16 unit = made(offset);
                 std::memcpy(at, &unit, UNIT);
             }
@@ -148,9 +180,6 @@ class Packer {
         if (parts.empty()) return each([=](int64_t) { return zero; });
         const int8_t *from = rows[parts[0].row] + parts[0].offset;
         const Bytes16 mask = parts[0].mask;
-#if defined(__aarch64__)
-        if (UNIT == LANES && DENSE && pairs(rows, parts, to)) return;
-#endif
         if (parts.size() == 1 && parts[0].count == LANES) return each([=](int64_t offset) { return load16(from + offset); });
         if (parts.size() == 1) return each([=](int64_t offset) { return select16(mask, load16(from + offset), zero); });
         const int8_t *next = rows[parts[1].row] + parts[1].offset;
@@ -167,36 +196,59 @@ class Packer {
     }
 
 #if defined(__aarch64__)
-    // Two pixels at once, where a load of 16 bytes holds what both take from a row: permutations of two loads make each word. Returns false where it does not.
-    bool pairs(const std::vector<const int8_t *> &rows, const Parts &parts, uint8_t *to) const {
-        const int64_t step = port_.step[1] * channels_, pixels = port_.folded[2];
-        if (parts.size() > 2 || pixels % 2) return false;
-        uint8_t from[2][2][LANES];  // of each pixel and each row: the lanes of the load that come to each lane, or none
-        std::memset(from, UINT8_MAX, sizeof from);
-        const uint8_t *begin[2] = {};
-        Bytes16 rest = all16(zero_);
+    // The pair of a unit, where a load of 16 bytes holds what both pixels take from a row.
+    Pair pair_of(const Parts &parts) const {
+        const int64_t step = port_.step[1] * channels_;
+        Pair made;
+        if (unit_ != static_cast<int64_t>(LANES) || parts.empty() || parts.size() > 2 || port_.folded[2] % 2) return made;
+        std::memset(made.lanes, UINT8_MAX, sizeof made.lanes);
+        made.rest = all16(zero_);
+        made.full = true;
         for (size_t number = 0; number < parts.size(); ++number) {
             const Part &part = parts[number];
-            if (step + static_cast<int64_t>(part.count) > static_cast<int64_t>(LANES)) return false;
-            begin[number] = reinterpret_cast<const uint8_t *>(rows[part.row] + part.offset) + part.lane;
-            rest &= ~part.mask;
+            if (step + static_cast<int64_t>(part.count) > static_cast<int64_t>(LANES)) return made;
+            made.rows[number] = part.row, made.offset[number] = part.offset + static_cast<int64_t>(part.lane);
+            made.rest &= ~part.mask;
             for (size_t i = 0; i < part.count; ++i)
                 for (size_t pixel = 0; pixel < 2; ++pixel)
-                    from[pixel][number][part.lane + i] = static_cast<uint8_t>(i + pixel * static_cast<size_t>(step));
+                    made.lanes[pixel][number][part.lane + i] = static_cast<uint8_t>(i + pixel * static_cast<size_t>(step));
         }
-        if (parts.size() == 1) begin[1] = begin[0];  // no lane is taken from it
-        const uint8x16_t zero = reinterpret_cast<uint8x16_t>(rest);
-        const uint8x16_t left = vld1q_u8(from[0][0]), below_left = vld1q_u8(from[0][1]);
-        const uint8x16_t right = vld1q_u8(from[1][0]), below_right = vld1q_u8(from[1][1]);
-        const auto count = static_cast<size_t>(pixels / 2);
-        int64_t offset = 0;
-#pragma GCC unroll 4
-        for (size_t pair = 0; pair < count; ++pair, offset += 2 * step, to += 2 * LANES) {
-            const uint8x16_t upper = vld1q_u8(begin[0] + offset), lower = vld1q_u8(begin[1] + offset);
-            vst1q_u8(to, vorrq_u8(vqtbx1q_u8(vqtbl1q_u8(upper, left), lower, below_left), zero));
-            vst1q_u8(to + LANES, vorrq_u8(vqtbx1q_u8(vqtbl1q_u8(upper, right), lower, below_right), zero));
+        if (parts.size() == 1) made.rows[1] = made.rows[0], made.offset[1] = made.offset[0];  // no lane is taken from it
+        for (size_t lane = 0; lane < LANES; ++lane) made.full = made.full && !made.rest[lane];
+        made.works = true;
+        return made;
+    }
+
+    // FULL: rows give every lane.
+    template <bool FULL>
+    void compose_pairs(const std::vector<const int8_t *> &rows, const Pair &pair, uint8_t *to, size_t pitch) const {
+        const int64_t step = 2 * port_.step[1] * channels_;
+        const auto *upper = reinterpret_cast<const uint8_t *>(rows[pair.rows[0]] + pair.offset[0]);
+        const auto *lower = reinterpret_cast<const uint8_t *>(rows[pair.rows[1]] + pair.offset[1]);
+        uint8x16_t lanes[2][2];
+        for (size_t pixel = 0; pixel < 2; ++pixel)
+            for (size_t row = 0; row < 2; ++row) lanes[pixel][row] = vld1q_u8(pair.lanes[pixel][row]);
+        const auto rest = reinterpret_cast<uint8x16_t>(pair.rest);
+        const auto word = [&](uint8x16_t above, uint8x16_t below, size_t pixel) {  // a table of both registers would have them copied together
+            const uint8x16_t found = vqtbx1q_u8(vqtbl1q_u8(above, lanes[pixel][0]), below, lanes[pixel][1]);
+            return FULL ? found : vorrq_u8(found, rest);
+        };
+        constexpr size_t PAIRS = TOGETHER / 2;
+        size_t left_over = static_cast<size_t>(port_.folded[2] / 2);
+        for (; left_over >= PAIRS; left_over -= PAIRS) {
+            uint8x16_t words[TOGETHER];
+#pragma GCC unroll 8
+            for (size_t i = 0; i < PAIRS; ++i, upper += step, lower += step) {
+                const uint8x16_t above = vld1q_u8(upper), below = vld1q_u8(lower);
+                words[2 * i] = word(above, below, 0), words[2 * i + 1] = word(above, below, 1);
+            }
+#pragma GCC unroll 8
+            for (size_t i = 0; i < TOGETHER; ++i, to += pitch) vst1q_u8(to, words[i]);
         }
-        return true;
+        for (; left_over; --left_over, upper += step, lower += step, to += 2 * pitch) {
+            const uint8x16_t above = vld1q_u8(upper), below = vld1q_u8(lower);
+            vst1q_u8(to, word(above, below, 0)), vst1q_u8(to + pitch, word(above, below, 1));
+        }
     }
 #endif
 
@@ -223,6 +275,9 @@ class Packer {
     TensorRows rows_;
     const int64_t unit_;
     std::vector<Parts> units_;
+#if defined(__aarch64__)
+    std::vector<Pair> pairs_;  // of each unit
+#endif
     int64_t left_ = 0, image_ = 0;
     std::vector<int8_t> outside_;
     std::vector<std::vector<int8_t>> kept_;
@@ -307,3 +362,24 @@ int cnna_pack(const cnna_port *port, const cnna_tensor *tensor, const int8_t *ta
     if (code != CNNA_OK) return code;
     return cnna::BandPacker().pack(*port, *tensor, table, images, memory, cnna::Bands(*port, images, memory, 1, 1), 0);
 }
+
+struct cnna_packer {
+    const cnna_port port;
+    cnna::BandPacker packer{};
+};
+
+int cnna_packer_open(const cnna_port *port, cnna_packer **made) {
+    if (!cnna::sound(*port)) return CNNA_ARGUMENT;
+    return cnna::guarded([=] {
+        *made = new cnna_packer{*port};
+        return static_cast<int>(CNNA_OK);
+    });
+}
+
+int cnna_packer_pack(cnna_packer *packer, const cnna_tensor *tensor, const int8_t *table, int64_t images, uint8_t *memory, size_t bytes) {
+    const int code = cnna::packable(packer->port, *tensor, table, images, memory, bytes);
+    if (code != CNNA_OK) return code;
+    return packer->packer.pack(packer->port, *tensor, table, images, memory, cnna::Bands(packer->port, images, memory, 1, 1), 0);
+}
+
+void cnna_packer_close(cnna_packer *packer) { delete packer; }

@@ -42,13 +42,31 @@ void TensorRows::take(const void *data) {
     compare_tables();
 }
 
-// Channels that have one table are looked up together; others need room to be taken apart.
+// Channels that have one table are looked up together; others need room to be taken apart. Most calls come with the same few tables:
+// at the second of them it pays to look whether these are lines.
 void TensorRows::compare_tables() {
+    const bool few = table_ && channels_ <= COLOURS;
+    if (few && seen_.size() == channels_ * TABLE && !std::memcmp(seen_.data(), table_, seen_.size())) {
+        if (!again_ && tensor_.type == CNNA_UINT8) find_steps();
+        again_ = true;
+        return;
+    }
+    if (few) seen_.assign(table_, table_ + channels_ * TABLE);
+    again_ = false;
     one_table_ = true;
     for (size_t channel = 1; table_ && channel < channels_; ++channel)
         one_table_ = one_table_ && !std::memcmp(table_, table_ + channel * TABLE, TABLE);
+    steps_.clear();
     const bool apart = layout_ == Layout::PIXELS && tensor_.type == CNNA_UINT8 && !one_table_ && channels_ != COLOURS;
     apart_.resize(apart ? channels_ * columns_ : 0);
+}
+
+void TensorRows::find_steps() {
+    const bool pixels = layout_ == Layout::PIXELS;
+    steps_.resize(pixels ? 1 : channels_);
+    bool all = !pixels || steps_[0].find(table_, one_table_ ? 1 : channels_);
+    for (size_t channel = 0; !pixels && all && channel < channels_; ++channel) all = steps_[channel].find(table_ + channel * TABLE, 1);
+    if (!all) steps_.clear();
 }
 
 bool TensorRows::read(int64_t image, int64_t row, int8_t *pixels) {
@@ -58,7 +76,7 @@ bool TensorRows::read(int64_t image, int64_t row, int8_t *pixels) {
     for (size_t channel = 0; channel < channels_; ++channel) {
         const auto number = static_cast<int64_t>(channel);
         const uint8_t *from = layout_ == Layout::PLANES ? at(image, number, row) : gathered(image, number, row);
-        known = convert(from, table_ ? table_ + channel * TABLE : nullptr, planes_.data() + channel * columns_, columns_) && known;
+        known = convert(from, channel, planes_.data() + channel * columns_, columns_) && known;
     }
     interleave(planes_.data(), columns_, channels_, pixels, columns_);
     return known;
@@ -66,11 +84,11 @@ bool TensorRows::read(int64_t image, int64_t row, int8_t *pixels) {
 
 // A row whose channels lie together. Tables that differ need the channels one by one.
 bool TensorRows::read_pixels(const uint8_t *from, int8_t *pixels) {
-    if (tensor_.type == CNNA_UINT8 && !one_table_ && channels_ == COLOURS) {
+    if (tensor_.type == CNNA_UINT8 && !one_table_ && channels_ == COLOURS && steps_.empty()) {
         look_up_colours(from, table_, pixels, columns_);
         return true;
     }
-    if (apart_.empty()) return convert(from, table_, pixels, channels_ * columns_);
+    if (apart_.empty() || !steps_.empty()) return convert(from, 0, pixels, channels_ * columns_);
     deinterleave(from, channels_, apart_.data(), columns_, columns_);
     for (size_t channel = 0; channel < channels_; ++channel)
         look_up(apart_.data() + channel * columns_, table_ + channel * TABLE, planes_.data() + channel * columns_, columns_);
@@ -101,9 +119,14 @@ const uint8_t *TensorRows::gathered(int64_t image, int64_t channel, int64_t row)
     return gathered_.data();
 }
 
-bool TensorRows::convert(const uint8_t *from, const int8_t *table, int8_t *to, size_t count) const {
+bool TensorRows::convert(const uint8_t *from, size_t channel, int8_t *to, size_t count) const {
     switch (tensor_.type) {
-    case CNNA_UINT8: look_up(from, table, to, count); return true;
+    case CNNA_UINT8:
+        if (steps_.empty())
+            look_up(from, table_ + channel * TABLE, to, count);
+        else
+            steps_[channel].apply(from, to, count);
+        return true;
     case CNNA_INT8: std::memcpy(to, from, count); return true;
     default: return !quantise(reinterpret_cast<const float *>(from), scale_, zero_, to, count);
     }

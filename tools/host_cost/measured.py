@@ -116,7 +116,10 @@ def measure_packing(board: BoardDevice, artifact: Artifact, feeds: list[Feed], m
         return
     inputs, images, size = Inputs(manifest), manifest["batch"], manifest["batch"] * ports[0]["image_bytes"]
     packing, slots = inputs.packing(ports[0]), [board.mapped(board.allocate_moved(size), size) for _ in range(2)]
-    pack_bare = calls["cnna_pack"]  # another object than `calls.cnna_pack`, which would convert its arguments
+    packer = c_void_p()
+    code = calls.cnna_packer_open(byref(packing.c_port), byref(packer))
+    assert code == library.OK
+    pack_bare = calls["cnna_packer_pack"]  # another object than `calls.cnna_packer_pack`, which would convert its arguments
     table = c_void_p(None if packing.table is None else packing.table.ctypes.data)
     for mode in MODES:
         for at, feed in enumerate(feeds):
@@ -125,11 +128,12 @@ def measure_packing(board: BoardDevice, artifact: Artifact, feeds: list[Feed], m
             assert memory is not None
             place = c_void_p(memory.ctypes.data)
             marks.enter(NUMBERS[f"{mode}.pack"] if at >= WARM else 0)
-            code = pack_bare(byref(packing.c_port), byref(tensor), table, c_int64(images), place, c_size_t(size))
+            code = pack_bare(packer, byref(tensor), table, c_int64(images), place, c_size_t(size))
             if board.cache is not None:
                 calls.cnna_cache_clean(None, place, size)
             marks.enter(0)
             assert code == library.OK
+    calls.cnna_packer_close(packer)
 
 
 def mark_stages(marks: Marks) -> None:

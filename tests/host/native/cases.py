@@ -43,11 +43,22 @@ def pack_cases(count: int, seed: int) -> Iterator[PackCase]:
         height, width = (int(size) for size in rng.integers(1, 40, 2))
         port = drawn_port(rng, ci, (channels, height, width))
         table = rng.integers(-128, 128, (channels, 256), np.int8)
+        if rng.random() < 0.5:
+            table = _lines(rng, channels)
         if rng.random() < 0.3:
             table[:] = table[0]
         samples = int(rng.integers(1, 3))
         x = _laid_out(_drawn(rng, (samples, channels, height, width), port["scale"]), str(rng.choice(LAYOUTS)))
         yield PackCase(port, ci, table, x, samples + int(rng.integers(0, 2)))
+
+
+def _lines(rng: np.random.Generator, channels: int) -> NDArray[np.int8]:
+    """Tables as scaled pictures have them: straight lines. In a third of the draws one value of one channel is off by one."""
+    slopes, offsets = rng.uniform(0.85, 1.1, (channels, 1)), rng.uniform(-20, 20, (channels, 1))
+    lines = np.rint((np.arange(256) - 128) * slopes + offsets)
+    if rng.random() < 0.3:
+        lines[rng.integers(channels), rng.integers(256)] += 1
+    return np.clip(lines, -128, 127).astype(np.int8)
 
 
 def drawn_port(rng: np.random.Generator, ci: int, shape: tuple[int, ...], folds: float = 0.6) -> Port:

@@ -267,9 +267,12 @@ long played(int64_t runs, uint64_t seed, const std::string &forget, Layout layou
             void *place = given.y.data();
             const int64_t type = CNNA_FLOAT32;
             const cnna_job job{0, &given.tensor, &table, &place, &type, &elements, given.counters, nullptr};
+            const bool called = random() % 3 == 0;
+            const double seconds = static_cast<double>(random() % 3) * 20e-6;  // some end in them, and some are left to the thread
             int code = CNNA_MEMORY;
-            for (--refused; code == CNNA_MEMORY; ++refused) code = starved([&] { return cnna_loop_submit(loop, &job); });
-            if (code != CNNA_OK) fail("a job is refused", submitted);
+            for (--refused; code == CNNA_MEMORY; ++refused)
+                code = starved([&] { return called ? cnna_loop_run(loop, &job, seconds) : cnna_loop_submit(loop, &job); });
+            if (code != CNNA_OK && code != CNNA_EXPIRED) fail("a job is refused", submitted);
             ++submitted;
         }
         int64_t ended;

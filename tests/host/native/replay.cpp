@@ -2,6 +2,7 @@
 //
 // A record is the name of a function, then its arguments in order: each a count of bytes and these bytes, without padding. It runs
 // under sanitizers, and under qemu for aarch64, where no Python is.
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -66,8 +67,15 @@ int main(int count, char **arguments) {
             wanted = records.next();
             found.resize(wanted.size());
             tensor.data = data.data() + first;
-            code = cnna_pack(&port, &tensor, table.empty() ? nullptr : reinterpret_cast<const int8_t *>(table.data()), images,
-                             found.data(), found.size());
+            const auto *lines = table.empty() ? nullptr : reinterpret_cast<const int8_t *>(table.data());
+            code = cnna_pack(&port, &tensor, lines, images, found.data(), found.size());
+            cnna_packer *packer = nullptr;  // what it learns of a table must not change an answer
+            if (cnna_packer_open(&port, &packer) != CNNA_OK) fail("no packer", record);
+            for (int again = 0; again < 3 && code == CNNA_OK && found == wanted; ++again) {
+                std::fill(found.begin(), found.end(), uint8_t{1});
+                code = cnna_packer_pack(packer, &tensor, lines, images, found.data(), found.size());
+            }
+            cnna_packer_close(packer);
         } else if (function == "unpack") {
             const auto port = Records::as<cnna_port>(records.next());
             const Bytes memory = records.next();

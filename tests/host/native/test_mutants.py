@@ -31,6 +31,7 @@ class Mutant(NamedTuple):
 CLEAN, CLEAN_BAND = "cache_.clean(cache_.context, one.memory, one.bytes)", "own.clean(own.context, first, count)"
 INVALIDATE = "cache.invalidate(device_.cache.context, memory, bytes)"
 ANSWERS = "const uint8_t *memory = program.memory(job.slot, program.in.size() + output);"
+LINE = "to[i] = value_of(from[i], Step{slopes_[at], biases_[at]}, shift_);"
 CLEARED = "write(device_.status, device_.done);"
 MUTANTS = (
     Mutant("the last line is not cleaned", "loop_packing.cpp", CLEAN, f"{CLEAN[:-1]} - 64)", "rig"),
@@ -63,9 +64,20 @@ MUTANTS = (
     Mutant(
         "the table of the channel before",
         "tensor_rows.cpp",
-        "table_ ? table_ + channel * TABLE :",
-        "table_ ? table_ + (channel ? channel - 1 : 0) * TABLE :",
+        "look_up(from, table_ + channel * TABLE, to, count);",
+        "look_up(from, table_ + (channel ? channel - 1 : 0) * TABLE, to, count);",
     ),
+    Mutant(
+        "a line that is off by one at one value",
+        "steps.cpp",
+        LINE,
+        "to[i] = static_cast<int8_t>(" + LINE[8:-1] + " + (from[i] == 200));",
+    ),
+    Mutant("a line where there is none", "steps.cpp", "&& same(table, found[channel], shift_)", "|| true"),
+    Mutant(
+        "the line of the channel before", "steps.cpp", "biases_[i] = found[i % channels]", "biases_[i] = found[(i + 1) % channels]"
+    ),
+    Mutant("two threads at the registers", "loop.cpp", "if (open_ || closing_ ||", "if (closing_ ||", "rig"),
     Mutant("a border row", "pack.cpp", "if (y < 0 || y >= height_)", "if (y < 0 || y >= height_ - 1)"),
     Mutant(
         "a row above the picture",
@@ -98,10 +110,13 @@ ALWAYS = (  # that the usual tests try: one of each kind
     "the last line is not invalidated",
     "the answer of the slot before",
     "a table off by one",
+    "a line that is off by one at one value",
+    "two threads at the registers",
     "a border row",
     "a border column",
 )
 ARM_MUTANTS = (
+    Mutant("the bias of the pixel before", "steps.cpp", "part[2 * v + 1], bias[h + 1]", "part[2 * v + 1], bias[h]"),
     Mutant("a quarter of a table", "runs.cpp", "vqtbx4q_u8(found, third, lesser)", "vqtbx4q_u8(found, third, less)"),
     Mutant(
         "two pixels in each other's place",
