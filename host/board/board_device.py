@@ -273,29 +273,29 @@ class BoardDevice:
 
         RunError: another image has been loaded, for which nothing fits that this process has placed.
         """
-        if passed or self.register_words is not None:  # over a network it would cost every turn some milliseconds
-            self.check_same()
+        words = self.register_words
+        if passed or words is not None:  # over a network it would cost every turn some milliseconds
+            self.check_same(words)
         if passed:
             self.playing = None
-        words = self.register_words
         if self.read(STATUS) if words is None else words[STATUS // 4]:
             self.reset()
         if self._doubtful:
             self._put_back()
             self._doubtful = False
 
-    def _read_capabilities(self) -> list[int]:
-        words = self.register_words
+    def _read_capabilities(self, words: NDArray[np.uint32] | None = None) -> list[int]:
+        """words: the registers, where this process has mapped them."""
         if words is not None:  # every turn looks: a call for each register would take longer than the rest of the turn
-            return [int(words[place]) for place in CAPABILITY_WORDS]
+            return [*map(words.data.__getitem__, CAPABILITY_WORDS)]
         return [self.read(offset(name)) for name in CAPABILITIES]
 
     def _is_same(self) -> bool:
         return self._read_capabilities() == self._capabilities
 
-    def check_same(self) -> None:
-        """RunError: another image has been loaded since this device was opened."""
-        if self._is_same():
+    def check_same(self, words: NDArray[np.uint32] | None = None) -> None:
+        """RunError: another image has been loaded since this device was opened. words: as of `_read_capabilities`."""
+        if self._read_capabilities(words) == self._capabilities:
             return
         try:
             now = f"it is {read_config(self.read).name} now"

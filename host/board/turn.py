@@ -11,17 +11,15 @@ import time
 import uuid
 import weakref
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from cnna.spec.errors import RunError, reason_of
 
 MOST_BYTES = 1 << 16  # of the file: a line for people, and a token
 LOOK_SECONDS = 0.02  # between two attempts to take the turn
-
-Asked = TypeVar("Asked")
+LOOK_AT_FILE_SECONDS = 1.0  # between two looks whether the turn's file has been removed
 
 
 class Turn(Protocol):
@@ -57,12 +55,11 @@ class LocalTurn:
     def __init__(self, path: Path) -> None:
         import fcntl  # which another machine that reaches a board over the network may lack
 
-        self._lock = lambda file: fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        self._unlock = lambda file: fcntl.flock(file, fcntl.LOCK_UN)
+        self._flock, self._lock, self._unlock = fcntl.flock, fcntl.LOCK_EX | fcntl.LOCK_NB, fcntl.LOCK_UN
         self.path, self.passed = path, True
         self._file: int | None = None
         self._closed: Callable[[], Any] = lambda: None  # closes the file
-        self._process = 0  # that has the turn
+        self._seen = -LOOK_AT_FILE_SECONDS  # when somebody last looked whether the file is still there
         self._token = uuid.uuid4().hex
         self._who, self._name = "", b""  # that take it, and what the file says then
 
@@ -73,26 +70,32 @@ class LocalTurn:
         while True:
             file = self._opened()
             try:
-                self._lock(file)
-                if os.fstat(file).st_nlink:
+                self._flock(file, self._lock)
+                if self._is_there(file):
                     self._note(file)
-                    break
+                    return True
                 self._close()  # somebody has removed the file, and others lock another one of its name
             except BlockingIOError:
                 return False
             except BaseException:
-                self._unlock(file)
+                self._flock(file, self._unlock)
                 raise
-        self._process = os.getpid()
-        return True
 
     def check(self, sure: bool = False) -> None:
         """Never fails, because the kernel takes a lock from nobody."""
 
     def give(self) -> None:
         """Gives the turn back. A fork has none to give: what its parent has is the parent's."""
-        if self._file is not None and self._process == os.getpid():
-            self._unlock(self._file)
+        if self._file is not None:
+            self._flock(self._file, self._unlock)
+
+    def _is_there(self, file: int) -> bool:
+        """Whether the file has still a name. A look takes as long as the rest of a turn, so there is one in a while."""
+        now = time.monotonic()
+        if now - self._seen < LOOK_AT_FILE_SECONDS:
+            return True
+        self._seen = now
+        return os.fstat(file).st_nlink > 0
 
     def forget(self, file: int) -> None:
         """Closes a file, if it is still the one that is open; whoever else has it open keeps the lock."""
@@ -111,6 +114,7 @@ class LocalTurn:
 
     def _opened(self) -> int:
         if self._file is None:
+            self._seen = -LOOK_AT_FILE_SECONDS
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
             self._closed = closed = weakref.finalize(self, os.close, self._file)
             closed.atexit = False  # a run that goes on until the very end keeps its turn
@@ -162,12 +166,15 @@ class Turns:
         """Gives the turn back, if this thread has it."""
         if self._thread != threading.get_ident():
             return
-        if self._held:
-            self._held = False
-            with suppress(Exception):  # if the board cannot be reached, nobody can wait for the turn either
+        try:
+            if self._held:
+                self._held = False
                 self.turn.give()
-        self._thread, self._broken = None, False
-        self._lock.release()
+        except Exception:  # if the board cannot be reached, nobody can wait for the turn either
+            return
+        finally:
+            self._thread, self._broken = None, False
+            self._lock.release()
 
     def check_free(self) -> None:
         """RunError: this thread has the turn, and would wait for itself, for example for its own open stream."""
@@ -220,21 +227,25 @@ class Turns:
         RunError: the board cannot be reached, so it is unknown who has the turn.
         """
         if self._held:
-            self._asked(partial(self.turn.check, sure))
+            try:
+                self.turn.check(sure)
+            except Exception as error:
+                raise self._said(error) from None
 
     def _take(self, who: str) -> bool:
-        return self._asked(lambda: self.turn.take(who))
+        try:
+            return self.turn.take(who)
+        except Exception as error:
+            raise self._said(error) from None
 
     @staticmethod
-    def _asked(ask: Callable[[], Asked]) -> Asked:
-        try:
-            return ask()
-        except RunError:
-            raise
-        except Exception as error:
-            if isinstance(error, OSError) and error.filename:  # for example a file of another user
-                raise RunError(f"the turn of the board cannot be taken: {error.filename}: {error.strerror}") from None
-            raise RunError(f"the board cannot be reached: {reason_of(error)}") from None
+    def _said(error: Exception) -> RunError:
+        """An error of a turn in words."""
+        if isinstance(error, RunError):
+            return error
+        if isinstance(error, OSError) and error.filename:  # for example a file of another user
+            return RunError(f"the turn of the board cannot be taken: {error.filename}: {error.strerror}")
+        return RunError(f"the board cannot be reached: {reason_of(error)}")
 
 
 class Mine:

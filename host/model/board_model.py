@@ -140,7 +140,8 @@ class BoardModel(model.Model):
         """The end of `going`."""
         with self._changed:
             self._held.runs -= 1
-            self._changed.notify_all()
+            if self._closed:  # else nobody waits for it
+                self._changed.notify_all()
 
     def _await_runs(self) -> None:
         """Waits until no thread is in a run. RunError: the run is this thread's own, or takes longer than a turn may."""
@@ -187,10 +188,17 @@ class TurnOf:
         board, models = self._board, self._models
         board.turns.check_free()
         try:
-            board.turns.begin(self._what, max(model.turn_seconds for model in models))
+            model = models[0]
+            limits = model.turn_seconds, model.timeout_seconds, model.limit_clocks
+            for model in models[1:]:
+                limits = (
+                    max(limits[0], model.turn_seconds),
+                    max(limits[1], model.timeout_seconds),
+                    max(limits[2], model.limit_clocks),
+                )
+            board.turns.begin(self._what, limits[0])
             self._before = board.timeout_seconds, board.limit_clocks
-            board.timeout_seconds = max(model.timeout_seconds for model in models)
-            board.limit_clocks = max(model.limit_clocks for model in models)
+            board.timeout_seconds, board.limit_clocks = limits[1:]
         except BaseException:
             self.__exit__()
             raise
