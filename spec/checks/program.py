@@ -1,8 +1,9 @@
 """Finds the commands of a register program that no accelerator could carry out.
 
 A `.cnna` is checked here once, when it is read, so that emulator, simulator, board and report can rely on the program. It writes
-only registers that programs may write, and stays within its DDR segments and feature memory. Program order meets every wait, and
-every ring word that a command takes was brought before. The module needs numpy alone, because it runs on boards.
+only registers that programs may write, takes none that it has not written, and stays within its DDR segments and feature memory.
+Program order meets every wait, and every ring word that a command takes was brought before. The module needs numpy alone, because
+it runs on boards.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +16,19 @@ from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.program.commands import CommandTable, Fields, Numbers, UnsoundError, tables_of
 from cnna.spec.program.decks import located, sets_on
 from cnna.spec.program.ring_words import brought_words, groups, stripe, taken_parameters, taken_weights, terms
-from cnna.spec.regmap import ADDRESS_BITS, COUNT_BITS, COUNTED, DECK_BIT, SEGMENTS, VECTOR_OPS, command_fields, there
+from cnna.spec.regmap import (
+    ADDRESS_BITS,
+    CLEARED,
+    COUNT_BITS,
+    COUNTED,
+    DECK_BIT,
+    GO_OFFSETS,
+    SEGMENTS,
+    VECTOR_OPS,
+    command_fields,
+    registers_of,
+    there,
+)
 
 MOST_CLOCKS = 1 << 32  # of a run: the accelerator counts them in 32 bits
 MOST_TAKEN_BYTES = 1 << 32  # of weights, for one command: what an emulator can hold
@@ -30,6 +43,7 @@ def checked(program: bytes, config: Config, segments: Mapping[str, int]) -> dict
     """
     tables = tables_of(program)
     _check_registers(program, config)
+    _check_written(program)
     sizes = np.array([segments[name] for name in SEGMENTS], np.int64)
     for table in tables.values():
         for bad, what in _faults(table.engine, table.f, config, sizes):
@@ -52,6 +66,19 @@ def _check_registers(program: bytes, config: Config) -> None:
     bad = np.flatnonzero(~np.isin(np.frombuffer(program, "<u4")[::2], known))
     if bad.size:
         raise UnsoundError(f"write {bad[0]} of program.bin is to a register that only an accelerator with codebook = 1 has")
+
+
+def _check_written(program: bytes) -> None:
+    """UnsoundError: an engine's first command takes a register that holds what the program's last run, or another program, left."""
+    offsets, values = np.frombuffer(program, "<u4").reshape(-1, 2).T
+    for go, engine in GO_OFFSETS.items():
+        gone = np.flatnonzero((offsets == go) & (values & 1 == 1))
+        for register, _ in registers_of(engine) if gone.size else ():
+            if register.name not in CLEARED and not (offsets[: gone[0]] == register.offset).any():
+                raise UnsoundError(
+                    f"write {gone[0]} of program.bin queues a {engine} command before any write to {register.name}, "
+                    "whose value then depends on what ran before"
+                )
 
 
 def fault(engine: str, f: Mapping[str, int], config: Config) -> str | None:

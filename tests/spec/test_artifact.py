@@ -3,6 +3,7 @@
 import zipfile
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from cnna.spec import artifact as files
@@ -11,7 +12,7 @@ from cnna.spec.checks import archive
 from cnna.spec.config import as_dict, preset
 from cnna.spec.ddr import PL, PLANNED, DdrSpeed
 from cnna.spec.errors import ArtifactError
-from cnna.spec.regmap import VERSION
+from cnna.spec.regmap import BY_OFFSET, CLEARED, VERSION, offset, registers_of
 
 from ..host.hand_made import cpu_entry
 from .changed_artifact import edit, of_program, repack
@@ -190,6 +191,33 @@ def test_a_program_without_end_is_refused(artifact, tmp_path):
     endless = replace(artifact.program, program=program[:-8] + program[:8])
     with pytest.raises(ArtifactError, match="END"):
         save(replace(artifact, pieces=(endless, artifact.pieces[1])), tmp_path / "m")
+
+
+def first_written_last(program, name):
+    """The program with the first write to a register behind all commands."""
+    writes = np.frombuffer(program, "<u4").reshape(-1, 2)
+    at = int(np.flatnonzero(writes[:, 0] == offset(name))[0])
+    return np.concatenate([np.delete(writes, at, 0)[:-1], writes[[at, -1]]]).tobytes()
+
+
+@pytest.mark.parametrize("engine", ["load", "weight", "vector", "store"])
+def test_a_command_takes_no_register_that_an_earlier_program_left(artifact, tmp_path, engine):
+    """Its first run would take what another program left there, and its second run what the first one left: other answers."""
+    for register in (register for register, _ in registers_of(engine) if register.name not in CLEARED):
+        changed = replace(artifact.program, program=first_written_last(artifact.program.program, register.name))
+        whole = replace(artifact, pieces=(changed, artifact.pieces[1]))
+        with pytest.raises(ArtifactError, match=f"queues a {engine} command before any write to {register.name}, whose value"):
+            save(whole, tmp_path / "m.cnna")
+
+
+def test_registers_that_a_start_clears_need_no_write(artifact, tmp_path):
+    """Programs from before these registers would be refused."""
+    writes = np.frombuffer(artifact.program.program, "<u4").reshape(-1, 2)
+    older = writes[[BY_OFFSET[int(one)].name not in CLEARED for one in writes[:, 0]]]
+    assert len(older) < len(writes)
+    changed = with_program(artifact, program_writes=len(older))
+    save(replace(changed, pieces=(replace(artifact.program, program=older.tobytes()), artifact.pieces[1])), tmp_path / "m.cnna")
+    assert load(tmp_path / "m.cnna").program.program == older.tobytes()
 
 
 def test_foreign_and_missing_files_are_refused(tmp_path):
