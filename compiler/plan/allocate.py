@@ -68,8 +68,7 @@ def allocate(
     while True:
         features = _place_on_chip(lowered, lives, spilled, rivals, config, mixed)
         tilings: list[Tiling] = []
-        for time, kernel in enumerate(lowered.kernels):
-            live = {m: p for m, p in features.items() if lives[m][0] <= time < lives[m][1]}
+        for time, (kernel, live) in enumerate(zip(lowered.kernels, _by_kernel(features, lives, lowered), strict=True)):
             taken = sorted((p.base, p.base + map_words(lowered.maps[m])) for m, p in live.items())
             roles = [role for role, view in views_of(kernel).items() if view.map not in features]
             gaps = gaps_between(taken, config.deck_words)
@@ -85,6 +84,15 @@ def allocate(
         else:
             ddr, segments = _place_in_ddr(lowered, features, lives, config)
             return Allocation(features, ddr, tuple(tilings), segments, lives)
+
+
+def _by_kernel(features: Mapping[str, FeaturePlace], lives: Mapping[str, Range], lowered: Lowered) -> list[dict[str, FeaturePlace]]:
+    """For each kernel, the maps on chip that are alive while it runs."""
+    found: list[dict[str, FeaturePlace]] = [{} for _ in lowered.kernels]
+    for name, place in features.items():
+        for time in range(*lives[name]):
+            found[time][name] = place
+    return found
 
 
 def _remote_gaps(
@@ -111,13 +119,11 @@ def _remote_gaps(
 def streamed_ports(lowered: Lowered, config: Config) -> set[str]:
     """The inputs and outputs that are moved faster in bands, while their only kernel works, than as a whole before or after it."""
     found: set[str] = set()
+    ports, users = {*lowered.inputs, *lowered.outputs}, _users(lowered)
     for name, map_ in lowered.maps.items():
-        if lowered.whole(name) not in (*lowered.inputs, *lowered.outputs):
+        if lowered.whole(name) not in ports or len(users.get(name, ())) != 1:
             continue
-        kernels = [kernel for kernel in lowered.kernels if name in {view.map for view in views_of(kernel).values()}]
-        if len(kernels) != 1:
-            continue
-        kernel = kernels[0]
+        (kernel,) = users[name]
         roles = [role for role, view in views_of(kernel).items() if view.map == name]
         banded = find_tiling(kernel, lowered.maps, roles, [(0, config.deck_words)], config)
         if banded is None:
@@ -131,6 +137,15 @@ def streamed_ports(lowered: Lowered, config: Config) -> set[str]:
         whole += images * whole_place(map_).image_words * config.depth * config.ci / ddr_rate(config)
         if images * tiling_clocks(kernel, lowered.maps, banded, config) < whole * BANDS_BELOW:
             found.add(name)
+    return found
+
+
+def _users(lowered: Lowered) -> dict[str, list[Kernel]]:
+    """The kernels that touch each map."""
+    found: dict[str, list[Kernel]] = {}
+    for kernel in lowered.kernels:
+        for name in {view.map for view in views_of(kernel).values()}:
+            found.setdefault(name, []).append(kernel)
     return found
 
 

@@ -8,6 +8,8 @@ beat of a lower port.
 from collections import deque
 from math import ceil, gcd, inf
 
+import numpy as np
+
 from cnna.compiler.cost.engine_steps import Fields
 from cnna.compiler.lower.layout import region_words
 from cnna.compiler.predict.shared_port import Requester
@@ -46,6 +48,7 @@ class Transfer(Requester):
         if self._store:
             self.read_ahead(0)
         self._needs: list[tuple[int, int] | None] = [None for _ in self._share]  # `_banks` of each port's next beat, if known
+        self._beats_of_runs: Banks = []  # `_banks` of all runs, if a run is one beat and one has been asked for
         self._runs_at: list[tuple[int, int, Banks, Banks]] = [(-1, 0, [], []) for _ in self._share]  # `_run_at` of each port
         self.following: Transfer | None = None
         self.asked = 0  # ports that have requested their first burst; one port begins in each clock
@@ -166,6 +169,9 @@ class Transfer(Requester):
 
     def _banks(self, port: int) -> tuple[int, int]:
         """The banks of a port's next beat, as two masks: a bit for each bank number, and a bit for each bank of every region."""
+        if self._run_beats == 1:
+            self._beats_of_runs = self._beats_of_runs or self._single_beats()
+            return self._beats_of_runs[self.moved[port] * self._ports + port]
         run, beat = divmod(self.moved[port], self._run_beats)
         if self._runs_at[port][0] != run:
             self._runs_at[port] = self._run_at(run, port)
@@ -174,6 +180,21 @@ class Transfer(Requester):
         if table:
             return table[(first + beat * self._beat_words) % self._bank_count]
         return self._banks_around(first + beat * self._beat_words, self._words(beat))
+
+    def _single_beats(self) -> Banks:
+        """`_banks` of each run, in their order, where a run is a single beat: all at once, since each beat has another run."""
+        blocks, rows = np.divmod(np.arange(sum(self._share)), self._runs)
+        first = self._fm + sets_on(self._fm, blocks, self._depth) * self._fm_block + rows * self._fm_run
+        words = located(first, np.zeros_like(first), self._depth)
+        region, place = np.divmod(words, self._region_words)
+        whole = (place + self._run <= self._region_words) & (self._run <= self._bank_count)
+        known = {number: self._table(number, self._run) for number in np.unique(region[whole]).tolist()}
+        return [
+            known[number][bank] if inside else self._banks_around(word, self._run)
+            for word, number, bank, inside in zip(
+                first.tolist(), region.tolist(), (place % self._bank_count).tolist(), whole.tolist(), strict=True
+            )
+        ]
 
     def _run_at(self, run: int, port: int) -> tuple[int, int, Banks, Banks]:
         """The number of a port's run, and its first word; then `_banks` of a whole beat and of the last one, by the first bank.

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from cnna.compiler.graph import ir
+from cnna.compiler.lower.kernels import views_of
 from cnna.compiler.lower.layout import SEGMENT_ALIGN, map_words
 from cnna.compiler.lower.lower import lower
-from cnna.compiler.plan.allocate import activation_bytes, allocate
+from cnna.compiler.plan import allocate as allocation
+from cnna.compiler.plan.allocate import activation_bytes, allocate, streamed_ports
 from cnna.spec.config import Config, preset
 
 from ... import networks
@@ -109,3 +111,15 @@ def test_the_answers_of_a_batch_are_stored_after_all_of_them():
     (last,) = allocate(lowered, config, "answers").tilings[-1:]
     assert not last.staging
     assert last.images == 4
+
+
+def test_each_kernel_is_looked_at_once_for_all_ports(monkeypatch):
+    """A network of 200 fully connected layers with inputs of their own took 50 processor seconds to compile, a fifth of it here."""
+    looked = []
+    monkeypatch.setattr(allocation, "views_of", lambda kernel: looked.append(kernel) or views_of(kernel))
+    b = Builder(np.random.default_rng(1), "heads")
+    x = b.conv(b.input(4, 1, 1), 8, ir.Window())
+    lowered = lower(b.graph(*(b.fully_connected(b.add(x, b.input(8, 1, 1)), 4) for _ in range(20))), preset("tiny"), 2)
+    streamed_ports(lowered, preset("tiny"))
+    assert len(lowered.kernels) == 41
+    assert len(looked) <= 2 * len(lowered.kernels)

@@ -5,10 +5,12 @@ from collections import deque
 import numpy as np
 import pytest
 
+from cnna.compiler.lower.layout import region_words
 from cnna.compiler.predict.ddr_beats import BeatModel, Transfer
 from cnna.compiler.predict.shared_port import simulate
 from cnna.spec.config import BEAT_BYTES, Config, preset
 from cnna.spec.machine import BURST_BEATS, LOAD_ROOM_BEATS, STORE_ROOM_BEATS
+from cnna.spec.program.decks import located, sets_on
 
 ZCU102 = preset("zcu102")
 CLOCKS = 200
@@ -65,6 +67,23 @@ def test_runs_of_a_word_in_one_bank_take_a_clock_each():
     ddr = BeatModel(3, ZCU102.ports, LATENCY)
     ddr.load = Transfer("load", fields, ZCU102)
     assert speed(ddr.load, ddr) == pytest.approx(1, rel=0.03)
+
+
+@pytest.mark.parametrize("config", [preset("tiny"), preset("tinyx2")], ids=lambda config: config.name)
+def test_runs_of_a_beat_ask_for_the_banks_of_their_words(config):
+    """Maps of one pixel are moved in such runs. Other banks would make the predicted clocks wrong where engines share them."""
+    rng, words_of_deck = np.random.default_rng(1), config.deck_words // config.depth
+    for run in range(1, config.beat_words + 1):
+        fields = {"fm": int(rng.integers(words_of_deck)), "fm_run": 7, "fm_block": 513, "run": run, "runs": 30, "blocks": 9}
+        load = Transfer("load", fields, config)
+        for number in range(load.size):
+            load.waiting[0] = 1
+            block, row = divmod(number, fields["runs"])
+            step = sets_on(fields["fm"], block, config.depth)
+            first = fields["fm"] + step * fields["fm_block"] + row * fields["fm_run"]
+            places = [divmod(located(first + word, 0, config.depth), region_words(config)) for word in range(run)]
+            bits = {region * config.banks + word % config.banks for region, word in places}
+            assert load.offer(number) == sum(1 << bit for bit in bits), f"run {number} of {fields}"
 
 
 def test_a_port_waits_for_a_lower_one_that_waits_too():
