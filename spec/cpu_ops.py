@@ -21,6 +21,7 @@ Arrays = dict[str, NDArray[Any]]
 _LEAST = np.float32(-87)  # below it the answer is 0, so that no number is subnormal
 _LOG2_E, _LN2_HIGH, _LN2_LOW = np.float32(1.44269504), np.float32(0.693359375), np.float32(-2.12194440e-4)
 _SERIES = tuple(np.float32(1) / np.float32(number) for number in (720, 120, 24, 6, 2, 1, 1))
+_FRACTION_BITS = np.int32(23)  # of a float32
 _SUM_UNIT = np.float32(2**30)  # the sum counts in units of 2^-30, so that it does not depend on the order
 
 
@@ -30,25 +31,34 @@ def softmax(x: NDArray[Any], axis: int = -1) -> NDArray[np.float32]:
     Where a row holds NaN or +infinity, all of it is NaN.
     """
     x = x.astype(np.float32)
-    with np.errstate(invalid="ignore"):  # infinity less itself
-        below = x - x.max(axis=axis, keepdims=True)
-    unknown = np.isnan(below)
-    power = _exponential(np.where(unknown | (below < _LEAST), _LEAST, below))
-    power = np.where(below >= _LEAST, power, np.float32(0))
-    whole = np.rint(power * _SUM_UNIT).astype(np.int64).sum(axis=axis, keepdims=True).astype(np.float32) / _SUM_UNIT
-    with np.errstate(invalid="ignore"):
-        answer: NDArray[np.float32] = np.where(unknown.any(axis=axis, keepdims=True), np.float32(np.nan), power / whole)
-    return answer
+    most = x.max(axis=axis, keepdims=True)
+    known = np.isfinite(most)  # NaN is a row's greatest value
+    whole = bool(known.all())
+    if not whole:
+        x, most = np.where(known, x, np.float32(0)), np.where(known, most, np.float32(0))
+    x -= most
+    power = _exponential(x)
+    power /= np.rint(power * _SUM_UNIT).astype(np.int64).sum(axis=axis, keepdims=True).astype(np.float32) / _SUM_UNIT
+    return power if whole else np.where(known, power, np.float32(np.nan))
 
 
 def _exponential(x: NDArray[np.float32]) -> NDArray[np.float32]:
-    """exp(x) for x from _LEAST to 0."""
-    power = np.rint(x * _LOG2_E)
-    rest = (x - power * _LN2_HIGH) - power * _LN2_LOW
-    value = np.full_like(rest, _SERIES[0])
-    for term in _SERIES[1:]:
-        value = value * rest + term
-    return np.ldexp(value, power.astype(np.int32))
+    """exp(x) for x up to 0, and 0 below _LEAST. It works in x itself, since scores are few and every new array costs its time."""
+    counts = x >= _LEAST
+    rest = np.maximum(x, _LEAST, out=x)
+    power = rest * _LOG2_E
+    np.rint(power, out=power)
+    rest -= power * _LN2_HIGH
+    rest -= power * _LN2_LOW
+    value = rest * _SERIES[0]
+    for term in _SERIES[1:-1]:
+        value += term
+        value *= rest
+    value += _SERIES[-1]
+    bits = value.view(np.int32)  # 2^power goes to the exponent
+    bits += power.astype(np.int32) << _FRACTION_BITS
+    value *= counts
+    return value
 
 
 def top_k(x: NDArray[Any], k: int, axis: int = -1) -> tuple[NDArray[Any], NDArray[np.int64]]:

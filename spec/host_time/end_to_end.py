@@ -16,7 +16,7 @@ from typing import Any
 from cnna.spec.host_time import host_model
 from cnna.spec.host_time.cortex_a53 import NOTHING, Range, moved_bytes, run_work, seconds
 from cnna.spec.host_time.host_work import HostWork
-from cnna.spec.host_time.native_work import more_seconds, native_work, planned, programs_of
+from cnna.spec.host_time.native_work import BYTES, more_seconds, native_work, planned, programs_of
 from cnna.spec.manifest import CPU, PieceEntry, Port
 
 CORES = (1, 4)
@@ -202,10 +202,14 @@ def end_to_end(
 
 
 def crossing_seconds(starts: int, elements: int) -> float:
-    """The host's time for so many runs of the accelerator that read and write so many elements, at the middle of the model."""
-    each = seconds(host_model.RUN.work.plus(host_model.INPUT.work).plus(host_model.OUTPUT.work)).middle
-    table, pack, unpack = (c.work for c in (host_model.TABLE_ELEMENT, host_model.PACK_ELEMENT, host_model.UNPACK_ELEMENT))
-    return starts * each + elements * (seconds(table.plus(pack)).middle + seconds(unpack).middle) / 2
+    """The host's time for so many more runs of the accelerator that read and write so many elements, at the middle of the model.
+
+    Natively, whatever this installation has: equal input gives equal artifacts.
+    """
+    shape = (BYTES, 56, 56)  # a map as networks have them in their middle
+    each, ports = more_seconds([], [], 1).middle, [_plain(shape, BYTES)]
+    there, back = more_seconds(ports, [], 1).middle - each, more_seconds([], ports, 1).middle - each
+    return starts * each + elements * (there + back) / (2 * prod(shape))
 
 
 def run_seconds(given: Iterable[Sequence[int]], taken: Iterable[Sequence[int]], batch: int, ci: int, native: bool = True) -> float:

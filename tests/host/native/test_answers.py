@@ -1,9 +1,12 @@
 """Softmax, arg-max and top-k: natively and in numpy, bit for bit."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
-from cnna.host.native import answers
+from cnna.host.native import answers, library
 from cnna.spec import cpu_ops
 
 from .cases import score_rows
@@ -14,6 +17,20 @@ def test_softmax_gives_numpys_bits():
     for x in score_rows(200, seed=1):
         assert np.array_equal(answers.softmax(x), cpu_ops.softmax(x), equal_nan=True)
         assert np.array_equal(answers.softmax(x, 0), cpu_ops.softmax(x, 0), equal_nan=True)
+
+
+def test_a_piece_on_the_cpu_has_the_same_bits_without_the_library(monkeypatch: pytest.MonkeyPatch):
+    """Where onnxruntime is installed and the library is not, onnxruntime computed the softmax, and its last bit was another one."""
+    x = np.random.default_rng(5).normal(0, 3, (1, 18)).astype(np.float32)
+    given, made = ([helper.make_tensor_value_info(name, TensorProto.FLOAT, x.shape)] for name in "xy")
+    graph = helper.make_graph([helper.make_node("Softmax", ["x"], ["y"])], "piece", given, made)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8).SerializeToString()
+    entry: Any = {"op": "Softmax", "inputs": ["x"], "outputs": ["y"], "attributes": {"axis": -1}, "constants": {}}
+    for there in (True, False):
+        if not there:
+            monkeypatch.setattr(library, "native", lambda: library.Found(None, "a test"))
+        part = cpu_ops.CpuPart(model, [entry], ["y"], quick=answers.quick())
+        assert np.array_equal(part.run({"x": x})["y"], cpu_ops.softmax(x))
 
 
 def test_softmax_is_what_its_formula_says():
