@@ -235,9 +235,11 @@ class _Rows:
         rest = [node for node in part.nodes if node.output not in own]
         alone = all(views and isinstance(node.op, VIEWS) for node in rest)
         if alone and 0 < number < len(self.facts.pieces) - 1:
+            others = (n for n, piece in enumerate(self.facts.pieces) if piece.kind == CPU and n not in self.views)
+            first = all(other == number for other in others)
             call = 0 if number in self.views else batch * PIECE_SECONDS
             given, taken = ([tensors[name].shape for name in names] for names in (part.outputs, part.inputs))
-            saved += sum(map(self._seconds, rest)) + call + run_seconds(given, taken, batch, config.ci, self.facts.native)
+            saved += sum(map(self._seconds, rest)) + call + run_seconds(given, taken, batch, config.ci, self.facts.native, first)
         return saved
 
 

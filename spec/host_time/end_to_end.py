@@ -212,10 +212,17 @@ def crossing_seconds(starts: int, elements: int) -> float:
     return starts * each + elements * (there + back) / (2 * prod(shape))
 
 
-def run_seconds(given: Iterable[Sequence[int]], taken: Iterable[Sequence[int]], batch: int, ci: int, native: bool = True) -> float:
-    """The host's time for one more run with ports of these shapes [..., C, H, W], at the middle. ci: channels of a word."""
+def run_seconds(
+    given: Iterable[Sequence[int]], taken: Iterable[Sequence[int]], batch: int, ci: int, native: bool = True, first: bool = False
+) -> float:
+    """The host's time for one more run with ports of these shapes [..., C, H, W], at the middle. ci: channels of a word. first:
+    whether it is the first that keeps the run loop from completing batches by itself.
+    """
     inputs, outputs = ([_plain(shape, ci) for shape in shapes] for shapes in (given, taken))
-    return more_seconds(inputs, outputs, batch).middle if native else seconds(run_work(inputs, outputs, batch)).middle
+    if not native:
+        return seconds(run_work(inputs, outputs, batch)).middle
+    general = host_model.NATIVE_GENERAL.work if first else HostWork()
+    return more_seconds(inputs, outputs, batch).middle + seconds(general).middle
 
 
 def _plain(shape: Sequence[int], ci: int) -> Port:

@@ -48,6 +48,7 @@ OUTPUTS = {  # of rows that are no classifiers
     "unet/b1": [_map(1, 256, 256)],
     "espcn/b1": [_map(1, 1080, 1920)],
     "dbnet/b1": [_map(1, 640, 640)],
+    "yolov5n/b1": [_map(255, side, side) for side in (80, 40, 20)],
     "yolov8n/b1": [_map(144, side, side) for side in (80, 40, 20)],
 }
 SOFTMAX = 10_000  # instructions of the library besides packing, from which on a classifier has one
@@ -57,8 +58,8 @@ PARTS = ("loops", "loop_clocks", "libraries", "l1_misses", "streamed")
 def pieces_of(key: str, paths: Counts) -> list[Any]:
     """A counted row's pieces, as far as the estimate reads them: how they were compiled follows from what was counted."""
     stages = paths["native"]["stream"]
-    ports = OUTPUTS.get(key, [SCORES])
-    found: list[Any] = [{"kind": ACCELERATOR, "inputs": [INPUTS[stages["pack"]["buffer_written"]]], "outputs": ports}]
+    size = stages["pack"]["buffer_written"]
+    found: list[Any] = [{"kind": ACCELERATOR, "inputs": [INPUTS[size]], "outputs": OUTPUTS.get(key, [SCORES])}]
     soft = key not in OUTPUTS and stages.get("python", {}).get("native", 0) > SOFTMAX
     if soft or "cpu" in stages:
         found.append({"kind": CPU, "seconds": 1e-4, "operators": [{"op": "Softmax" if soft else "Resize"}]})
