@@ -1,8 +1,9 @@
 """Operators of the float graph. `Onnx` is any operator of the model; the others are the few forms to which the passes reduce it.
 
-Tensors have ONNX's shapes. The batch axis comes first and has size 1 (`onnx_import` sets it). Typed operators other than views read
-and write [1, C, H, W]. Their fields name their constants, which are not in `Node.inputs`; `CONSTANTS` says which fields. A constant
-that a model stores in int8 is held as real values, exact enough to divide back by `Graph.scales`, which broadcast to its shape.
+Tensors have ONNX's shapes. The batch axis comes first and has size 1 (`source_model` sets it). Typed operators other than views
+read and write [1, C, H, W]. Their fields name their constants, which are not in `Node.inputs`; `CONSTANTS` says which fields. A
+constant that a model stores in int8 is held as real values, exact enough to divide back by `Graph.scales`, which broadcast to its
+shape.
 """
 
 from collections.abc import Mapping

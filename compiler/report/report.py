@@ -1,6 +1,6 @@
 """`cnna report`: what an artifact is predicted to cost and, with a run's figures, what it did cost.
 
-`figures` makes one dict (the JSON form); `report_table` prints it, `report_html`, `report_picture` and `report_trace` show it.
+`figures` makes one dict (the JSON form). `table` prints it, and `html` and `picture` show it; `trace` has the timeline.
 """
 
 from collections.abc import Mapping, Sequence

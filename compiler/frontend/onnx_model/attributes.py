@@ -1,4 +1,4 @@
-"""The attributes of operators that this compiler honours, and the refusal of others. `onnx_import.load_model` calls it.
+"""The attributes of operators that this compiler honours, and the refusal of others. `onnx_import.read` calls it.
 
 ONNX knows which attributes an operator has. The table says which of them the passes read, or may ignore because they change nothing
 that is read; a newer onnx package may know more. Its operators are those that some pass or rewrite looks into. Whatever else a

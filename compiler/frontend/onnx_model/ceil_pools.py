@@ -1,4 +1,4 @@
-"""Rewrites pools with `ceil_mode` whose inferred size differs from the one that runs. `onnx_import` calls it before shape
+"""Rewrites pools with `ceil_mode` whose inferred size differs from the one that runs. `source_model` calls it before shape
 inference.
 
 ONNX's shape inference counts a last window that starts beyond the input and its front padding. onnxruntime, and the text of the

@@ -1,6 +1,6 @@
 """Writes operators that onnxruntime lacks, or computes otherwise than ONNX defines them, in terms of others.
 
-`onnx_import` calls it.
+`source_model` calls it.
 
 - An operator that ONNX itself defines by others becomes those, where onnxruntime does not know it: an operator of ONNX's preview,
   or of an opset that is newer than onnxruntime's.

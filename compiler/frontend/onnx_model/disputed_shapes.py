@@ -1,4 +1,4 @@
-"""Refuses windows whose output has one size by ONNX's rules and another in onnxruntime. `onnx_import.load_model` calls it.
+"""Refuses windows whose output has one size by ONNX's rules and another in onnxruntime. `onnx_import.read` calls it.
 
 The sizes of ONNX decide where tensors lie, and onnxruntime computes what stays on the CPU and what users compare with. If the two
 differ, no answer fits both. So each window whose size is not given by its pads alone is tried once, with one channel of zeros.

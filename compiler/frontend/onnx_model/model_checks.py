@@ -1,6 +1,7 @@
 """Checks what a model must satisfy before anything reads it, beyond what ONNX's own checker demands. All later steps rely on it.
 
-`onnx_import.load_model` calls `check_values` and `complete` before that checker, and `check_shapes` after shape inference.
+`onnx_import.read` calls `check_functions`, `check_values` and `complete` before that checker; `source_model` calls `check_shapes`
+after shape inference.
 """
 
 from collections.abc import Iterator
@@ -90,7 +91,7 @@ def _check_inputs(node: NodeProto, opset: int, name: str) -> None:
 
 
 def _check_type(kind: TypeProto, place: str) -> None:
-    """Checks that an element type exists. A missing one is inferred (`complete`) or refused (`onnx_import._set_batch`)."""
+    """Checks that an element type exists. A missing one is inferred (`complete`) or refused (`input_shapes.check_inputs`)."""
     if kind.WhichOneof("value") not in (None, "tensor_type"):
         raise ModelError(f"{place} is no tensor; only tensors can be a model's inputs and outputs")
     if kind.HasField("tensor_type") and kind.tensor_type.elem_type not in _ELEMENTS:

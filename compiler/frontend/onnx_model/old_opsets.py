@@ -1,4 +1,4 @@
-"""Converts a model of an old opset to opset 13, in place. `onnx_import` calls it before shape inference.
+"""Converts a model of an old opset to opset 13, in place. `source_model` calls it before shape inference.
 
 From opset 13 on, quantisation has axes and Softmax works along one axis. onnx.version_converter is not good enough here: it loses
 the axis at which an operand's axes began up to opset 6, and it fails at some operators.

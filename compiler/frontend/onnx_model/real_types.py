@@ -1,4 +1,4 @@
-"""Writes float16, bfloat16 and double tensors of a model as float32, in place. `onnx_import` calls it.
+"""Writes float16, bfloat16 and double tensors of a model as float32, in place. `source_model` calls it.
 
 The accelerator quantises float32, and the passes know no other floats. A float16 model answers at least as precisely as before; a
 double model answers with float32's 24 bits. Integers stay.

@@ -1,6 +1,6 @@
 """Puts the branch that is taken in place of each If whose condition is known, such as whether an axis has the size 1.
 
-`onnx_import` calls it. PyTorch's older exporter writes such an If for a `squeeze` of a size that it leaves open.
+`source_model` calls it. PyTorch's older exporter writes such an If for a `squeeze` of a size that it leaves open.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Asks onnxruntime for the shapes of tensors that operators unknown to ONNX make. `onnx_import` calls it before shape inference.
+"""Asks onnxruntime for the shapes of tensors that operators unknown to ONNX make. `source_model` calls it before shape inference.
 
 ONNX infers nothing behind an operator of another domain. onnxruntime has rules for its own, and applies them when it opens a model,
 so nothing runs.

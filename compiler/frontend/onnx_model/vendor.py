@@ -1,4 +1,4 @@
-"""Rewrites the operators of onnxruntime's domain that this compiler understands as ONNX's own. `onnx_import` calls it.
+"""Rewrites the operators of onnxruntime's domain that this compiler understands as ONNX's own. `source_model` calls it.
 
 The table names every attribute that an operator's rewrite honours; a node with another one is refused, because nobody knows what it
 asks for. Operators that are not in the table stay as they are: onnxruntime runs them on the CPU, and refuses what it does not know.

@@ -1,4 +1,4 @@
-"""Writes out the zero points that QuantizeLinear and DequantizeLinear leave out. `onnx_import` calls it behind shape inference.
+"""Writes out the zero points that QuantizeLinear and DequantizeLinear leave out. `source_model` calls it behind shape inference.
 
 A Q without a zero point rounds to the type of its `output_dtype`, and to uint8 without either. A DQ without one reads whatever type
 its input has. Everything behind this module reads the type from a zero point, so there is one place that knows these rules.

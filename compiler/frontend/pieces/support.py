@@ -262,15 +262,10 @@ def refusal(node: Node, reason: str, graph: Graph) -> str:
         reason = "not in this form"
     parts = [f"{place(node, graph)} cannot run on the accelerator: {reason}"]
     if isinstance(node.op, f.Onnx | f.Reshape | f.Transpose):
-        parts.append(_hint(node, kind, graph))
+        parts.append(HINTS.get(kind, CUT))  # what helps
     if isinstance(node.op, f.Onnx) and not may_run(node) and kind not in ("QuantizeLinear", "DequantizeLinear"):
         parts.append(f"those that run: {', '.join(RUNS)}")  # no other operator could replace a Q or DQ
     return "; ".join(parts)
-
-
-def _hint(node: Node, kind: str, graph: Graph) -> str:
-    """What helps if an operator does not run."""
-    return HINTS.get(kind, CUT)
 
 
 def remedy(node: Node, graph: Graph) -> str | None:
