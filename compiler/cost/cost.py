@@ -8,7 +8,6 @@ show the figures of `predict` instead.
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,10 +135,8 @@ class _Estimator:
         self.units: dict[str, list[int]] = {engine: [] for engine in COUNTED}  # clock at which each unit was finished
         self.queues: dict[str, deque[int]] = {engine: deque(maxlen=QUEUE_COMMANDS) for engine in self.free}  # ends of commands
         self.coming: dict[int, deque[int]] = {0: deque(), 1: deque()}  # by ring: clock at which each weight stream is complete
-        self.over: dict[int, float] = {
-            0: 0,
-            1: 0,
-        }  # by ring: the fraction of the last stream that did not fit at first and came as words were freed
+        # By ring: the fraction of the last stream that did not fit at first and came as words were freed.
+        self.over: dict[int, float] = {0: 0, 1: 0}
         self.consumed: dict[int, int] = {0: 0, 1: 0}  # by ring: clock at which its last reader was done
         self.writing: list[_Writing] = []  # writes of the array's latest commands
 
@@ -164,7 +161,7 @@ class _Estimator:
         """Brings a weight stream. Words that do not fit into the ring come as the earlier reader frees words."""
         ring = fields["ring"]
         size = self.config.vector_ring_words if ring else self.config.ring_words
-        words = int(brought_words(dict[str, Any](fields), self.config))
+        words = int(brought_words(fields, self.config))
         ahead = min(words, size)
         self.over[ring] = (words - ahead) / max(words, 1)
         end = max(begin + duration, self.consumed[ring] + duration * (words - ahead) // max(words, 1))

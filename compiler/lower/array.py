@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from cnna.compiler.graph import ir
 from cnna.compiler.lower.concat import blocks_of
-from cnna.compiler.lower.context import FULL, UNIT_SHIFT, Lowering, blocked
+from cnna.compiler.lower.context import FULL, UNIT_SHIFT, Lowering, Shared, blocked
 from cnna.compiler.lower.kernels import ConvKernel, ConvPart, Kernel, Range, View
 from cnna.compiler.lower.weights import behind_table, coded_stream, conv_stream, packing_overflows
 from cnna.spec.arith import pack_params
@@ -15,7 +15,7 @@ from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.errors import ModelError
 
 
-def conv(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
+def conv(low: Lowering, node: ir.Node[ir.Conv], layer: int) -> list[Kernel]:
     """A convolution or fully connected layer, with what it adds."""
     op, graph = node.op, low.graph
     constants = [np.asarray(graph.constants[name]) for name in (op.weights, op.bias, op.mult, op.shift)]
@@ -99,7 +99,7 @@ def _chunk_weights(weights: NDArray[np.int8], groups: int, chunk: int, span: Ran
     return spread.reshape(config.co, -1, config.ci, *kernel).transpose(1, 3, 4, 0, 2)
 
 
-def select(low: Lowering, node: ir.Node, layer: int) -> Kernel:
+def select(low: Lowering, node: ir.Node[ir.Concat], layer: int) -> Kernel:
     """A concatenation off block boundaries: a 1x1 convolution picks the channels from its stacked inputs, exactly."""
     start = 0
     picked: list[int] = []  # for each output channel, its channel in the stack
@@ -122,5 +122,5 @@ def picked_channels(low: Lowering, node: ir.Node, layer: int, source: View, pick
         offset = np.where(np.arange(config.co) < len(wanted), 0, zero)  # unused channels hold the zero point
         params = pack_params(offset, 1 << UNIT_SHIFT, UNIT_SHIFT)[None]
         parts.append(ConvPart(chunk, 1, span[0], span[1] - span[0], conv_stream(params, spread, config)))
-    fields = low.common(replace(node, inputs=node.inputs[:1]), layer, ir.Window(), zero, FULL) | {"source": source}
+    fields: Shared = {**low.common(replace(node, inputs=node.inputs[:1]), layer, ir.Window(), zero, FULL), "source": source}
     return ConvKernel(**fields, mid=FULL, add=None, parts=tuple(parts))

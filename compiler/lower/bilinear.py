@@ -49,7 +49,7 @@ def runs(size: int, times: int, parts: int, centred: bool) -> list[Run]:
     return sorted((*found, *(edge for edge in edges if edge.count)), key=lambda run: run.at)
 
 
-def bilinear(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
+def bilinear(low: Lowering, node: ir.Node[ir.Bilinear], layer: int) -> list[Kernel]:
     """One kernel, whose commands share their parameters. The table comes with the first phase, with which every tiling begins."""
     op, (_, *size) = node.op, low.graph.tensors[node.inputs[0]].shape
     mult, shift = arith.multiplier(op.ratio / prod(op.parts))

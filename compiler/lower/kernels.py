@@ -4,9 +4,8 @@ A kernel is one pass of the array or the vector engine over whole maps; `tile` c
 commands. Maps are counted in channel blocks of `ci` channels, images as those of the batch.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -168,6 +167,7 @@ class VectorKernel(KernelParts):
 
 
 Kernel = ConvKernel | VectorKernel
+Part = ConvPart | VectorPart
 
 
 def views_of(kernel: Kernel) -> dict[str, View]:
@@ -176,11 +176,11 @@ def views_of(kernel: Kernel) -> dict[str, View]:
     return {role: view for role, view in views.items() if view is not None}
 
 
-def phases(kernel: Kernel, map_: Map) -> dict[Phase, tuple[ConvPart | VectorPart, ...]]:
+def phases(kernel: Kernel, map_: Map) -> dict[Phase, tuple[Part, ...]]:
     """The parts of each phase. A kernel without phases counts as one phase that fills its destination `map_`."""
     size = (map_.height, map_.width)
     whole = Phase(kernel.name, kernel.layer, kernel.tensor or "", kernel.window, (0, 0), (1, 1), size)
-    found: dict[Phase, tuple[ConvPart | VectorPart, ...]] = {}
+    found: dict[Phase, tuple[Part, ...]] = {}
     for part in kernel.parts:
         phase = part.phase or whole
         found[phase] = (*found.get(phase, ()), part)
@@ -189,15 +189,26 @@ def phases(kernel: Kernel, map_: Map) -> dict[Phase, tuple[ConvPart | VectorPart
 
 def one_by_one(kernel: Kernel) -> tuple[Kernel, ...]:
     """A kernel for each phase, under its node's name; the kernel itself if it has none."""
-    found: dict[Phase | None, Any] = {}
+    found: dict[Phase | None, list[Part]] = {}
     for part in kernel.parts:
-        found[part.phase] = (*found.get(part.phase, ()), part)
+        found.setdefault(part.phase, []).append(part)
     return tuple(
-        replace(kernel, name=phase.name, layer=phase.layer, tensor=phase.tensor, window=phase.window, parts=parts)
+        with_parts(replace(kernel, name=phase.name, layer=phase.layer, tensor=phase.tensor, window=phase.window), parts)
         if phase
         else kernel
         for phase, parts in found.items()
     )
+
+
+def with_parts(kernel: Kernel, parts: Sequence[Part]) -> Kernel:
+    """The kernel with other parts, which are of its own engine."""
+    if isinstance(kernel, ConvKernel):
+        convs = tuple(part for part in parts if isinstance(part, ConvPart))
+        assert len(convs) == len(parts)
+        return replace(kernel, parts=convs)
+    rectangles = tuple(part for part in parts if isinstance(part, VectorPart))
+    assert len(rectangles) == len(parts)
+    return replace(kernel, parts=rectangles)
 
 
 @dataclass(frozen=True)

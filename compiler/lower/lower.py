@@ -1,18 +1,18 @@
 """Turns the int8 graph into kernels: which engine runs each node, with which parameters, on which part of which map.
 
-`OPERATORS` is the table of what runs where; `lower_array` and `lower_vector` make the kernels. Limits that do not depend on memory
+`OPERATORS` is the table of what runs where; `array`, `vector` and `bilinear` make the kernels. Limits that do not depend on memory
 are checked here (ModelError).
 """
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TypeGuard
 
 from cnna.compiler.graph import ir
 from cnna.compiler.lower.array import conv, select
 from cnna.compiler.lower.bilinear import bilinear
 from cnna.compiler.lower.context import Lowering
-from cnna.compiler.lower.kernels import ConvKernel, Kernel, Lowered, Phase, View
+from cnna.compiler.lower.kernels import ConvKernel, Kernel, Lowered, Part, Phase, View, with_parts
 from cnna.compiler.lower.vector import (
     affine,
     average_pool,
@@ -42,7 +42,7 @@ def lower(graph: ir.Graph, config: Config, batch: int = 1) -> Lowered:
     kernels: list[Kernel] = []
     without = _without_table(graph)
     for layer, node in enumerate(graph.nodes):
-        if isinstance(node.op, ir.Mosaic):
+        if _is_mosaic(node):
             kernels = _mosaic(graph, kernels, node, layer)
             continue
         if type(node.op) not in OPERATORS:
@@ -73,7 +73,7 @@ def macs_of(graph: ir.Graph, node: ir.Node) -> int:
     return int(weights.size) * height * width
 
 
-def _concat(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
+def _concat(low: Lowering, node: ir.Node[ir.Concat], layer: int) -> list[Kernel]:
     """Copies of the inputs that could not be written in place and, off block boundaries, the selection of channels."""
     stack = low.storage.stacks.get(node.output)
     todo = low.storage.copies.get(node.output, ())
@@ -87,14 +87,18 @@ def _concat(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
     return kernels if stack is None else [*kernels, select(low, node, layer)]
 
 
-def _in_order(mosaic: ir.Node) -> list[tuple[str, tuple[Sides, Sides]]]:
+def _is_mosaic(node: ir.AnyNode) -> TypeGuard[ir.Node[ir.Mosaic]]:
+    return isinstance(node.op, ir.Mosaic)
+
+
+def _in_order(mosaic: ir.Node[ir.Mosaic]) -> list[tuple[str, tuple[Sides, Sides]]]:
     """The inputs of a mosaic with their places, the one with the first row first: every tiling begins with it."""
     return sorted(zip(mosaic.inputs, mosaic.op.places, strict=True), key=lambda part: part[1][0])
 
 
 def _without_table(graph: ir.Graph) -> set[str]:
     """The parts of mosaics whose stream has no table in front: all but the first, because a kernel loads its table once."""
-    mosaics = [node for node in graph.nodes if isinstance(node.op, ir.Mosaic)]
+    mosaics = [node for node in graph.nodes if _is_mosaic(node)]
     later = {name for mosaic in mosaics for name, _ in _in_order(mosaic)[1:]}
     return {node.output for node in graph.nodes if node.output in later and getattr(node.op, "table", None) is not None}
 
@@ -103,20 +107,20 @@ def _plain(node: ir.Node) -> ir.Node:
     return replace(node, op=replace(node.op, table=None))
 
 
-def _mosaic(graph: ir.Graph, kernels: list[Kernel], node: ir.Node, layer: int) -> list[Kernel]:
+def _mosaic(graph: ir.Graph, kernels: list[Kernel], node: ir.Node[ir.Mosaic], layer: int) -> list[Kernel]:
     """Joins the kernels of a mosaic's inputs into one kernel, of which they become phases. Its tiles then hold whole rows."""
     made = {kernel.tensor: kernel for kernel in kernels if kernel.tensor in node.inputs}
     inputs = _in_order(node)
     first = made[inputs[0][0]]
-    parts: Any = ()
+    parts: list[Part] = []
     for name, (start, step) in inputs:
         own, (_, height, width) = made[name], graph.tensors[name].shape
         same = (own.source, own.dest, own.second, own.pad, own.out) == (first.source, first.dest, None, first.pad, first.out)
         same = same and (own is first or not own.table)
         assert same, f"'{name}' cannot be part of '{node.output}'"
         phase = Phase(own.name, own.layer, name, own.window, start, step, (height, width))
-        parts = (*parts, *(replace(part, phase=phase) for part in own.parts))
-    joined = replace(first, name=node.name, layer=layer, tensor=None, parts=parts)
+        parts += [replace(part, phase=phase) for part in own.parts]
+    joined = with_parts(replace(first, name=node.name, layer=layer, tensor=None), parts)
     return [*(kernel for kernel in kernels if kernel.tensor not in made), joined]
 
 

@@ -2,14 +2,13 @@
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cnna.compiler.graph import ir
 from cnna.compiler.lower.array import conv, picked_channels
-from cnna.compiler.lower.context import FULL, Lowering, blocked
+from cnna.compiler.lower.context import FULL, Lowering, Shared, blocked
 from cnna.compiler.lower.kernels import Kernel, Range, Stream, VectorKernel, VectorPart, View
 from cnna.compiler.lower.weights import behind_table, vector_stream
 from cnna.compiler.lower.windows import taps_apart
@@ -20,7 +19,7 @@ from cnna.spec.program.window import steps_in_row
 IDENTITY = ir.Combine(2, 0, 0, 1, FULL)  # y = x, exactly
 
 
-def depthwise(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
+def depthwise(low: Lowering, node: ir.Node[ir.Depthwise], layer: int) -> list[Kernel]:
     """Convolves each channel with its own kernel. The array does it where the vector ring cannot hold one kernel."""
     op, graph, config = node.op, low.graph, low.config
     apart = taps_apart(op.window, low.images, low.size(node.output), config)
@@ -28,7 +27,8 @@ def depthwise(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
     if words + config.vector_param_words > config.vector_ring_words:  # the vector engine cannot hold the kernel
         groups = low.channels(node.output)
         constants = (op.weights, op.bias, op.mult, op.shift)
-        return conv(low, replace(node, op=ir.Conv(op.window, groups, *constants, op.out, table=op.table)), layer)
+        as_conv = ir.Conv(op.window, groups, *constants, op.out, table=op.table)
+        return conv(low, ir.Node(node.name, as_conv, node.inputs, node.output), layer)
     bias, mult, shift = (blocked(graph.constants[name], config.ci) for name in (op.bias, op.mult, op.shift))
     weights = np.asarray(graph.constants[op.weights])
     lanes = blocked(weights.reshape(len(weights), -1), config.ci).transpose(0, 2, 1)  # [blocks, taps, ci]
@@ -39,7 +39,7 @@ def depthwise(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
     return [VectorKernel(**fields, op="depthwise", factor_b=0, uniform=False, parts=parts)]
 
 
-def max_pool(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
+def max_pool(low: Lowering, node: ir.Node[ir.MaxPool], layer: int) -> list[Kernel]:
     """A max pool; its padding is the least value."""
     fields = low.common(node, layer, node.op.window, -128, node.op.requant.out, node.op.requant.table)
     made = _uniform(low, fields, "max", node.op.requant, node.output)
@@ -47,7 +47,7 @@ def max_pool(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
     return [replace(made, parts=tuple(replace(part, apart=apart) for part in made.parts))]
 
 
-def combine(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
+def combine(low: Lowering, node: ir.Node[ir.Combine], layer: int) -> list[Kernel]:
     """Adds two tensors, or brings one tensor to another scale."""
     fields, op = low.common(node, layer, ir.Window(), 0, node.op.out, node.op.table), node.op
     flat = ir.is_flat(node, low.graph.tensors)
@@ -56,7 +56,7 @@ def combine(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
     return [replace(_uniform(low, fields, "elementwise", op, node.output), flat=flat)]
 
 
-def product(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
+def product(low: Lowering, node: ir.Node[ir.Product], layer: int) -> list[Kernel]:
     """Multiplies two tensors."""
     op, flat = node.op, ir.is_flat(node, low.graph.tensors)
     first, second = (op.zero_b, op.zero_a) if flat else (op.zero_a, op.zero_b)
@@ -65,19 +65,19 @@ def product(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
     return [replace(made, flat=flat, zero=first)]
 
 
-def table(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
+def table(low: Lowering, node: ir.Node[ir.Table], layer: int) -> list[Kernel]:
     """Looks up a whole map: a copy that leaves every value as it is, and the table behind it."""
-    return combine(low, replace(node, op=replace(IDENTITY, table=node.op)), layer)
+    return combine(low, ir.Node(node.name, replace(IDENTITY, table=node.op), node.inputs, node.output), layer)
 
 
-def maximum(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
+def maximum(low: Lowering, node: ir.Node[ir.Maximum | ir.Minimum], layer: int) -> list[Kernel]:
     """The maximum of two tensors: a max pool whose two taps lie in two maps. Or the minimum, which has an operation of its own."""
     op = "minimum" if isinstance(node.op, ir.Minimum) else "max"
     made = _uniform(low, low.common(node, layer, ir.Window(), 0, FULL), op, IDENTITY, node.output)
     return [replace(made, flat=ir.is_flat(node, low.graph.tensors))]
 
 
-def affine(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
+def affine(low: Lowering, node: ir.Node[ir.Affine], layer: int) -> list[Kernel]:
     """An affine layer: a factor and an offset for each channel."""
     op, constants = node.op, low.graph.constants
     factor, offset, shift = (blocked(constants[name], low.config.ci) for name in (op.factor, op.offset, op.shift))
@@ -87,7 +87,7 @@ def affine(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
     return [VectorKernel(**fields, op="elementwise", factor_b=0, uniform=False, parts=parts)]
 
 
-def average_pool(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
+def average_pool(low: Lowering, node: ir.Node[ir.AveragePool], layer: int) -> list[Kernel]:
     """An average pool: one part for each rectangle with equal divisors.
 
     Padding reads the zero point, so every window sums all its taps.
@@ -109,14 +109,14 @@ def average_pool(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
     return [VectorKernel(**fields, op="average", factor_b=0, uniform=True, parts=tuple(parts))]
 
 
-def pixels(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
+def pixels(low: Lowering, node: ir.Node[ir.Pixels], layer: int) -> list[Kernel]:
     """An exact copy of some rows and columns; the padding around them has the value that lies outside."""
     (top, left), step = node.op.first, node.op.step
     fields = low.common(node, layer, ir.Window(stride=step, pads=(-top, -left, 0, 0)), node.op.outside, FULL)
     return [_uniform(low, fields, "elementwise", IDENTITY, node.output)]
 
 
-def channels(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
+def channels(low: Lowering, node: ir.Node[ir.Channels], layer: int) -> list[Kernel]:
     """Selects channels of a map. A view needs no kernel; blocks are copied; single channels are picked on the array."""
     x, y = (low.storage.views[name] for name in (node.inputs[0], node.output))
     first, rest = divmod(node.op.first, low.config.ci)
@@ -132,11 +132,11 @@ def channels(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
 def copy(low: Lowering, tensor: str, dest: View, layer: int, name: str) -> Kernel:
     """An exact copy of a tensor."""
     node = ir.Node(name, IDENTITY, (tensor,), tensor)
-    fields = low.common(node, layer, ir.Window(), 0, FULL) | {"dest": dest, "tensor": None}
-    return _uniform(low, fields, "elementwise", IDENTITY, tensor)
+    fields = low.common(node, layer, ir.Window(), 0, FULL)
+    return _uniform(low, {**fields, "dest": dest, "tensor": None}, "elementwise", IDENTITY, tensor)
 
 
-def _uniform(low: Lowering, fields: dict[str, Any], op: str, how: ir.Combine, output: str) -> VectorKernel:
+def _uniform(low: Lowering, fields: Shared, op: str, how: ir.Combine, output: str) -> VectorKernel:
     """A kernel whose blocks share one set of `arith.combine` parameters."""
     params = pack_params(np.full((1, low.config.ci), how.offset), how.factor_a, how.shift)
     parts = _whole(low, output, vector_stream(params, None, low.config), how.table)

@@ -3,6 +3,8 @@
 `checks.program` compares their sums, and reports draw how full the rings are.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from cnna.spec.codebook import BOOKS, CODES
@@ -22,14 +24,15 @@ def terms(f: Fields) -> Numbers:
     return f["blocks"] * f["kernel_height"] * f["kernel_width"]
 
 
-def stripe(f: Fields, config: Config) -> Numbers:
+def stripe(f: Fields | Mapping[str, int], config: Config) -> Numbers:
     """Bytes of a ring word on each port, of weight commands, as they come: codes take half."""
     return np.where(f["ring"] == 1, config.vector_word_bytes, config.stripe_bytes // np.where(f["code"] == CODES, 2, 1))
 
 
-def brought_words(f: Fields, config: Config) -> Numbers:
+def brought_words(f: Fields | Mapping[str, int], config: Config) -> Numbers:
     """Words that weight commands bring. Books are none."""
-    return f["repeat"] * (f["beats"] * BEAT_BYTES // stripe(f, config)) * (f["code"] != BOOKS)
+    words: Numbers = f["repeat"] * (f["beats"] * BEAT_BYTES // stripe(f, config))
+    return words * (f["code"] != BOOKS)
 
 
 def taken_weights(f: Fields, config: Config) -> Numbers:
