@@ -128,6 +128,17 @@ ROOMS = {
 }
 # What a room opens by name, inside functions, where the tools are installed: a board has no simulation.
 BY_NAME = {"host.model": ("sim", "sim.reference", "sim.emulator", "sim.rtl"), "sim.rtl": ("hw", "sim"), "cli": ("host",)}
+# The folders of `compiler.passes`, and the files beside them: which of the others each may import. From the bottom up, too.
+PASSES = {
+    "drop_identity": (),
+    "fold_constants": (),
+    "unroll_sequences": ("fold_constants",),
+    "fusion": (),
+    "canonical": ("fusion",),
+    "views": ("fusion", "canonical"),
+    "rounding": ("fold_constants", "canonical"),
+    "pipeline": ("drop_identity", "fold_constants", "unroll_sequences", "fusion", "canonical", "views", "rounding"),
+}
 NAME = re.compile(r"cnna(\.\w+)+")
 FOLDERS = ("api", "spec", "hw", "compiler", "host", "serve", "sim", "cli")
 ON_A_BOARD = (
@@ -217,6 +228,25 @@ def test_imports_are_in_the_table(root: Path) -> None:
     assert not wrong, "\n".join(wrong)
     unused = {(room, other) for room, (_, allowed) in ROOMS.items() for other in allowed} - used
     assert not unused, f"the table allows what nobody imports: {sorted(unused)}"
+
+
+def test_arrows_inside_passes_are_in_their_table(root: Path) -> None:
+    """Rewrites of two folders that use each other could neither be read nor moved apart; the table of rooms sees one room."""
+    arrows: dict[str, set[str]] = {own: set() for own in PASSES}
+    folder = root / "compiler" / "passes"
+    for file in sorted(folder.rglob("*.py")):
+        for module in imported_modules(file):
+            inside = module.removeprefix("cnna.compiler.passes.")
+            if inside != module:
+                arrows.setdefault(file.relative_to(folder).with_suffix("").parts[0], set()).add(inside.split(".")[0])
+    assert {own: others - {own} for own, others in arrows.items()} == {own: set(allowed) for own, allowed in PASSES.items()}
+    order = list(PASSES)
+    assert all(order.index(other) < order.index(own) for own, allowed in PASSES.items() for other in allowed)
+
+
+def imported_modules(file: Path) -> Iterator[str]:
+    """The modules that `from ... import` names in a file."""
+    yield from (node.module for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.ImportFrom) and node.module)
 
 
 def test_modules_opened_by_name_are_in_the_table(root: Path) -> None:

@@ -223,6 +223,11 @@ FloatOperator = (
     | Requantise
     | Chain
 )
+# Kinds of `Onnx` whose outputs hold elements of their inputs, and the value of a Pad.
+MOVERS = (
+    *("MaxPool", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Slice", "Concat", "Pad"),
+    *("Gather", "Resize", "Expand", "Tile", "DepthToSpace", "SpaceToDepth"),
+)
 MOVES = (MaxPool, Concat, Join, Pixels, Channels, Interleave)  # each element of the output is one of an input, at any scale
 
 

@@ -19,11 +19,10 @@ from typing import NamedTuple
 import numpy as np
 
 from cnna.compiler.graph.editor import Editor
-from cnna.compiler.graph.float_ops import MOVES, VIEWS, Chain, Conv, Onnx, Pad, Requantise
+from cnna.compiler.graph.float_ops import MOVERS, MOVES, VIEWS, Chain, Conv, Onnx, Pad, Requantise
 from cnna.compiler.graph.ir import AnyNode, Graph
 from cnna.compiler.graph.pointwise import POINTWISE, is_gentle
 from cnna.compiler.passes.canonical.typed_operators import put_framed
-from cnna.compiler.passes.rounding.hoist_dequantise import MOVERS
 
 ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Sum")
 LIMITS = ("Relu", "Clip", "Min", "Max")

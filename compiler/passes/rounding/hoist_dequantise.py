@@ -12,15 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 from cnna.compiler.graph.editor import Editor, settled
-from cnna.compiler.graph.float_ops import Onnx
+from cnna.compiler.graph.float_ops import MOVERS, Onnx
 from cnna.compiler.graph.ir import AnyNode, Graph, Node, Tensor
 from cnna.compiler.passes.canonical.canonical_pixels import resize_pixels
 from cnna.compiler.passes.rounding.integer_limits import bounds_of, real_limits, rounding_of
-
-MOVERS = (
-    *("MaxPool", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Slice", "Concat", "Pad"),
-    *("Gather", "Resize", "Expand", "Tile", "DepthToSpace", "SpaceToDepth"),
-)
 
 
 def hoist_dequantise(graph: Graph) -> Graph:
