@@ -48,11 +48,8 @@ COMMANDS = {
     "cache": "list what the cache of simulators holds, or empty it",
     "doctor": "say what is installed, and what is missing",
 }
-FOLDERS = {
-    "serve": "serving",
-    "publish": "serving",
-    "split": "serving",
-}  # command: the folder of its module, where that is not `cli` itself
+# By command: the folder of its module, where that is not `cli` itself.
+FOLDERS = {"serve": "serving", "publish": "serving", "split": "serving"}
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 PAGES = (".html", ".htm")  # endings of a page's name
 STANDARD_OUTPUT = Path("-")  # of --json: the figures alone, and everything else to standard error

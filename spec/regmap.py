@@ -196,13 +196,8 @@ REGISTERS: dict[str, Register] = {
 }
 BY_OFFSET: dict[int, Register] = {register.offset: register for register in REGISTERS.values()}
 GO_OFFSETS: dict[int, str] = {REGISTERS[f"{engine.upper()}_GO"].offset: engine for engine in ENGINES}  # where a command ends
-CLEARED = (
-    "CONV_TABLE",
-    "VECTOR_TABLE",
-    "VECTOR_B",
-    "VECTOR_WINDOW",
-    "WEIGHT_CODE",
-)  # a start sets them to 0, for programs from before these registers
+# A start sets them to 0, for programs from before these registers.
+CLEARED = ("CONV_TABLE", "VECTOR_TABLE", "VECTOR_B", "VECTOR_WINDOW", "WEIGHT_CODE")
 CODED = ("WEIGHT_CODE",)  # the registers that only accelerators with `Config.codebook` have
 IN_PROGRAMS: frozenset[int] = frozenset(  # the offsets that a program may write
     [register.offset for register in REGISTERS.values() if register.block in ENGINES] + [REGISTERS["END"].offset]

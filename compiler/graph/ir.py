@@ -240,6 +240,7 @@ class Mosaic:
     places: tuple[tuple[tuple[int, int], tuple[int, int]], ...]
 
 
+# The operators of an int8 graph.
 IntegerOperator = (
     Table
     | Combine
@@ -256,7 +257,7 @@ IntegerOperator = (
     | Product
     | Maximum
     | Minimum
-)  # the operators of an int8 graph
+)
 PAIRS = (Combine, Product, Maximum, Minimum)  # of two tensors of the output's shape, of which the second may be flat (`is_flat`)
 AnyOperator: TypeAlias = "IntegerOperator | FloatOperator"
 Operator = TypeVar("Operator", bound=AnyOperator, covariant=True)

@@ -31,10 +31,8 @@ from cnna.spec.extras import install
 from cnna.spec.metrics import Figures, RunRecords, summary
 
 CHECKING = "a comparison with the reference (--check)"  # that a user may ask for
-SIMULATED = {
-    "emulator": "cnna.sim.emulator.emulator",
-    "rtl": "cnna.sim.rtl.cosim",
-}  # device: module with open_device(config, **options)
+# By device: the module with open_device(config, **options).
+SIMULATED = {"emulator": "cnna.sim.emulator.emulator", "rtl": "cnna.sim.rtl.cosim"}
 
 MOST_CPU_THREADS = 1024
 

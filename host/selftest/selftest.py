@@ -23,10 +23,8 @@ PATTERNS = (0x0000_0000, 0xFFFF_FFFF, 0xAAAA_AAAA, 0x5555_5555, 0x1234_5678)
 RUN_BYTES, REPEATS = 2048, 64  # bytes of a run, which goes through one port; commands of a bandwidth test
 STREAMED_BYTES = 300_000  # in and out through the streams: more than a packet holds
 SEED = 7
-LEAST = {
-    "read": 0.7,
-    "write": 0.25,
-}  # share of the planned bandwidth; a port at half its width leaves 0.67, and stores wait for feature memory too
+# Share of the planned bandwidth; a port at half its width leaves 0.67, and stores wait for feature memory too.
+LEAST = {"read": 0.7, "write": 0.25}
 SECONDS_MOST = 10.0  # for one of these programs
 MOST_CLOCKS = (1 << 32) - 1  # the most that RUN_LIMIT can hold
 CLOCK_SECONDS, CLOCK_PART = 0.25, 0.03  # how long the clock is watched; how far it may be from what CLOCK says

@@ -135,9 +135,8 @@ class RegFile(wiring.Component):
         """Handles one AXI4-Lite write at a time: takes it, decides what it is, acts, answers."""
         request = Signal(LiteWrite)
         answer = slave.written
-        m.d.sync += [
-            pulse.eq(0) for pulse in (self.soft_reset, self.start, self.begin, self.clear_done)
-        ]  # they pulse in the clock after ACT
+        # They pulse in the clock after ACT.
+        m.d.sync += [pulse.eq(0) for pulse in (self.soft_reset, self.start, self.begin, self.clear_done)]
         hit = Signal(len(self.general))  # in the general block
         writable = Signal()  # by the host, copies' registers excepted
         always = Signal()

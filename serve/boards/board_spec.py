@@ -26,11 +26,8 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 ADDRESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*")
 TEXTS = {"config": "a name, such as config=tiny", "overlay": "a .bit file, such as overlay=cnna.bit"}
 WHOLE = {"kill": 1_000_000_000, "hang": 1_000_000_000, "wrong": 1_000_000_000}  # option: the greatest value
-NUMBERS = {
-    "mhz": (0.001, 10_000.0),
-    "slow": (1.0, 1000.0),
-    "turn_seconds": (0.0, 3600.0),
-}  # option: the least and the greatest value
+# By option: the least and the greatest value.
+NUMBERS = {"mhz": (0.001, 10_000.0), "slow": (1.0, 1000.0), "turn_seconds": (0.0, 3600.0)}
 OPTIONS = ("config", "overlay", "turn_seconds", "mhz", "runtime", "kill", "hang", "wrong", "slow")
 ONE_KIND = {"mhz": "paced", "overlay": "pynq", "turn_seconds": "pynq", "runtime": CPU}  # options that only boards of one kind have
 

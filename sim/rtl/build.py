@@ -59,11 +59,8 @@ RUNTIME = "runtime.o"  # Verilator's runtime and MODELS as one object file
 WITHOUT_RUNTIME = "VK_GLOBAL_OBJS="  # its makefile's list of the runtime's object files: none
 TRACE_FLAGS = ("--trace-fst", "--trace-structs", "-CFLAGS", "-I..", "-LDFLAGS", "-L..")  # `..` holds TRACE_FILES
 EMPTY_ARCHIVE = "!<arch>\n"
-COMPRESSION = (
-    "lz4.h",
-    "matches.h",
-    "zlib.h",
-)  # sources that Verilator's writer of waveforms includes, so its runtime depends on them
+# Sources that Verilator's writer of waveforms includes, so its runtime depends on them.
+COMPRESSION = ("lz4.h", "matches.h", "zlib.h")
 TRACE_FILES = {"liblz4.a": EMPTY_ARCHIVE, "libz.a": EMPTY_ARCHIVE}  # Verilator links these libraries; lz4.h and zlib.h replace them
 
 MODELS = ("ddr.cpp", "probes.cpp")  # C++ that is the same in every simulator and knows nothing of the Verilog

@@ -56,6 +56,7 @@ LAYERS = {
 }
 
 
+# Of 255, where a layer computes too: a tie that onnxruntime rounds the other way.
 STEPS: dict[str, float] = dict.fromkeys(
     (
         "transposed",
@@ -70,7 +71,7 @@ STEPS: dict[str, float] = dict.fromkeys(
         "slopes",
     ),
     1.01,
-)  # of 255, where a layer computes too: a tie that onnxruntime rounds the other way
+)
 
 
 @pytest.mark.parametrize("layer", LAYERS)

@@ -16,9 +16,8 @@ from cnna.compiler.frontend.onnx_model.subgraphs import rename
 from cnna.spec.errors import ModelError
 
 Sizes = Mapping[str, Sequence[int]]
-UNKNOWN = re.compile(
-    r"[?*]+|-1?|none|null|nan|unk|unknown|undefined|unk_+\d+", re.IGNORECASE
-)  # what exporters write: no name of a size
+# What exporters write: no name of a size.
+UNKNOWN = re.compile(r"[?*]+|-1?|none|null|nan|unk|unknown|undefined|unk_+\d+", re.IGNORECASE)
 
 
 def inputs_of(model: ModelProto) -> list[ValueInfoProto]:

@@ -12,9 +12,8 @@ from cnna.compiler.frontend.onnx_model.hollow import as_inputs, hollow
 from cnna.spec.cpu_ops import onnxruntime_errors, session_options
 
 _NAMES = "float double float16 bfloat16 bool int8 int16 int32 int64 uint8 uint16 uint32 uint64"
-ELEMENTS = {
-    f"tensor({name})": onnx.TensorProto.DataType.Value(name.upper()) for name in _NAMES.split()
-}  # as onnxruntime calls them
+# As onnxruntime calls them.
+ELEMENTS = {f"tensor({name})": onnx.TensorProto.DataType.Value(name.upper()) for name in _NAMES.split()}
 
 
 def describe_strangers(model: ModelProto) -> None:

@@ -43,9 +43,8 @@ def stand_in(folder: Path) -> None:
     found = find_spec("pynq")
     assert found is not None
     assert found.origin is not None
-    kept = str(
-        Path(found.origin).parent / "pl_server" / "_current_metadata.pkl"
-    )  # what pynq has read last, of all boards of this machine
+    # What pynq has read last, of all boards of this machine.
+    kept = str(Path(found.origin).parent / "pl_server" / "_current_metadata.pkl")
 
     def there(path: Any) -> Any:
         text = os.fspath(path) if isinstance(path, str | os.PathLike) else ""
