@@ -139,10 +139,9 @@ def _graphs(args: argparse.Namespace) -> Any:
 
     UserError: nothing of it runs on the accelerator.
     """
-    import numpy as np
-
     from cnna.compiler.frontend.onnx_import import to_graph
     from cnna.compiler.frontend.quantised_import import import_quantised
+    from cnna.compiler.quantise.calibrate import random_samples
     from cnna.compiler.quantise.quantise import quantise
 
     source = load_shaped(args.model, args)
@@ -150,11 +149,7 @@ def _graphs(args: argparse.Namespace) -> Any:
         found = import_quantised(source)
     else:
         print(f"{args.model}: float, so it is quantised with random numbers; this changes no clock", file=sys.stderr)
-        graph, rng = to_graph(source), np.random.default_rng(1)
-        sizes = {name: (1, *graph.tensors[name].shape[1:]) for name in graph.inputs}
-        samples = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in sizes.items()}
-        whole = {name: np.ones(sizes[name], graph.types[name]) for name in sizes if name in graph.types}
-        found = import_quantised(quantise(source, samples | whole)[0])
+        found = import_quantised(quantise(source, random_samples(to_graph(source)))[0])
     if not found.programs:
         raise UserError(
             f"{args.model}: nothing in it runs on the accelerator, so there is nothing to explore; cnna explain says why"

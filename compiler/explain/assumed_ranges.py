@@ -3,19 +3,16 @@
 Placement and clocks do not depend on them, but for constants far from all data, around which nodes stay in float.
 """
 
-from collections.abc import Mapping
-
 import numpy as np
 from onnx import ModelProto
 
 from cnna.compiler.frontend.pieces.partition import Reasons
 from cnna.compiler.graph.ir import Graph
-from cnna.compiler.quantise.calibrate import Statistics, calibrate
+from cnna.compiler.quantise.calibrate import Statistics, calibrate, random_samples
 from cnna.compiler.quantise.outliers import OutlierWatch, held_back, pads_as_padding, unseen_lows
 from cnna.compiler.quantise.quantise import KEPT, float_body, outliers_of, written
 from cnna.spec.errors import ModelError
 
-SEED = 1
 REACH = 4.0  # the range of every tensor, in both directions, if no sample can be computed
 FAR = "a number far from all others leaves int8 no range here; apply such a mask behind the network, or use a value near the data"
 
@@ -26,7 +23,7 @@ def quantised(graph: Graph) -> tuple[ModelProto, Reasons]:
     ModelError: the graph is quantised already, or constants leave nothing of it for the accelerator.
     """
     reasons, body = float_body(graph)
-    samples = _samples(graph) if body.nodes else {}
+    samples = random_samples(graph) if body.nodes else {}
     try:
         graph = pads_as_padding(graph, samples, 1, None)
         reasons, body = float_body(graph)
@@ -41,16 +38,6 @@ def quantised(graph: Graph) -> tuple[ModelProto, Reasons]:
         reasons = {output: FAR if reason == KEPT else reason for output, reason in reasons.items()}
     model, _ = written(graph, body, ranges, correct_bias=False)
     return model, reasons
-
-
-def _samples(graph: Graph) -> Mapping[str, np.ndarray]:
-    """One sample of seeded normal numbers."""
-    rng = np.random.default_rng(SEED)
-    samples = {}
-    for name in graph.inputs:
-        sample = rng.standard_normal((1, *graph.tensors[name].shape[1:]))
-        samples[name] = np.abs(sample).astype(graph.types[name]) if name in graph.types else sample.astype(np.float32)
-    return samples
 
 
 def _anything(channels: int) -> Statistics:

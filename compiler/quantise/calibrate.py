@@ -13,6 +13,7 @@ from cnna.compiler.quantise.sessions import Session, feeds_of
 from cnna.spec.errors import DataError, ModelError
 
 BINS = 4096  # of a histogram, between a tensor's least and greatest value
+SEED = 1  # of random samples
 FEW = 16  # samples on which channels are compared
 Progress = Callable[[int, int], None]
 Watch = Callable[[int, Mapping[str, np.ndarray], Mapping[str, np.ndarray]], None]  # a sample's number, its inputs, its tensors
@@ -61,6 +62,18 @@ def flat_warnings(graph: Graph, statistics: Mapping[str, Statistics]) -> tuple[s
     flat = {name: found.low for name in graph.inputs if (found := statistics.get(name)) and found.low == found.high}
     why = "in all samples, which shows no range of any tensor; give typical samples"
     return tuple(f"input '{name}' is {value:g} {why}" for name, value in flat.items())
+
+
+def random_samples(graph: Graph) -> dict[str, np.ndarray]:
+    """One sample for a float graph of which there are none: the same normal numbers on every computer, ones where they are whole.
+
+    Ranges change neither places nor clocks, but for constants far from all data.
+    """
+    rng, samples = np.random.default_rng(SEED), {}
+    for name in graph.inputs:
+        sample = rng.standard_normal((1, *graph.tensors[name].shape[1:])).astype(np.float32)
+        samples[name] = np.ones(sample.shape, graph.types[name]) if name in graph.types else sample
+    return samples
 
 
 def check_samples(graph: Graph, samples: Mapping[str, np.ndarray], preprocess: Preprocess | None) -> int:
