@@ -1,4 +1,4 @@
-"""`cnna rtl`: writes the Verilog of the accelerator, or of one block, with a description of its registers."""
+"""`cnna rtl`: writes the Verilog of the accelerator, or of one module, with a description of its registers."""
 
 import argparse
 from pathlib import Path
@@ -15,7 +15,7 @@ from cnna.spec.files import make_folder, write_bytes
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     parser.add_argument("--config", default="tiny", metavar="C", help=f"{CONFIG_HELP} (default: tiny)")
-    parser.add_argument("--module", metavar="NAME", help="write only this block (default: the whole accelerator)")
+    parser.add_argument("--module", metavar="NAME", help="write only this module (default: the whole accelerator)")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the files")
     add_cache_option(parser)
 
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> Outcome:
 
 
 def generated(config: Config, module: str | None = None, cache: Path | None = None) -> dict[str, bytes]:
-    """The files of `hw.verilog.writer.write` by name, the Verilog first. Ctrl-C ends it at once. ConfigError: no such block.
+    """The files of `hw.verilog.writer.write` by name, the Verilog first. Ctrl-C ends it at once. ConfigError: no such module.
 
     The Verilog of the whole accelerator comes from the cache folder, where the simulators' sources are, or goes there.
     """

@@ -69,7 +69,7 @@ def generate_module(config: Config, name: str) -> str:
     ConfigError: there is no such module; the message lists them.
     """
     if name not in BLOCKS:
-        raise ConfigError(f"module {name}: no such block; there are {', '.join(modules())}")
+        raise ConfigError(f"module {name}: no such module; there are {', '.join(modules())}")
     block = BLOCKS[name](config)
     return _convert(DomainRenamer({"core": "sync"})(block), members(block), f"cnna_{name}", config)
 

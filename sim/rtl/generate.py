@@ -22,7 +22,7 @@ from cnna.sim.rtl.lifetime import die_with_parent
 from cnna.spec.config import Config, ConfigError, as_dict
 from cnna.spec.errors import RunError
 
-NO_BLOCK = 3  # exit code: there is no such block
+NO_BLOCK = 3  # exit code: there is no such module
 TICK_SECONDS = 1.0
 GIVEN = "given.v"  # Verilog that was generated before
 
@@ -36,7 +36,7 @@ def generate_from_disk(config: Config, tick: Tick) -> str:
 
 
 def write(config: Config, folder: Path, module: str | None, tick: Tick, verilog: str | None = None) -> list[Path]:
-    """As `hw.verilog.writer.write`, with Verilog that was generated before, if there is any. ConfigError: no such block.
+    """As `hw.verilog.writer.write`, with Verilog that was generated before, if there is any. ConfigError: no such module.
 
     Calls `tick` at once, then every second. RunError: it failed.
     """

@@ -63,7 +63,7 @@ def test_every_block_can_be_made_alone(name):
 
 def test_an_unknown_block_is_refused():
     """The user would get a traceback instead of the list of blocks."""
-    with pytest.raises(ConfigError, match=r"module foo: no such block; there are array, .*, writes$"):
+    with pytest.raises(ConfigError, match=r"module foo: no such module; there are array, .*, writes$"):
         writer.generate_module(TINY, "foo")
 
 

@@ -31,7 +31,7 @@ def test_the_files_are_those_of_the_generator(tmp_path: Path) -> None:
 
 def test_errors_come_across(tmp_path: Path) -> None:
     """The message must say what exists, or what went wrong, as it would without another process."""
-    with pytest.raises(ConfigError, match=r"^module flux: no such block; there are array, "):
+    with pytest.raises(ConfigError, match=r"^module flux: no such module; there are array, "):
         write(preset("tiny"), tmp_path, "flux", lambda left: None)
     with pytest.raises(RunError, match=r"generating the Verilog of tiny failed \(code 1\): FileNotFoundError: .*nowhere"):
         write(preset("tiny"), tmp_path / "nowhere", "ring", lambda left: None)
