@@ -70,7 +70,7 @@ def test_drawn_arrows_imply_all_that_are_allowed_and_are_no_more() -> None:
 PAGES = sorted(
     page.relative_to(ROOT).as_posix()
     for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "bitstreams" / "README.md")
-    if page.name != "CHANGELOG.md"  # it names what once was
+    if page.name not in ("CHANGELOG.md", "history.md")  # they name what once was
 )
 FOLDERS = "hw|compiler|host|serve|sim|spec|cli|api|tests|tools|docs|examples|bitstreams"
 
@@ -325,3 +325,16 @@ def test_lines_of_prose_fit_a_window(root: Path, name: str) -> None:
     text = re.sub(r"(?ms)^ *```.*?^ *```$", "", (root / name).read_text())
     lines = [line for line in text.splitlines() if not line.startswith(("|", "    ", "<!--"))]
     assert not [line for line in lines if len(line) > COLUMNS]
+
+
+def test_the_changelog_is_read_by_users(root: Path) -> None:
+    """Nobody reads hundreds of lines to learn what a version brings: these are in the history, whose links must lead somewhere."""
+    entries = re.split(r"(?m)^## ", (root / "CHANGELOG.md").read_text())[1:]
+    version = re.search(r'(?m)^version = "(.*)"', (root / "pyproject.toml").read_text())
+    assert version
+    assert [entry for entry in entries if entry.startswith(version[1])]
+    assert all(len(entry.splitlines()) <= 30 for entry in entries)
+    for folder, name in ((root, "CHANGELOG.md"), (root / "docs", "history.md")):
+        targets = re.findall(r"\]\((?!https?:)([^)#\s]+)", (folder / name).read_text())
+        assert targets
+        assert all((folder / target).exists() for target in targets), name

@@ -73,7 +73,9 @@ NAVIGATION = (
             "bitstreams",
         ),
     ),
-    Section("Project", ("readme", "stability", "contributing", "changelog", "security", "howto/index", "decisions/index")),
+    Section(
+        "Project", ("readme", "stability", "contributing", "changelog", "history", "security", "howto/index", "decisions/index")
+    ),
 )
 INSIDE = {  # pages whose own navigation lists these
     "commands/index": tuple(f"commands/{name}" for name in COMMANDS),
