@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from cnna.serve.boards.board_spec import board_specs
 from cnna.serve.boards.limits import Limits
-from cnna.serve.engine.core import Core, silent
+from cnna.serve.engine.core import Core
 from cnna.serve.models.repository import open_repository
-from cnna.serve.requests.history import Log
+from cnna.serve.requests.history import Log, silent
 from cnna.serve.requests.request import Result
 from cnna.spec.errors import BusyError
 

@@ -100,9 +100,9 @@ class EngineBoard:
 
     def runs(self, version: Version) -> tuple[Compiled, ...]:
         """The artifacts of a version that are loaded here."""
-        worker = self.worker
-        many = () if worker is None else self.fitting(version)
-        return tuple(one for one in many if worker is not None and worker.loaded.seconds(version, one) is not None)
+        if self.worker is None:
+            return ()
+        return tuple(one for one in self.fitting(version) if self.worker.loaded.seconds(version, one) is not None)
 
     def may_run(self, version: Version) -> bool:
         """Whether a version is loaded here, or may be: the board is not out, and has not found that it must do without."""

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from cnna.serve.engine.assembly import ONLY, PIECE, Assembly
 from cnna.serve.engine.board import EngineBoard
-from cnna.serve.engine.served import UNAVAILABLE, Served, ServedModel, refusal_of
+from cnna.serve.engine.served import READY, UNAVAILABLE, UNLOADING, Served, ServedModel, refusal_of
 from cnna.serve.engine.trials import Trials
 from cnna.serve.lifecycle import versions
 from cnna.serve.lifecycle.arrow import Log as LogLine
@@ -51,7 +51,7 @@ class Catalogue:
 
     def wanted(self) -> list[Version]:
         """What a board must have loaded before it takes batches."""
-        return [one.version for one in self.served() if one.loaded and one.version is not None]
+        return [one.version for one in self.served() if one.state in (READY, UNLOADING) and one.version is not None]
 
     def model(self, name: str) -> ServedModel:
         """UnknownError: there is none of that name."""

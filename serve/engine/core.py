@@ -26,7 +26,7 @@ from cnna.serve.requests import composed
 from cnna.serve.requests.budget import RequestBytes
 from cnna.serve.requests.composed import Composition
 from cnna.serve.requests.cover import seconds_of
-from cnna.serve.requests.history import History, Log
+from cnna.serve.requests.history import History, Log, silent
 from cnna.serve.requests.open_requests import OpenRequests
 from cnna.serve.requests.request import BatchRun, Request, Result
 from cnna.serve.runtimes.interface import CNNA
@@ -34,10 +34,6 @@ from cnna.spec.errors import BusyError, CnnaError, DataError, LateError, RunErro
 
 REASONS = 4  # models that the server names if it is not ready
 USUAL = 100  # the priority of requests that name none, or 0: those of 1 to 99 go first
-
-
-def silent(level: str, event: str, **more: Any) -> None:
-    """A log that keeps nothing."""
 
 
 class Core:
@@ -106,7 +102,7 @@ class Core:
         """Why the server as a whole is not ready, in a line that names the first few models; None: it is."""
         if self.draining or self.starting:
             return "the server is ending" if self.draining else "the server is starting"
-        if not self.catalogue.models and not self._alive(None):
+        if not self.catalogue.models and all(board.state == OUT for board in self.boards):
             boards = [f"{board.spec.name}: {board.life.cause}" for board in self.boards]
             return f"no board can answer: {'; '.join(boards) or 'there is none'}"
         found = [reason for model in self.catalogue.models.values() if (reason := self._missing(model)) is not None]
@@ -248,14 +244,12 @@ class Core:
             return served.pending.samples
         return sum(one.samples for one in self.requests.of(served.model, served.name))
 
-    def _alive(self, served: Served | None) -> bool:
-        """Whether a board is not out, of those for a version or of all. A pipeline's steps have boards of their own."""
-        if served is not None and served.composition is not None:
+    def _alive(self, served: Served) -> bool:
+        """Whether a board that is not out may answer. A pipeline's steps have boards of their own."""
+        if served.composition is not None:
             defaults = [(part, self.catalogue.model(part.model)) for part in served.composition.parts]
             parts = [model.versions.get(part.version) if part.version else model.default for part, model in defaults]
             return all(part is not None and self._alive(part) for part in parts)
-        if served is None:
-            return any(board.state != OUT for board in self.boards)
         return any(self._may(board, version_of(served)) for board in self.boards)
 
     def _may(self, board: EngineBoard, version: Version) -> bool:

@@ -59,16 +59,16 @@ class Dispatcher:
             able = self._able(served, batch)
             others = [board for board in able if board.spec.name not in batch.boards]
             boards = [board for board in others or able if board.free]
-            if boards:
-                board = self._soonest(boards)
-                fitting = [one for one in self._choices(board, served, batch.spare) if one.batch >= batch.samples]
-                if not fitting:  # this board's batches are smaller than those of the one that failed
-                    self.again.remove(batch)
-                    self.again += [replace(batch, pieces=[piece], boards=list(batch.boards)) for piece in _singles(batch)]
-                    return True
-                self.again.remove(batch)
+            if not boards:
+                continue
+            self.again.remove(batch)
+            board = self._soonest(boards)
+            fitting = [one for one in self._choices(board, served, batch.spare) if one.batch >= batch.samples]
+            if fitting:
                 self._send(board, served, batch, min(fitting, key=lambda one: one.seconds))
-                return True
+            else:  # this board's batches are smaller than those of the one that failed
+                self.again += [replace(batch, pieces=[piece], boards=list(batch.boards)) for piece in _singles(batch)]
+            return True
         return False
 
     def _send_next(self) -> bool:

@@ -47,11 +47,6 @@ class Served:
         """Why it takes no requests."""
         return self.life.reason
 
-    @property
-    def loaded(self) -> bool:
-        """Whether boards must have it."""
-        return self.state in (READY, UNLOADING) and self.version is not None
-
 
 @dataclass(eq=False)
 class ServedModel:

@@ -13,6 +13,10 @@ Log = Callable[..., None]  # level, event, and what else is known: model, versio
 WHOM = ("board", "model", "version", "cause")
 
 
+def silent(level: str, event: str, **more: Any) -> None:
+    """A log that keeps nothing."""
+
+
 @dataclass
 class Second:
     """What happened in one second since 1970. samples: answered, by model. within: of them, those of steps of pipelines."""

@@ -12,7 +12,7 @@ from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.boards.loaded import key_of
 from cnna.serve.boards.process import Answer, LostError
 from cnna.serve.engine.board import EngineBoard
-from cnna.serve.engine.core import Core, silent
+from cnna.serve.engine.core import Core
 from cnna.serve.engine.served import READY, Served, ServedModel
 from cnna.serve.lifecycle.boards import BoardLife
 from cnna.serve.lifecycle.versions import ModelLife, VersionLife
@@ -20,7 +20,7 @@ from cnna.serve.models.repository import Repository, open_repository
 from cnna.serve.models.settings import Settings
 from cnna.serve.models.signature import Signature, Tensor
 from cnna.serve.models.version import Compiled, Version
-from cnna.serve.requests.history import Log
+from cnna.serve.requests.history import Log, silent
 from cnna.serve.requests.request import Batch, Request
 from cnna.spec.errors import DataError
 
