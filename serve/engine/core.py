@@ -44,9 +44,10 @@ class Core:
         self.history = History(log)
         self.log = log = self.history.note
         self.boards: list[EngineBoard] = []
-        self.requests = OpenRequests(self.history, self.pump)
-        self.catalogue = Catalogue(repository, self.boards, self.requests, log, self.board_for, self.pump)
-        self.dispatcher = Dispatcher(self.boards, self.catalogue, self.requests, log)
+        self._changed: Callable[[], None] = lambda: self.dispatcher.pump()  # what can be sent is sent
+        self.requests = OpenRequests(self.history, self._changed)
+        self.catalogue = Catalogue(repository, self.boards, self.requests, log, self.board_for, self._changed)
+        self.dispatcher: Dispatcher = Dispatcher(self.boards, self.catalogue, self.requests, log)
         self.budget = RequestBytes()
         self.draining = self.starting = False
         self._numbers = itertools.count()
@@ -78,7 +79,7 @@ class Core:
         await board.settled.wait()
 
     def _board(self, spec: BoardSpec) -> EngineBoard:
-        return EngineBoard(spec, self.limits, self.catalogue.wanted, self.pump, self.log, self.catalogue.lost)
+        return EngineBoard(spec, self.limits, self.catalogue.wanted, self._changed, self.log, self.catalogue.lost)
 
     async def drain(self, seconds: float) -> bool:
         """Takes no more requests, and waits until those that are open have ended. Whether they all did in time."""
@@ -115,7 +116,7 @@ class Core:
             return None
         if model.default is None:
             return f"model {model.name} has no version that is ready: {model.why()}"
-        return None if self._alive(model.default) else self._no_board(model.name, model.default)
+        return None if self._alive(model.default) else self._no_board(model.default)
 
     def board(self, name: str) -> EngineBoard | None:
         """The board of that name."""
@@ -143,42 +144,39 @@ class Core:
         of a request that was admitted. runs: takes what happens to its batches, for a trace. DataError: inputs or outputs do not
         fit. BusyError: the queue is full, or nothing is ready. UnknownError: there is no such model or version.
         """
-        if self.starting and model not in self.catalogue.models:
-            raise BusyError("the server is starting")
-        one = self.catalogue.model(model)
-        settings = one.settings
-        if self.draining and not within:
-            raise BusyError("the server is ending")
-        served = one.chosen(version, sequence_id or request_id, within)
-        assert served.version is not None
-        there = [tensor.name for tensor in served.version.signature.outputs]
+        served = self._chosen(model, version, sequence_id or request_id, within)
+        signature, settings = version_of(served).signature, self.catalogue.models[model].settings
+        there = [tensor.name for tensor in signature.outputs]
         if unknown := [name for name in outputs if name not in there]:
             raise DataError(f"model {model} has no output {unknown[0]!r}; there are {', '.join(there)}")
-        samples, arrays = served.version.signature.request(inputs)
-        self._check_size(served.version, settings, samples)
-        if not self._alive(served):
-            raise BusyError(self._no_board(model, served))
-        waiting = self._waiting(served)
-        if waiting and waiting + samples > settings.queue:
-            served.stats.failed["queue full"] += 1
-            self.history.refused()
-            raise BusyError(f"model {model}: its queue of {settings.queue} samples is full", self._wait_seconds(served), True)
+        samples, arrays = signature.request(inputs)
+        self._check_size(version_of(served), settings, samples)
+        self._check_room(served, settings, samples)
         loop = asyncio.get_running_loop()
         now, seconds = loop.time(), settings.deadline_ms / 1e3
         deadline = now + (min(seconds, timeout_us / 1e6) if timeout_us > 0 else seconds)
         future: asyncio.Future[Result] = loop.create_future()
-        order, stats, alone = (priority or USUAL, next(self._numbers)), served.stats, served.version.signature.alone
+        order, stats, alone = (priority or USUAL, next(self._numbers)), served.stats, signature.alone
         request = Request(
             model, served.name, arrays, samples, order, now, deadline, future, stats, request_id, runs, alone=alone, within=within
         )
         self.requests.add(request, self._held(served))
         if served.composition is None:
             served.pending.add(request)
-            self.pump()
+            self.dispatcher.pump()
         else:
             task = loop.create_task(self._compose(served.composition, request))
             future.add_done_callback(lambda _: task.cancel())
         return request
+
+    def _chosen(self, model: str, version: str | None, identity: str, within: bool) -> Served:
+        """The version of a request. Its errors are those of `admit`."""
+        if self.starting and model not in self.catalogue.models:
+            raise BusyError("the server is starting")
+        one = self.catalogue.model(model)
+        if self.draining and not within:
+            raise BusyError("the server is ending")
+        return one.chosen(version, identity, within)
 
     def _held(self, served: Served) -> Callable[[], None]:
         """Keeps a version for a request, and the pieces of its own that a pipeline may ask. To be called when it has ended."""
@@ -201,6 +199,18 @@ class Core:
             most, why = version.whole_samples(), "samples in one batch, which cannot be cut; send several requests"
         if samples > most:
             raise DataError(f"model {version.model}: {samples} samples: a request has at most {most} {why}")
+
+    def _check_room(self, served: Served, settings: Settings, samples: int) -> None:
+        """BusyError: no board can answer, or too many samples wait; of a pipeline, those of all its open requests count."""
+        if not self._alive(served):
+            raise BusyError(self._no_board(served))
+        open_samples = (one.samples for one in self.requests.of(served.model, served.name))
+        waiting = served.pending.samples if served.composition is None else sum(open_samples)
+        if waiting and waiting + samples > settings.queue:
+            served.stats.failed["queue full"] += 1
+            self.history.refused()
+            full = f"model {served.model}: its queue of {settings.queue} samples is full"
+            raise BusyError(full, self._wait_seconds(served), True)
 
     async def _compose(self, composition: Composition, request: Request) -> None:
         """Answers a request to a pipeline."""
@@ -238,12 +248,6 @@ class Core:
             for one in asked:
                 one.future.cancel()
 
-    def _waiting(self, served: Served) -> int:
-        """Samples that wait; of a pipeline, those of all its open requests."""
-        if served.composition is None:
-            return served.pending.samples
-        return sum(one.samples for one in self.requests.of(served.model, served.name))
-
     def _alive(self, served: Served) -> bool:
         """Whether a board that is not out may answer. A pipeline's steps have boards of their own."""
         if served.composition is not None:
@@ -257,15 +261,14 @@ class Core:
         takes = any(map(board.spec.takes, version.runtimes())) and board.held.get(version) != WITHOUT
         return takes and board.state != OUT and (bool(board.fitting(version)) or board.state != READY)
 
-    def _no_board(self, model: str, served: Served) -> str:
-        boards = [f"{board.spec.name}: {self._why_not(board, version_of(served))}" for board in self.boards]
-        return f"model {model}: no board can answer: {'; '.join(boards)}"
-
-    def _why_not(self, board: EngineBoard, version: Version) -> str:
-        """Why a board will not answer for a version."""
-        if board.state == OUT:
-            return board.life.cause
-        return "is without this version" if board.held.get(version) == WITHOUT else "runs other models"
+    def _no_board(self, served: Served) -> str:
+        """Why no board will answer for a version."""
+        reasons = list[str]()
+        for board in self.boards:
+            without = board.held.get(version_of(served)) == WITHOUT
+            why = board.life.cause if board.state == OUT else "is without this version" if without else "runs other models"
+            reasons.append(f"{board.spec.name}: {why}")
+        return f"model {served.model}: no board can answer: {'; '.join(reasons)}"
 
     def _wait_seconds(self, served: Served) -> float:
         """In how many seconds the queue will be shorter, as predicted. A fallback counts where nothing else is there."""
@@ -277,7 +280,3 @@ class Core:
             return 1.0
         compiled = [one for board, one in usual if board is boards[0]]
         return max(1.0, math.ceil(seconds_of(served.pending.samples, compiled) * boards[0].ratio / len(boards)))
-
-    def pump(self) -> None:
-        """Sends what can be sent. Called whenever something has changed."""
-        self.dispatcher.pump()

@@ -58,7 +58,7 @@ def test_requests_of_other_shapes_do_not_share_a_batch(tmp_path: Path, within: W
         board.state = "resting"
         one, two = core.admit("m", {"x": np.ones((2, 2), np.uint8)}), ask(core, 2)
         board.state = "ready"
-        core.pump()
+        core.dispatcher.pump()
         assert [batch.samples for batch, _ in board.had] == [2]
         await board.answer()
         await board.answer()
@@ -120,7 +120,7 @@ def test_requests_of_a_version_that_is_lost_end_at_once(tmp_path: Path, within: 
             with pytest.raises(BusyError, match="model m, version 1 is unavailable: its files are gone"):
                 one.future.result()
         core.catalogue.models["m"].versions["1"] = Served("m", "1")
-        core.pump()
+        core.dispatcher.pump()
         await asyncio.sleep(0)
         assert not core.requests
 
@@ -209,7 +209,7 @@ def test_priority_goes_first_and_others_in_order(tmp_path: Path, within: Within)
         for first, priority in ((10, 0), (20, 2), (30, 0), (40, 1)):
             ask(core, 1, first, priority=priority)
         board.state = "ready"
-        core.pump()
+        core.dispatcher.pump()
         while board.running:
             await board.answer()
         assert [int(batch.inputs()["x"][0][0, 0]) for batch, _ in board.had] == [40, 20, 10, 30]
