@@ -24,10 +24,8 @@ import tomllib
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "build" / "release"
 EXTRAS = "tools,serve,trace"  # `board` is for a board's own image
-NEW: dict[str, dict[str, str]] = {
-    "native": {},
-    "numpy": {"CXX": "none"},
-}  # kind of wheel: environment that builds it; the second finds no compiler
+# By kind of wheel: the environment that builds it; the second finds no compiler.
+NEW: dict[str, dict[str, str]] = {"native": {}, "numpy": {"CXX": "none"}}
 TAGS = {"native": "cp310-abi3-linux_*", "numpy": "py3-none-any"}
 HOST_ALONE = ("3.10",)  # where `cnna doctor` asks for a newer Python: the versions of constraints.txt do not install there
 NATIVE = "the native host library"  # what `cnna doctor` says of a wheel that has it

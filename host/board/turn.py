@@ -118,9 +118,8 @@ class LocalTurn:
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
             self._closed = closed = weakref.finalize(self, os.close, self._file)
             closed.atexit = False  # a run that goes on until the very end keeps its turn
-            os.register_at_fork(
-                after_in_child=partial(_forget, weakref.ref(self), self._file)
-            )  # a fork would keep the lock of a parent that is killed
+            # A fork would keep the lock of a parent that is killed.
+            os.register_at_fork(after_in_child=partial(_forget, weakref.ref(self), self._file))
         return self._file
 
     def _close(self) -> None:
