@@ -89,11 +89,12 @@ class EndToEnd:
         pieces = self._pieces(cores)
         if pieces is None:
             return None
-        host = seconds(self.single)
-        if self.native:  # Python wakes the thread, and the thread Python
+        shared = self.packing if self._shares(cores) else HostWork()
+        host = seconds(self.single.plus(shared, -1))
+        if shared.native:
+            host += _shared(shared)
+        if self.native and not (shared.native and self._alone):  # Python wakes the thread, and the thread Python
             host += Range.of(host_model.THREAD_SECONDS, 2)
-        if self._shares(cores):
-            host = seconds(self.single.plus(self.packing, -1)) + Range.of(host_model.THREAD_SECONDS, 2) + _shared(self.packing)
         return self.accelerator_seconds_beside(self.single) + self._late(cores) + pieces + host + self.uncounted
 
     def accelerator_seconds_beside(self, work: HostWork) -> Range:
@@ -123,6 +124,11 @@ class EndToEnd:
     def _shares(self, cores: int) -> bool:
         """Whether several threads pack."""
         return cores > 1 and self.packing.native > 0
+
+    @property
+    def _alone(self) -> bool:
+        """Whether a batch alone is one run, which the caller's thread does itself, so that its helpers alone are woken."""
+        return self.starts == 1 and not (self.cpu.instructions if self.cpu else self.cpu_seconds)
 
     def _pieces(self, cores: int) -> Range | None:
         """Seconds of the pieces on the CPU."""

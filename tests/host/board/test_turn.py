@@ -1,5 +1,9 @@
 """Turns at the accelerator: one holder at a time, on one machine and over a board's files; a dead holder is passed over."""
 
+import os
+import signal
+import subprocess
+import sys
 import threading
 from types import SimpleNamespace
 
@@ -12,6 +16,20 @@ from cnna.spec.errors import RunError
 
 from ...waiting import until
 from ..simulated_time import Process, Simulation
+
+FORKS = """
+import os, sys, time
+from pathlib import Path
+from cnna.host.board.turn import LocalTurn
+turn = LocalTurn(Path(sys.argv[1]))
+turn.take("the one before") and turn.give()  # which leaves the file open
+fork = os.fork()
+if not fork:
+    time.sleep(100)
+turn.take("the parent")
+print(fork, flush=True)
+time.sleep(100)
+"""
 
 
 class Files:
@@ -74,6 +92,37 @@ def test_who_comes_again_is_told_whether_another_was_there(pair):
     turns.taken = told.append
     with turns.mine("a test"):
         assert told == [False]
+
+
+def test_a_file_that_is_removed_gives_no_second_turn(tmp_path, monkeypatch):
+    """Whoever has the file open that a cleaner of /tmp removed would lock it beside the one that another process makes."""
+    monkeypatch.setattr(turn, "LOOK_AT_FILE_SECONDS", 0.0)
+    one, two = LocalTurn(tmp_path / "turn"), LocalTurn(tmp_path / "turn")
+    assert one.take("the first")
+    one.give()
+    (tmp_path / "turn").unlink()
+    assert two.take("the second")
+    assert not one.take("the first")
+    two.give()
+    assert one.take("the first")
+    one.give()
+
+
+def test_a_fork_does_not_keep_its_parents_turn(tmp_path):
+    """The lock belongs to an open file. A fork that has it too would hold the board once its parent is killed."""
+    parent = subprocess.Popen([sys.executable, "-c", FORKS, str(tmp_path / "turn")], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    fork = int(parent.stdout.readline())
+    try:
+        own = LocalTurn(tmp_path / "turn")
+        assert not own.take("the next"), "the parent has no turn"
+        parent.kill()
+        parent.wait()
+        assert own.take("the next")
+        own.give()
+    finally:
+        os.kill(fork, signal.SIGKILL)
+        parent.stdout.close()
 
 
 def test_many_threads_never_meet(tmp_path):

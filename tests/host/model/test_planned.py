@@ -12,6 +12,7 @@ from cnna.host.model.board_model import BoardModel
 from cnna.host.model.flight import Flight
 from cnna.host.model.planned import PlannedFlight
 from cnna.host.model.session import InferenceSession
+from cnna.host.native.loop import Loop
 from cnna.spec.artifact import Artifact
 from cnna.spec.errors import DataError, RunError
 
@@ -20,6 +21,7 @@ from ..mapped_board import MappedBoard
 
 STORED = {"scale": 0.5, "mean": [float(n) for n in range(6)], "std": [1.0 + n for n in range(6)]}
 VALUES = int(np.prod(SHAPE))
+WAIT = Loop.wait
 FLAT = {"op": "Flatten", "name": "flat", "attributes": {"axis": 1}, "inputs": ["y"], "outputs": ["flat"], "constants": {}}
 SOFTMAX = {"op": "Softmax", "name": "s", "attributes": {"axis": -1}, "inputs": ["flat"], "outputs": ["s"], "constants": {}}
 AGAIN = {**SOFTMAX, "inputs": ["s"], "outputs": ["t"]}
@@ -182,6 +184,32 @@ def test_figures_of_a_planned_run_are_those_of_the_general_way(mapped: MappedBoa
         other.run(None, {"x": samples(1)})
         timed = {"wall_seconds": 0, "fps_end_to_end": 0}
         assert other.last | timed == planned | timed
+
+
+def test_a_run_alone_wakes_no_thread(mapped: MappedBoard) -> None:
+    """Whoever runs one picture would wait until a thread wakes; but one that takes long must be the thread's after all."""
+    mapped.threads = 2
+    found: list[float] = []
+    with unplanned(classifier(1), mapped) as other:
+        wanted = [other.run(None, {"x": pictures(1, seed)})[0] for seed in range(5)]
+    for seconds in (0.0, 60.0):  # for which the caller does the work
+        with pytest.MonkeyPatch.context() as changed:
+            changed.setattr("cnna.host.native.loop.FOREVER_SECONDS", seconds)
+            changed.setattr(Loop, "wait", _noting(found, seconds))
+            with InferenceSession(classifier(1), mapped) as session:
+                for seed in range(5):
+                    assert np.array_equal(session.run(None, {"x": pictures(1, seed)})[0], wanted[seed])
+    assert set(found) == {0.0}, "the thread was waited for where the caller did the work, or not where it did not"
+
+
+def _noting(found: list[float], seconds: float) -> Any:
+    """`Loop.wait`, which notes that it was called."""
+
+    def wait(running: Loop, limit: float = 0.1) -> int:
+        found.append(seconds)
+        return WAIT(running, limit)
+
+    return wait
 
 
 def test_models_with_and_without_a_plan_alternate(mapped: MappedBoard) -> None:

@@ -89,6 +89,18 @@ def test_four_threads_pack():
     assert found.latency(4).slow < replace(found, packing=HostWork()).latency(4).slow
 
 
+def test_a_single_run_wakes_its_helpers_alone():
+    """A batch of one run is the caller's own work; with several runs, or pieces on the CPU, the loop's thread is woken and wakes."""
+    pack = HostWork(loop_clocks=1.2e9, loops=1e9, native=1e9)
+    found = replace(end_to_end(PIECES[1:2], 0, CLOCK_MHZ, BATCH), stream=pack, single=pack, packing=pack)
+    waking = 2 * host_model.THREAD_SECONDS.slow
+    several = replace(found, starts=2).latency().slow - host_model.LOOP_LOOK_SECONDS.slow
+    assert several == pytest.approx(found.latency().slow + waking)
+    pieces = HostWork(loop_clocks=1, loops=1)
+    assert replace(found, cpu=pieces).latency().slow == pytest.approx(found.latency().slow + waking)
+    assert found.latency(1).slow > found.latency(4).slow + waking / 2, "on one core the thread does the work"
+
+
 def test_counted_work_takes_the_place_of_estimates():
     """A network whose host was counted must not show what was estimated for it."""
     found = replace(end_to_end(PIECES, 0, CLOCK_MHZ, BATCH), stream=HostWork(loop_clocks=1.2e9), cpu=HostWork(loop_clocks=2.4e9))
