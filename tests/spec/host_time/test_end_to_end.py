@@ -90,7 +90,7 @@ def test_four_threads_pack():
 
 
 def test_a_single_run_wakes_its_helpers_alone():
-    """A batch of one run is the caller's own work; with several runs, or pieces on the CPU, the loop's thread is woken and wakes."""
+    """A batch of one run is the caller's own work; with several runs, or pieces on the CPU, its thread is woken and wakes."""
     pack = HostWork(loop_clocks=1.2e9, loops=1e9, native=1e9)
     found = replace(end_to_end(PIECES[1:2], 0, CLOCK_MHZ, BATCH), stream=pack, single=pack, packing=pack)
     waking = 2 * host_model.THREAD_SECONDS.slow
