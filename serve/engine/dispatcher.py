@@ -119,8 +119,8 @@ class Dispatcher:
         return others or own if spare else own or others
 
     def _soonest(self, boards: Sequence[EngineBoard]) -> EngineBoard:
-        """The board with the least outstanding seconds."""
-        return min(boards, key=lambda board: board.seconds * board.ratio)
+        """An idle board, or else the one with the least outstanding seconds: batches that are said to cost 0 s take a while too."""
+        return min(boards, key=lambda board: (not board.idle, board.seconds * board.ratio))
 
     def _delay(self, served: Served) -> float:
         return self._catalogue.models[served.model].settings.max_delay_us / 1e6

@@ -83,6 +83,20 @@ def test_the_board_with_the_least_outstanding_seconds_is_next(tmp_path: Path, wi
     within(run())
 
 
+def test_an_idle_board_is_next_though_batches_cost_nothing(tmp_path: Path, within: Within) -> None:
+    """Where a runtime predicts 0 s, a sample would wait behind a busy board, and the server would look for it without a pause."""
+
+    async def run() -> None:
+        core, (a, b) = core_of(tmp_path, "a", "b", versions={"1": version_of("1", {1: 0.0, 4: 0.0})})
+        requests = [ask(core, 1, number) for number in range(2)]
+        assert (len(a.had), len(b.had)) == (1, 1)
+        for board in (a, b):
+            await board.answer()
+        assert all(request.future.done() for request in requests)
+
+    within(run())
+
+
 def test_a_batch_of_a_dead_board_goes_elsewhere(tmp_path: Path, within: Within) -> None:
     """A request would be lost with its board. The batch that only waited there has not failed."""
 
