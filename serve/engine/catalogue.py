@@ -263,15 +263,16 @@ class Catalogue:
         self.log("info", "version unloaded", model=served.model, version=served.name, cause=served.reason)
 
     def went_well(self, served: Served) -> None:
-        """A batch was answered."""
-        if served.life.faults:
-            model = self.models[served.model]
+        """A batch was answered. Nothing counts for another version, which was loaded since under the same name."""
+        model = self.models[served.model]
+        if served.life.faults and model.versions[served.name] is served:
             self._happened(model, model.life.answered(served.name))
 
     def fault(self, served: Served, board: str) -> None:
-        """A board failed with a batch of this version."""
+        """A board failed with a batch of this version. It counts as of `went_well`."""
         model = self.models[served.model]
-        self._happened(model, model.life.fault(served.name, board))
+        if model.versions[served.name] is served:
+            self._happened(model, model.life.fault(served.name, board))
 
     def lost(self, back: EngineBoard, version: Version, reason: str) -> None:
         """A board came back without a version. If no other one has it or may yet, nobody is promised its answers any more."""

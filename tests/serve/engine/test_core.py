@@ -141,6 +141,34 @@ def test_requests_of_a_version_that_is_lost_end_at_once(tmp_path: Path, within: 
     within(run())
 
 
+def test_what_comes_late_is_not_counted_for_a_version_that_is_loaded_anew(tmp_path: Path, within: Within) -> None:
+    """A sound version could be taken back for faults of the one that had its name before, or be forgiven its own."""
+
+    async def run() -> None:
+        core, (a, b) = core_of(tmp_path, "a", "b", versions={"1": version_of("1"), "2": version_of("2")})
+        model, requests = core.catalogue.models["m"], [ask(core, 4, 0), ask(core, 4, 50), ask(core, 4, 90)]
+        old = model.versions["2"]
+        for step in (model.life.fault("2", "b"), model.life.lost("2", "its files are gone")):
+            model.becomes(step[0])
+        for event in ("found", "tested"):
+            model.becomes(getattr(model.life, event)("2")[0])
+        assert model.versions["2"] is not old
+        model.versions["2"].version = old.version
+        a.state = "resting"
+        a.die()
+        await asyncio.sleep(0)
+        assert model.life.of("2").faults == ()
+        model.becomes(model.life.fault("2", "a")[0])
+        old.life = model.life.of("2")
+        await b.answer()
+        assert model.life.of("2").faults == ("a",)
+        while b.running:
+            await b.answer()
+        assert all(one.future.done() for one in requests)
+
+    within(run())
+
+
 def test_retries_have_an_end(tmp_path: Path, within: Within) -> None:
     """A batch that kills boards would go round for ever. All of the request fails, and the line says why."""
 
