@@ -17,16 +17,26 @@ class Trials:
         self, boards: Sequence[EngineBoard], need: Callable[[str], Awaitable[None]], wanted: Callable[[], list[Version]], log: Log
     ) -> None:
         self._boards, self._need, self._wanted, self._log = boards, need, wanted, log
+        self._freeing: set[asyncio.Task[None]] = set()  # asyncio itself keeps no task that nobody waits for
 
     @asynccontextmanager
     async def of(self, many: Sequence[Version]) -> AsyncIterator[None]:
-        """While versions are tested. Those that are not served in the end are freed, whatever has ended it."""
+        """While versions are tested. Those that are not served in the end are freed, whatever has ended it.
+
+        They are freed even if whoever waits for it goes too.
+        """
         try:
             yield
         finally:
-            for version in many:
-                if version not in self._wanted():
-                    await self.free(version)
+            freeing = asyncio.create_task(self._free_unserved(many))
+            self._freeing.add(freeing)
+            freeing.add_done_callback(self._freeing.discard)
+            await asyncio.shield(freeing)
+
+    async def _free_unserved(self, many: Sequence[Version]) -> None:
+        for version in many:
+            if version not in self._wanted():
+                await self.free(version)
 
     async def free(self, version: Version) -> None:
         """Frees what a version keeps on the boards."""

@@ -81,6 +81,40 @@ def test_what_was_refused_is_freed(within: Within, monkeypatch: pytest.MonkeyPat
     within(run())
 
 
+def test_what_a_broken_off_load_has_opened_is_freed(within: Within, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A board's memory would keep a version that nobody is served, if whoever has asked for it goes while it is freed, too."""
+
+    async def run() -> None:
+        may, waits, has = asyncio.Event(), asyncio.Event(), list[str]()
+
+        async def before(board: str, what: str, key: str) -> None:
+            if (what, key) == ("load", "m/2/tiny-b8"):
+                waits.set()
+                await may.wait()
+            if what in ("load", "unload"):
+                has.append(key) if what == "load" else has.remove(key)
+
+        stub_workers(monkeypatch, before)
+        shelf = Shelf(m=version("m", "1", 1))
+        core = core_with(shelf, BoardSpec("a"))
+        await core.start()
+        shelf.there["m"]["2"] = version("m", "2", 2)
+        loading = asyncio.create_task(core.catalogue.load("m"))
+        await waits.wait()
+        for _ in range(2):
+            loading.cancel()
+            for _ in range(5):  # it begins to free the version
+                await asyncio.sleep(0)
+        await asyncio.wait([loading])
+        assert loading.cancelled()
+        may.set()
+        await core.boards[0].catch_up()
+        assert has == ["m/1/tiny-b8"]
+        await core.close()
+
+    within(run())
+
+
 @pytest.mark.parametrize("trouble", ["hangs", "other outputs"])
 def test_a_remote_model_keeps_no_other_one_from_its_board(within: Within, monkeypatch: pytest.MonkeyPatch, trouble: str) -> None:
     """A server far away that hangs, or has changed, would take the board of all local models out when its worker restarts."""
