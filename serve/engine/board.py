@@ -44,7 +44,7 @@ class EngineBoard:
         self.ratio = 1.0  # of measured to predicted seconds
         self.watts: float | None = None
         self.celsius: float | None = None
-        self.settled = asyncio.Event()  # it has become ready, or failed, for the first time
+        self.settled = asyncio.Event()  # it has become ready, or failed, for the first time, or was closed
         self.wanted, self._changed = wanted, changed
         self.lost: Callable[[Version, str], None] = partial(lost, self)
         self.worker: LiveWorker | None = None
@@ -219,6 +219,7 @@ class EngineBoard:
     async def close(self) -> None:
         """Ends the worker."""
         self.happened(self.life.closed())
+        self.settled.set()
         self._task.cancel()
         await asyncio.wait([self._task])
 

@@ -55,7 +55,10 @@ class Core:
     # --- its life ---
 
     async def start(self) -> None:
-        """Starts the boards and loads all models. What cannot be loaded says why in `catalogue`; it keeps nothing else back."""
+        """Starts the boards and loads all models. What cannot be loaded says why in `catalogue`; it keeps nothing else back.
+
+        If it is closed meanwhile, no other model is loaded.
+        """
         self.starting = True
         self.boards += [self._board(spec) for spec in self.specs]
         for board in self.boards:
@@ -63,6 +66,8 @@ class Core:
         for cause in self.repository.ignored():
             self.log("warning", "nothing to load", cause=cause)
         for name in sorted(self.repository.models(), key=self.repository.has_pipeline):  # pipelines need others: they come last
+            if self.dispatcher.closed:
+                break
             try:
                 await self.catalogue.load(name)
             except CnnaError:

@@ -16,6 +16,7 @@ from cnna.serve.boards.limits import Limits
 from cnna.serve.boards.process import Answer, LostError, WorkerProcess
 from cnna.serve.boards.slot import Slot
 from cnna.serve.engine.board import EngineBoard
+from cnna.serve.engine.core import Core
 from cnna.serve.models.repository import open_repository
 from cnna.spec.errors import DataError
 
@@ -130,6 +131,29 @@ def test_a_board_can_be_closed_when_its_worker_has_just_started(within: Within, 
         assert board.state == "closed"
 
     within(life())
+
+
+def test_a_server_that_is_closed_while_it_starts_waits_for_no_board(
+    published: Path, within: Within, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever awaits the start would wait for ever; or the log would have each model refused by a board that was closed."""
+
+    async def run() -> None:
+        async def start(self: WorkerProcess) -> None:
+            began.set()
+            await asyncio.Event().wait()
+
+        began, said = asyncio.Event(), list[str]()
+        monkeypatch.setattr(WorkerProcess, "start", start)
+        core = Core(open_repository(published), [BoardSpec("a")], log=lambda level, event, **more: said.append(event))
+        starting = asyncio.create_task(core.start())
+        await began.wait()
+        await core.close()
+        done, _ = await asyncio.wait([starting], timeout=10.0)  # no expectation: it ends the test
+        assert done
+        assert said == []
+
+    within(run())
 
 
 def test_a_worker_that_cannot_be_started_is_started_later(within: Within, monkeypatch: pytest.MonkeyPatch) -> None:
