@@ -39,15 +39,15 @@ class Engine:
     def __init__(
         self, path: str | os.PathLike[str], boards: Sequence[str] = BOARDS, limits: Limits | None = None, log: Log = silent
     ) -> None:
-        repository, specs = open_repository(Path(path)), board_specs(list(boards))
+        self.core = Core(open_repository(Path(path)), board_specs(list(boards)), limits, log)
         self._loop = asyncio.new_event_loop()
         self._posting, self._closed = threading.Lock(), False  # nothing is given to the loop behind what ends it
         self._thread = threading.Thread(target=self._loop.run_forever, name="cnna-engine", daemon=True)
         self._thread.start()
         try:
-            self.core = self._done(self._opened(lambda: Core(repository, specs, limits, log)))
-        except BaseException:
-            self._stop()
+            self._done(self.core.start())
+        except BaseException:  # Ctrl-C too: nobody else could close it
+            self.close()
             raise
 
     def submit(self, model: str, inputs: Mapping[str, NDArray[Any]], version: str | None = None, **more: Any) -> "Future[Result]":
@@ -92,11 +92,6 @@ class Engine:
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
-
-    async def _opened(self, make: Any) -> Core:
-        core: Core = make()
-        await core.start()
-        return core
 
     async def _answer(self, model: str, inputs: Mapping[str, Any], version: str | None, more: Mapping[str, Any]) -> Result:
         return await self.core.admit(model, inputs, version, **more).future

@@ -21,6 +21,8 @@ from cnna.serve import Engine
 from cnna.serve.boards.limits import Limits
 from cnna.serve.boards.process import Answer, WorkerProcess
 from cnna.serve.boards.slot import Slot
+from cnna.serve.engine.board import EngineBoard
+from cnna.serve.engine.core import Core
 from cnna.serve.requests.request import Result
 from cnna.spec.artifact import save
 from cnna.spec.config import preset
@@ -234,6 +236,27 @@ def test_what_comes_behind_the_end_is_refused(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(BusyError, match="the server is closed"):
         engine.infer("digits", {})
     engine.close()
+
+
+@pytest.mark.parametrize("broken", ["by an error", "by Ctrl-C"])
+def test_an_engine_that_does_not_start_leaves_no_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+    """A notebook's workers would stay, and keep their boards, until the notebook ends."""
+    boards, start = list[EngineBoard](), Core.start
+
+    async def failing(self: Core) -> None:
+        await start(self)
+        boards.extend(self.boards)
+        if broken == "by an error":
+            raise PermissionError(13, "Permission denied", "models")
+        ident = threading.main_thread().ident
+        assert ident is not None
+        signal.pthread_kill(ident, signal.SIGINT)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Core, "start", failing)
+    with pytest.raises(PermissionError if broken == "by an error" else KeyboardInterrupt):
+        Engine(tmp_path, ["a=emulator"])
+    assert [(board.state, board.pid) for board in boards] == [("closed", None)]
 
 
 def test_what_goes_on_when_it_is_closed_ends(tmp_path: Path) -> None:
