@@ -74,7 +74,7 @@ class LocalTurn:
                 if self._is_there(file):
                     self._note(file)
                     return True
-                self._close()  # somebody has removed the file, and others lock another one of its name
+                self._close()  # somebody has removed or moved the file, and others lock another one of its name
             except BlockingIOError:
                 return False
             except BaseException:
@@ -90,12 +90,15 @@ class LocalTurn:
             self._flock(self._file, self._unlock)
 
     def _is_there(self, file: int) -> bool:
-        """Whether the file has still a name. A look takes as long as the rest of a turn, so there is one in a while."""
+        """Whether the file has still its name. A look takes as long as the rest of a turn, so there is one in a while."""
         now = time.monotonic()
         if now - self._seen < LOOK_AT_FILE_SECONDS:
             return True
         self._seen = now
-        return os.fstat(file).st_nlink > 0
+        try:
+            return os.path.samestat(os.stat(self.path), os.fstat(file))
+        except FileNotFoundError:
+            return False
 
     def forget(self, file: int) -> None:
         """Closes a file, if it is still the one that is open; whoever else has it open keeps the lock."""
@@ -127,8 +130,8 @@ class LocalTurn:
         self._file = None
 
     def holder(self) -> str:
-        """The name that the holder has given itself."""
-        return self.path.read_text().partition("\n")[0] or "somebody"
+        """The name that the holder has given itself, in the file that this object waits for; by its path there may be another."""
+        return os.pread(self._opened(), MOST_BYTES, 0).decode(errors="replace").partition("\n")[0] or "somebody"
 
 
 class Turns:
@@ -150,21 +153,21 @@ class Turns:
         return Mine(self, what, self.wait_seconds if wait_seconds is None else wait_seconds)
 
     def begin(self, what: str, limit: float) -> None:
-        """Waits for the turn. Whoever calls this calls `end` afterwards, even if it has failed."""
-        thread = threading.get_ident()
-        if not self._lock.acquire(timeout=limit):
-            raise RunError(_busy(limit, self._who))
-        self._thread = thread
-        who = self._who = self._named(what)
-        if not self._take(who):
-            self._await(who, limit)
-        self._held = True
-        self.taken(self.turn.passed)
+        """Waits for the turn, which lasts until `end`; if this fails, there is none to end. RunError: as of `mine`."""
+        left = limit if self._lock.acquire(False) else self._await_thread(limit)
+        try:
+            self._thread = threading.get_ident()
+            who = self._who = self._named(what)
+            if not self._take(who):
+                self._await(who, limit, left)
+            self._held = True
+            self.taken(self.turn.passed)
+        except BaseException:
+            self.end()
+            raise
 
     def end(self) -> None:
-        """Gives the turn back, if this thread has it."""
-        if self._thread != threading.get_ident():
-            return
+        """Gives the turn back, for whoever began it: another thread may do so, because it may end the iterator of a stream."""
         try:
             if self._held:
                 self._held = False
@@ -180,8 +183,15 @@ class Turns:
         if self._thread == threading.get_ident():
             raise RunError(f"this thread has the accelerator already: {self._who}; end or close its open stream first")
 
-    def _await(self, who: str, limit: float) -> None:
-        until = time.monotonic() + limit
+    def _await_thread(self, limit: float) -> float:
+        """Waits until no other thread of this process has the turn. Returns what is left of the limit."""
+        began = time.monotonic()
+        if not self._lock.acquire(timeout=limit):
+            raise RunError(_busy(limit, self._who))
+        return limit - (time.monotonic() - began)
+
+    def _await(self, who: str, limit: float, left: float) -> None:
+        until = time.monotonic() + left
         while True:
             self.heed()
             if time.monotonic() > until:
@@ -256,13 +266,8 @@ class Mine:
         self.turns, self.what, self.limit = turns, what, limit
 
     def __enter__(self) -> None:
-        turns = self.turns
-        turns.check_free()
-        try:
-            turns.begin(self.what, self.limit)
-        except BaseException:
-            turns.end()
-            raise
+        self.turns.check_free()
+        self.turns.begin(self.what, self.limit)
 
     def __exit__(self, *raised: object) -> None:
         self.turns.end()

@@ -182,31 +182,25 @@ class TurnOf:
         names = list(dict.fromkeys(model.manifest["name"] for model in models))
         self._models, self._board = models, models[0].board
         self._what = f"model{'s' * (len(names) > 1)} {', '.join(names)}"
-        self._before: tuple[float, int | None] | None = None
+        self._before = self._board.timeout_seconds, self._board.limit_clocks  # the board's own, in a turn
 
     def __enter__(self) -> None:
         board, models = self._board, self._models
         board.turns.check_free()
-        try:
-            model = models[0]
-            limits = model.turn_seconds, model.timeout_seconds, model.limit_clocks
-            for model in models[1:]:
-                limits = (
-                    max(limits[0], model.turn_seconds),
-                    max(limits[1], model.timeout_seconds),
-                    max(limits[2], model.limit_clocks),
-                )
-            board.turns.begin(self._what, limits[0])
-            self._before = board.timeout_seconds, board.limit_clocks
-            board.timeout_seconds, board.limit_clocks = limits[1:]
-        except BaseException:
-            self.__exit__()
-            raise
+        model = models[0]
+        limits = model.turn_seconds, model.timeout_seconds, model.limit_clocks
+        for model in models[1:]:
+            limits = (
+                max(limits[0], model.turn_seconds),
+                max(limits[1], model.timeout_seconds),
+                max(limits[2], model.limit_clocks),
+            )
+        board.turns.begin(self._what, limits[0])
+        self._before = board.timeout_seconds, board.limit_clocks
+        board.timeout_seconds, board.limit_clocks = limits[1:]
 
     def __exit__(self, *raised: object) -> None:
-        if self._board.turns.ours and self._before is not None:
-            self._board.timeout_seconds, self._board.limit_clocks = self._before
-            self._before = None
+        self._board.timeout_seconds, self._board.limit_clocks = self._before
         self._board.turns.end()
 
 

@@ -108,6 +108,71 @@ def test_a_file_that_is_removed_gives_no_second_turn(tmp_path, monkeypatch):
     one.give()
 
 
+def test_a_file_that_is_moved_away_gives_no_second_turn(tmp_path, monkeypatch):
+    """It has a name still, but whoever comes next makes another of the old name, and would have the turn too."""
+    monkeypatch.setattr(turn, "LOOK_AT_FILE_SECONDS", 0.0)
+    one, two = LocalTurn(tmp_path / "turn"), LocalTurn(tmp_path / "turn")
+    assert one.take("the first")
+    one.give()
+    (tmp_path / "turn").rename(tmp_path / "kept")
+    assert two.take("the second")
+    assert not one.take("the first")
+    two.give()
+
+
+def test_who_waits_for_a_file_that_is_removed_is_told_for_whom(tmp_path):
+    """The holder's name is in the file that both have open; to look for it by its path would end in a traceback."""
+    one, two = (Turns(LocalTurn(tmp_path / "turn"), wait_seconds=0.1) for _ in range(2))
+    with two.mine("b"):
+        pass
+    with one.mine("model a"):
+        (tmp_path / "turn").unlink()
+        with pytest.raises(RunError, match="model a has it"), two.mine("b"):
+            pass
+
+
+def test_a_turn_that_was_interrupted_while_it_began_is_free(pair):
+    """Ctrl-C between the lock and the turn's first step: other processes would wait until this one ends."""
+    one, two = pair
+
+    def interrupted(passed):
+        raise KeyboardInterrupt
+
+    turns = Turns(one)
+    turns.taken = interrupted
+    with pytest.raises(KeyboardInterrupt), turns.mine("a test"):
+        pass
+    assert turns.free
+    assert two.take("the next")
+    two.give()
+
+
+def test_a_turn_waits_no_longer_than_it_may(tmp_path, monkeypatch):
+    """Who waits for a thread of its own process, and then for another process, would wait twice as long as `turn_seconds`."""
+    other, lock = LocalTurn(tmp_path / "turn"), threading.Lock()
+    assert other.take("another process")
+    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
+
+    def sleep(seconds):
+        clock.now += seconds
+
+    def acquire(blocking=True, timeout=-1):
+        if not blocking:
+            return False
+        clock.now += 9.0
+        return lock.acquire()
+
+    clock.sleep = sleep
+    taken_after_nine = SimpleNamespace(acquire=acquire, release=lock.release, locked=lock.locked)
+    monkeypatch.setattr(turn, "time", clock)
+    monkeypatch.setattr(turn, "threading", SimpleNamespace(Lock=lambda: taken_after_nine, get_ident=threading.get_ident))
+    mine = Turns(LocalTurn(tmp_path / "turn"))
+    with pytest.raises(RunError, match="busy for 10 s: another process has it"), mine.mine("a test", 10.0):
+        pass
+    assert 10.0 <= clock.now <= 10.5
+    assert mine.free
+
+
 def test_a_fork_does_not_keep_its_parents_turn(tmp_path):
     """The lock belongs to an open file. A fork that has it too would hold the board once its parent is killed."""
     parent = subprocess.Popen([sys.executable, "-c", FORKS, str(tmp_path / "turn")], stdout=subprocess.PIPE, text=True)

@@ -64,6 +64,22 @@ def test_closing_a_model_ends_its_open_stream(board):
         assert np.array_equal(other.run(samples(1)), expected(samples(1)))
 
 
+@pytest.mark.parametrize("end", [BoardModel.close, lambda session: None], ids=["close", "the last answer"])
+def test_another_thread_may_end_a_stream(board, end):
+    """Workers of an event loop take a stream's answers in turn: a turn that only its first thread could end would last for ever."""
+    session, found = BoardModel(requantised_copy(batch=1), board), []
+    answers = session.stream([samples(1), samples(1, 1)])
+    beginning = threading.Thread(target=lambda: found.append(next(answers)))
+    beginning.start()
+    beginning.join(10)
+    assert np.array_equal(found[0], expected(samples(1)))
+    end(session)
+    found += answers
+    with BoardModel(requantised_copy(), board, turn_seconds=0.1) as other:
+        assert np.array_equal(other.run(samples(1)), expected(samples(1)))
+    session.close()
+
+
 def test_closing_waits_for_a_run_of_another_thread(board, monkeypatch):
     """Its memory would be freed under it, and the accelerator would write where the next model lies."""
     session, answers = BoardModel(requantised_copy(batch=1), board), []
