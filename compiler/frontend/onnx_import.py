@@ -215,12 +215,15 @@ def source_of(model: Readable, name: str = "the model") -> SourceModel:
 
 
 def _batch_fault(source: SourceModel) -> str | None:
-    """As `SourceModel.fault`. Where every first axis is 1 or open, it can be the batch."""
+    """As `SourceModel.fault`. Where every first axis is 1 or open, it can be the batch. A constant may not fit a single sample."""
     samples = max(source.firsts.values(), default=1)
     if samples == 1:
         return None
-    graph = _graph(source)
-    plain = unroll_sequences(fold_constants(graph))
+    try:
+        graph = _graph(source)
+        plain = unroll_sequences(fold_constants(graph))
+    except ModelError as error:
+        return str(error)
     return front_fault(graph, source.firsts) or back_fault(plain, samples, _output_shapes(source.proto))
 
 

@@ -58,6 +58,7 @@ def test_the_whole_of_it_is_the_model_with_all_weights():
         ("y = Softmax <axis=1> (c)", {}, []),
         ("y = Softmax <axis=0> (c)", {}, ["x"]),
         ("y = Reshape (c, rows)", {"rows": np.array([12, 8])}, ["x"]),
+        ("s = Shape (c) r = Reshape (k, s) y = Add (c, r)", {"k": (96,)}, ["x"]),  # a constant for one image cannot be computed
     ],
 )
 def test_the_batch_is_chosen_once(tail, constants, single):
