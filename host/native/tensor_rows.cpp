@@ -51,7 +51,7 @@ void TensorRows::compare_tables() {
         again_ = true;
         return;
     }
-    if (few) seen_.assign(table_, table_ + channels_ * TABLE);
+    seen_.clear();  // until all is done below: where memory runs out, the next call begins again
     again_ = false;
     one_table_ = true;
     for (size_t channel = 1; table_ && channel < channels_; ++channel)
@@ -59,6 +59,7 @@ void TensorRows::compare_tables() {
     steps_.clear();
     const bool apart = layout_ == Layout::PIXELS && tensor_.type == CNNA_UINT8 && !one_table_ && channels_ != COLOURS;
     apart_.resize(apart ? channels_ * columns_ : 0);
+    if (few) seen_.assign(table_, table_ + channels_ * TABLE);
 }
 
 void TensorRows::find_steps() {

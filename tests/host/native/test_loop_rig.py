@@ -1,4 +1,7 @@
-"""The run loop against a thread that plays the accelerator, with memory that is not coherent, under sanitizers and for aarch64."""
+"""The run loop against a thread that plays the accelerator, with memory that is not coherent, under sanitizers and for aarch64.
+
+Its parts alone too: the helpers, and the packer of a port.
+"""
 
 import shutil
 import subprocess
@@ -43,6 +46,14 @@ def test_every_part_is_done_once_and_in_time(tmp_path: Path, sanitizer: str) -> 
     flags = [f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all", "-O1", "-g"]
     code, said = played(rig(tmp_path, "g++", flags, "team_rig.cpp"), 10 * RUNS)
     assert code == 0, said[-2000:]
+
+
+def test_a_packer_forgets_what_holds_no_more(tmp_path: Path) -> None:
+    """After other tables at one address, another pitch, or memory that has run out, the way of the picture before would be used."""
+    flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1", "-g"]
+    code, said = played(rig(tmp_path, "g++", flags, "packer_rig.cpp"), 10 * RUNS)
+    assert code == 0, said[-2000:]
+    assert "all pictures alike" in said
 
 
 @pytest.mark.parametrize("layout", [(), ("apart",)], ids=["bands share lines", "bands have lines of their own"])
