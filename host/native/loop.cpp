@@ -171,7 +171,7 @@ struct cnna_loop {
     // Whether the caller may run a job itself: no other is open, and other threads help, so that it may look without a pause.
     bool called() {
         std::lock_guard<std::mutex> lock(mutex_);
-        if (open_ || closing_ || packing_.threads() == 1) return false;
+        if (open_ || closing_ || called_ || packing_.threads() == 1) return false;
         called_ = true;
         ++open_;
         return true;
@@ -199,12 +199,10 @@ struct cnna_loop {
 
     // The caller has ended. unfinished: a job that the thread goes on with.
     void leave(std::unique_ptr<Job> unfinished) {
-        {
-            std::lock_guard<std::mutex> lock(mutex_);
-            called_ = false;
-            unfinished_ = std::move(unfinished);
-            if (!unfinished_ && queue_.empty() && !closing_) return;
-        }
+        std::lock_guard<std::mutex> lock(mutex_);  // to the end: whoever closes the loop waits for it, and then frees it
+        called_ = false;
+        unfinished_ = std::move(unfinished);
+        if (!unfinished_ && queue_.empty() && !closing_) return;
         left_.notify_all();
         wake();
     }
