@@ -68,13 +68,13 @@ def test_elsewhere_it_is_a_plain_array(preprocess: Any) -> None:
 def test_a_board_packs_where_the_camera_wrote(board: MappedBoard, preprocess: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy of each picture would cost as much as packing it."""
     packed: list[int] = []
-    submit = Loop.submit_arrays
+    noted = Loop._noted
 
     def seen(self: Loop, program: int, arrays: Arrays, kept: Any) -> Any:
         packed.extend(int(tensor.data) for tensor in arrays.tensors)
-        return submit(self, program, arrays, kept)
+        return noted(self, program, arrays, kept)
 
-    monkeypatch.setattr(Loop, "submit_arrays", seen)
+    monkeypatch.setattr(Loop, "_noted", seen)
     with InferenceSession(requantised_copy(batch=BATCH, preprocess=preprocess), board) as session:
         x = session.buffer("x")
         assert isinstance(x, InputBuffer)
