@@ -20,7 +20,7 @@ from cnna.sim.rtl.lifetime import SIGNALLED
 from cnna.spec.errors import RunError
 
 START_SECONDS = 300  # how long a start of the simulator may take on a busy machine
-STOP_SECONDS = 5
+STOP_SECONDS = 30  # on a busy machine the rest of a waveform takes a while to write
 LOG_LINES = 15  # number of lines of the simulator's output that an error shows
 REPORT_SECONDS = 2.0
 TRACE = "trace.fst"  # the waveform, in the folder of the run
