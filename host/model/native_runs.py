@@ -116,8 +116,11 @@ class NativeRuns:
             self._kept = None
 
     def _loop(self) -> Loop:
-        """The thread, if it is one of this process: no thread lives on in a fork."""
-        if self._kept is None or not self._kept.alive:
+        """The thread, if it is one of this process: no thread lives on in a fork.
+
+        Where it has ended because the interpreter ends, it completes no job, so that a daemon thread waits until it is gone.
+        """
+        if self._kept is None or not self._kept.own:
             self._kept = self._open()
         return self._kept
 

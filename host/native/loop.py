@@ -270,6 +270,11 @@ class Loop:
         return self._stopped.alive and getpid() == self._process
 
     @property
+    def own(self) -> bool:
+        """Whether this process has opened it."""
+        return getpid() == self._process
+
+    @property
     def busy(self) -> bool:
         """Whether a job was handed over whose end `wait` has not returned: it may be on the accelerator."""
         return bool(self._jobs)
