@@ -191,22 +191,22 @@ UNPACK_ELEMENT = Counted(
 _NATIVELY = "make host-cost HOST=native and cached: 23 classifiers, unet, espcn, dbnet and yolov8n"
 NATIVE_BATCH = Counted(  # a batch that the run loop completes: Python, the registers of one run, and the loop itself
     HostWork(
-        *(47_300, 10_300 + 3_600),
-        l1_misses=1_250,
-        l2_misses=150,
+        *(47_900, 10_900 + 5_500),
+        l1_misses=1_450,
+        l2_misses=133,
         register_reads=20,
         register_writes=18,
-        native=3_600,
-        calls={"clock_gettime": 5, "futex": 9.5, "getpid": 2, "write": 1},
+        native=5_500,
+        calls={"clock_gettime": 3.7, "futex": 5.6, "getpid": 2, "ppoll": 0.7, "read": 0.7, "write": 1},
     ),
     f"{_NATIVELY}: stage python",
 )
 NATIVE_ALONE = Counted(  # what `session.run` of one batch does besides
     HostWork(
-        *(152_800, 12_100),
-        l1_misses=3_000,
+        *(75_300, 2_700),
+        l1_misses=1_650,
         register_reads=7,
-        calls={"clock_gettime": 8, "close": 1, "flock": 2, "getpid": 5, "openat": 1, "pread64": 1, "read": 1, "uname": 1},
+        calls={"clock_gettime": 9.3, "flock": 2, "getpid": 2, "pread64": 1},
     ),
     f"{_NATIVELY}: session.run less session.stream",
 )
@@ -215,11 +215,11 @@ NATIVE_GENERAL = Counted(  # what Python does more for a batch that has pieces o
 )
 NATIVE_START = Counted(HostWork(register_reads=20, register_writes=18), f"{_NATIVELY}: of a run")
 NATIVE_ELEMENT = Counted(  # of an input of uint8
-    HostWork(0, 0, 0.91, 2.01, l1_misses=0.019, streamed=1 / 64, native=0.91), f"{_NATIVELY}: stage pack, fitted"
+    HostWork(0, 0, 0.66, 0.7, l1_misses=0.019, streamed=1 / 64, native=0.66), f"{_NATIVELY}: stage pack, fitted"
 )
-NATIVE_UNIT = Counted(HostWork(0, 0, 5.47, 11.24, native=5.47), f"{_NATIVELY}: stage pack, fitted, for 16 bytes of the port")
-NATIVE_ROW = Counted(HostWork(0, 176, native=176), f"{_NATIVELY}: stage pack, fitted, for a row of the picture")
-NATIVE_WORDS = Counted(HostWork(0, 181, native=181), f"{_NATIVELY}: stage pack, fitted, for 16 bytes of each pixel of a row")
+NATIVE_UNIT = Counted(HostWork(0, 0, 5.7, 5.9, native=5.7), f"{_NATIVELY}: stage pack, fitted, for 16 bytes of the port")
+NATIVE_ROW = Counted(HostWork(0, 117, native=117), f"{_NATIVELY}: stage pack, fitted, for a row of the picture")
+NATIVE_WORDS = Counted(HostWork(0, 158, native=158), f"{_NATIVELY}: stage pack, fitted, for 16 bytes of each pixel of a row")
 NATIVE_CLEAN = Counted(HostWork(0, 0, 2.15, 3.2, l1_misses=1.02, lines=1, native=2.15), f"{_NATIVELY}: stage pack, for a line")
 NATIVE_INVALIDATE = Counted(
     HostWork(0, 0, 2.15, 3.6, l1_misses=1, l2_misses=1, lines=1, native=2.15), f"{_NATIVELY}: stage python, for a line of an output"

@@ -42,6 +42,7 @@ INPUTS = {  # by the bytes that are packed
         _folded((3, 256, 256), (9, 256, 256), (1, 3)),
         _folded((1, 360, 640), (9, 360, 640), (3, 3)),
         _folded((3, 640, 640), (12, 320, 320), (2, 2)),
+        _folded((3, 416, 416), (9, 416, 416), (1, 3)),
     )
 }
 OUTPUTS = {  # of rows that are no classifiers
@@ -50,6 +51,8 @@ OUTPUTS = {  # of rows that are no classifiers
     "dbnet/b1": [_map(1, 640, 640)],
     "yolov5n/b1": [_map(255, side, side) for side in (80, 40, 20)],
     "yolov8n/b1": [_map(144, side, side) for side in (80, 40, 20)],
+    "yolox_tiny/b1": [_map(channels, side, side) for side in (80, 40, 20) for channels in (4, 1, 80)],
+    "yolov3/b1": [_map(255, side, side) for side in (52, 26, 13)],
 }
 SOFTMAX = 10_000  # instructions of the library besides packing, from which on a classifier has one
 PARTS = ("loops", "loop_clocks", "libraries", "l1_misses", "streamed")
