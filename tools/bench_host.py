@@ -24,16 +24,16 @@ the slow and the quick end of a model of the board's four Cortex-A53 ([how](host
 "End to end" are pictures a second of a long stream, with four cores and with one, and "latency" is that of one batch alone.
 The host's work was counted with the native host library ([how](host.md)): for {cached} rows with memory that the processor
 caches, which `cnna board selftest` must prove on the board first, and for {native} with memory that it does not cache.
-[host.md](host.md) has both. It was counted with Python alone for {python} rows, and it is estimated, for Python alone, for the
+[host.md](host.md) has both. It was counted with Python alone for {python}, and it is estimated, for Python alone, for the
 others. A batch has the work of its pictures one by one, which is more than it takes.
 The DPU's figures are measured on a board, from picture to answer, so they compare with the modelled ones, not with *fps*. {ahead}
 """
 
 
 def estimated(artifact: Artifact) -> dict[str, Any]:
-    """The host's work for a batch of an artifact, for performance.json."""
+    """The host's work for a batch of an artifact, in Python alone, for performance.json."""
     manifest = artifact.manifest
-    found = end_to_end(manifest["pieces"], 0, artifact.config.clock_mhz, manifest["batch"])
+    found = end_to_end(manifest["pieces"], 0, artifact.config.clock_mhz, manifest["batch"], native=False)
     return {"stream": found.stream.counts(), "single": found.single.counts(), "cpu_seconds": found.cpu_seconds}
 
 

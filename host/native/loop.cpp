@@ -365,7 +365,7 @@ struct cnna_loop {
         pollfd files[] = {{woken ? wake_ : -1, POLLIN, 0}, {device_.uio, POLLIN, 0}};
         timespec *until = nullptr;
         timespec most{};
-        bool armed = false, whole = false;
+        bool armed = false, whole = false;  // whole: it lasts until the interrupt, or as long as a look at progress may wait
         if (running) {
             const Seconds waited = Clock::now() - running->began, usual = programs_[running->program].usual;
             const Seconds ahead = packing_.threads() > 1 && usual.count() ? before : Seconds{};
@@ -374,8 +374,10 @@ struct cnna_loop {
             armed = arm();
             if (armed && has_ended()) return;
             const Seconds part = waited * (usual.count() ? LATE_PART : PAUSE_PART);
-            whole = armed && !(ahead.count() && early.count() > 0) && longest >= LOOK_AT_PROGRESS;
-            const Seconds sleep = std::min(longest, armed && !(ahead.count() && early.count() > 0) ? LOOK_AT_PROGRESS : std::clamp(std::max(early, part), LEAST_PAUSE, MOST_PAUSE));
+            const bool awaited = armed && !(ahead.count() && early.count() > 0);
+            const Seconds own = awaited ? LOOK_AT_PROGRESS : Seconds(std::clamp(std::max(early, part), LEAST_PAUSE, MOST_PAUSE));
+            const Seconds sleep = std::min(longest, own);
+            whole = awaited && sleep >= LOOK_AT_PROGRESS;
             most.tv_nsec = static_cast<long>(sleep.count() * 1e9);
             until = &most;
         }

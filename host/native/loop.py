@@ -267,7 +267,7 @@ class Loop:
     @property
     def alive(self) -> bool:
         """Whether its thread is there: a process that was forked has none, nor one whose interpreter ends."""
-        return self._stopped.alive and getpid() == self._process
+        return self._stopped.alive and self.own
 
     @property
     def own(self) -> bool:
