@@ -25,9 +25,10 @@ turn = LocalTurn(Path(sys.argv[1]))
 turn.take("the one before") and turn.give()  # which leaves the file open
 fork = os.fork()
 if not fork:
+    os.write(1, b"fork %d\\n" % os.getpid())  # it has begun, and has closed its copy of the file
     time.sleep(100)
 turn.take("the parent")
-print(fork, flush=True)
+os.write(1, b"parent %d\\n" % os.getpid())
 time.sleep(100)
 """
 
@@ -177,7 +178,8 @@ def test_a_fork_does_not_keep_its_parents_turn(tmp_path):
     """The lock belongs to an open file. A fork that has it too would hold the board once its parent is killed."""
     parent = subprocess.Popen([sys.executable, "-c", FORKS, str(tmp_path / "turn")], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
-    fork = int(parent.stdout.readline())
+    begun = dict(parent.stdout.readline().split() for _ in range(2))  # in any order
+    fork = int(begun["fork"])
     try:
         own = LocalTurn(tmp_path / "turn")
         assert not own.take("the next"), "the parent has no turn"
