@@ -80,7 +80,8 @@ def test_a_program_that_meets_an_error_beside_copies(board: StreamedBoard, rtl: 
 
 def test_a_bus_that_falls_silent_under_a_copy(board: StreamedBoard, rtl: RtlBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     """A waiting caller must learn what hangs; when the bus answers again, so must the board."""
-    with BoardModel(requantised_copy(batch=1), board, timeout_seconds=0.5) as session:
+    with BoardModel(requantised_copy(batch=1), board) as session:
+        session.timeout_seconds = 0.5  # only now: constants may take longer to copy on a busy machine
         with simulated(rtl) as device:
             device.set_ddr(hang_after=0)
         with short_resets(monkeypatch):
