@@ -61,9 +61,10 @@ def test_a_copy_that_fails_says_why(board):
 def test_a_stream_that_stands_still_is_said(board, monkeypatch):
     """A notebook would hang; the message must say what both ends are doing."""
     x = samples(1)
-    with BoardModel(requantised_copy(batch=1), board, timeout_seconds=0.2) as session:
+    with BoardModel(requantised_copy(batch=1), board) as session:
         session.run(x)
         with monkeypatch.context() as patch:
+            patch.setattr(session, "timeout_seconds", 0.2)
             patch.setattr(board.board.dma.send, "sink", SimpleNamespace(put=lambda data: False, drop_put=lambda: None))
             with pytest.raises(
                 TimedOutError, match=r"not moved within 0.2 s: STREAM_IN is busy, the AXI DMA .* has status 0x"
