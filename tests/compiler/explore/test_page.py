@@ -26,7 +26,8 @@ const until = setInterval(async () => {
   const canvas = document.querySelector("#dsp canvas"), place = canvas.getBoundingClientRect();
   const at = { clientX: place.left + pad.left + left + dot.x, clientY: place.top + pad.top + top + dot.y, bubbles: true };
   for (const kind of ["pointermove", "pointerdown", "pointerup", "click"]) canvas.dispatchEvent(new PointerEvent(kind, at));
-  await new Promise((done) => setTimeout(done, 300));
+  const shown = () => document.getElementById("copied").textContent && document.querySelector("#vg-tooltip-element")?.textContent;
+  for (let tries = 0; tries < 100 && !shown(); tries++) await new Promise((done) => setTimeout(done, 100));
   document.body.dataset.chosen = [views.dsp.signal("chosen"), views.bram.signal("chosen")].join(" ");
   document.body.dataset.row = document.querySelector("tr.chosen")?.dataset.layer;
   document.body.dataset.copied = document.getElementById("copied").textContent;
