@@ -24,8 +24,8 @@ from cnna.compiler.frontend.onnx_import import read
 from cnna.compiler.frontend.onnx_model.input_shapes import inputs_of, sizes_of
 from cnna.compiler.frontend.source_model import Readable
 from cnna.compiler.quantise.quantise import quantise
-from cnna.host.model.inputs import shared
 from cnna.host.model.model import Model
+from cnna.host.samples.rows import shared
 from cnna.spec.artifact import Artifact, CpuPiece
 from cnna.spec.config import PRESETS
 from cnna.spec.errors import DataError

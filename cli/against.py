@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from cnna.cli.matched import Factors, Match, alike, matched, named
 from cnna.cli.metric_options import metric_of
-from cnna.cli.samples.arrays import Arrays
 from cnna.host.model.answers import outputs_of
 from cnna.host.model.divergence import DECIBELS, Divergence, OutputDivergence
-from cnna.host.model.inputs import Given
 from cnna.host.model.session import InferenceSession
+from cnna.host.samples.arrays import Arrays
+from cnna.host.samples.rows import Given
 from cnna.spec.artifact import Artifact
 from cnna.spec.counts import many
 from cnna.spec.errors import DataError, ModelError, about_model

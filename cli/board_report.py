@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from cnna.cli.main import Outcome
-from cnna.cli.samples.arrays import arrays_of, read_arrays
 from cnna.host.board import power
 from cnna.host.board.overlay import is_virtual, open_overlay
 from cnna.host.board.pynq_driver import open_board
+from cnna.host.samples.arrays import arrays_of, read_arrays
 from cnna.host.selftest import selftest as tests
 from cnna.host.selftest.cached_memory import cached_memory
 from cnna.host.selftest.selftest import Finding

@@ -11,10 +11,10 @@ from cnna.cli.main import Outcome
 from cnna.cli.metric_options import add_metric_option, given_metrics
 from cnna.cli.options import configuration
 from cnna.cli.progress import Progress, counter
-from cnna.cli.samples.arrays import Arrays
 from cnna.host.model.answers import named, outputs_of
 from cnna.host.model.divergence import OutputDivergence
 from cnna.host.model.session import InferenceSession
+from cnna.host.samples.arrays import Arrays
 from cnna.spec.artifact import Artifact, save
 from cnna.spec.counts import many
 from cnna.spec.errors import UserError, about_model

@@ -16,9 +16,9 @@ from cnna.cli.main import FAILED
 from cnna.cli.metric_options import add_metric_option, given_metrics, metric_of
 from cnna.cli.options import CONFIG_HELP, configuration
 from cnna.cli.progress import counter
-from cnna.cli.samples.arrays import CLASSES, Arrays
-from cnna.cli.samples.row_files import NPY, ZIPS, rows_in
-from cnna.host.model import pictures
+from cnna.host.samples import pictures
+from cnna.host.samples.arrays import CLASSES, Arrays
+from cnna.host.samples.row_files import NPY, ZIPS, rows_in
 from cnna.spec.errors import DataError, UserError, about_model
 from cnna.spec.files import read_bytes, write_text
 from cnna.spec.json_text import json_text

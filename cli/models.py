@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from cnna.cli.main import Outcome
-from cnna.cli.samples.arrays import Arrays, write_arrays
+from cnna.host.samples.arrays import Arrays, write_arrays
 from cnna.spec.errors import UserError
 from cnna.spec.files import write_bytes
 

@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Any
 from cnna.cli import examined
 from cnna.cli.main import Outcome, counted
 from cnna.cli.options import add_shape_option, load_shaped
-from cnna.cli.progress import counter
-from cnna.cli.samples.arrays import Arrays
-from cnna.cli.samples.picture_options import (
+from cnna.cli.picture_options import (
     add_picture_options,
-    beside,
     check_channels,
     given_preprocess,
-    read_samples,
     say_preparation,
 )
+from cnna.cli.progress import counter
+from cnna.host.samples.arrays import Arrays
+from cnna.host.samples.given import beside, read_samples
 from cnna.spec.counts import many
 from cnna.spec.errors import UserError, about_model
 from cnna.spec.files import write_bytes

@@ -14,13 +14,14 @@ from cnna.cli import against
 from cnna.cli.main import Outcome
 from cnna.cli.metric_options import add_metric_option, given_metrics
 from cnna.cli.options import add_cache_option, add_ddr_options, add_road_options, ddr_figures, given_ddr, given_road, simulated_ddr
+from cnna.cli.picture_options import add_picture_options, check_channels, given_preprocess, say_preparation
 from cnna.cli.progress import Progress, counter
-from cnna.cli.samples.arrays import Arrays, write_arrays
-from cnna.cli.samples.picture_options import add_picture_options, check_channels, given_preprocess, open_samples, say_preparation
 from cnna.host.board.overlay import is_virtual, open_overlay
 from cnna.host.model.answers import WHOLE, compare_answers, named, outputs_of
-from cnna.host.model.rows import Rows
 from cnna.host.model.session import InferenceSession
+from cnna.host.samples.arrays import Arrays, write_arrays
+from cnna.host.samples.given import open_samples
+from cnna.host.samples.rows import Rows
 from cnna.spec.artifact import Artifact, load
 from cnna.spec.device import Device
 from cnna.spec.errors import CheckError, DataError, UserError

@@ -75,7 +75,8 @@ ROOMS = {
     "host.native": ("C++ for what touches every byte, and numpy beside it", ()),
     "host.device": ("the driver of one accelerator", ("host.native",)),
     "host.board": ("PYNQ boards, real and virtual", ("host.native",)),
-    "host.model": ("models that answer", ("host.native", "host.device", "host.board")),
+    "host.samples": ("what users hand over: arrays and pictures, read a few at a time", ()),
+    "host.model": ("models that answer", ("host.native", "host.device", "host.board", "host.samples")),
     "host": ("the door to the rooms below", ()),
     "host.notebooks": ("notebooks for a board", ()),
     "host.selftest": ("a board's self-test", ("host.board", "host.model")),
@@ -88,7 +89,7 @@ ROOMS = {
         ("host.device", "host.model", "sim.emulator", "sim.rtl"),
     ),
     "serve.runtimes": ("what answers without an accelerator", ()),
-    "serve.models": ("repositories, settings, golden answers", ("host.model", "serve.runtimes")),
+    "serve.models": ("repositories, settings, golden answers", ("host.model", "host.samples", "serve.runtimes")),
     "serve.boards": ("worker processes and shared memory", ("host.board", "host.model", "serve.models", "serve.runtimes")),
     "serve.lifecycle": ("the states of versions, boards and batches, as pure functions", ()),
     "serve.requests": ("requests, their queues and batches, and counts of them", ("serve.models", "serve.runtimes")),
@@ -97,7 +98,7 @@ ROOMS = {
         ("serve.models", "serve.boards", "serve.runtimes", "serve.lifecycle", "serve.requests"),
     ),
     "serve": ("the door: `Engine`", ("serve.models", "serve.boards", "serve.requests", "serve.engine")),
-    "serve.protocol": ("the Open Inference Protocol, without a transport", ("host.model", "serve.engine", "serve.models")),
+    "serve.protocol": ("the Open Inference Protocol, without a transport", ("host.samples", "serve.engine", "serve.models")),
     "serve.traces": ("traces of requests, by OpenTelemetry", ("serve.requests",)),
     "serve.fronts": ("what all fronts share: listening, start and end, the log", ("serve.engine",)),
     "serve.http": (
@@ -116,14 +117,14 @@ ROOMS = {
         "the command `cnna`",
         (
             *("compiler", "compiler.frontend", "compiler.quantise", "compiler.explain", "compiler.report", "compiler.explore"),
-            *("compiler.split", "compiler.zoo", "host.board", "host.model", "host.native", "host.selftest"),
+            *("compiler.split", "compiler.zoo", "host.board", "host.model", "host.native", "host.samples", "host.selftest"),
             *("sim.rtl", "sim.board"),
             *("serve.boards", "serve.engine", "serve.fronts", "serve.grpc", "serve.http", "serve.models", "serve.traces"),
         ),
     ),
     "api": (
         "`cnna` itself: the version, `python -m cnna`, the backend for ONNX's tests",
-        ("compiler", "compiler.frontend", "compiler.quantise", "host.model", "cli"),
+        ("compiler", "compiler.frontend", "compiler.quantise", "host.model", "host.samples", "cli"),
     ),
 }
 # What a room opens by name, inside functions, where the tools are installed: a board has no simulation.

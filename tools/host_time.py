@@ -17,8 +17,8 @@ from onnx import TensorProto, helper, numpy_helper
 from cnna.compiler.compile import compile_model
 from cnna.compiler.frontend.preprocess import Preprocess
 from cnna.compiler.quantise.quantise import quantise
-from cnna.host.model import pictures
 from cnna.host.model.model import Model
+from cnna.host.samples import pictures
 from cnna.sim.emulator.emulator import EmulatorDevice
 from cnna.spec.config import Config, preset
 from cnna.spec.ddr import PLANNED

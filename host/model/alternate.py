@@ -12,9 +12,10 @@ from typing import Any, TypeAlias
 
 from cnna.host.model.board_model import BoardModel, TurnOf, runs_of
 from cnna.host.model.flight import NOT_YET, Asked, Flight, NotYet
-from cnna.host.model.inputs import Arrays, Given
+from cnna.host.model.inputs import Arrays
 from cnna.host.model.native_runs import NativeRuns
 from cnna.host.model.planned import PlannedFlight
+from cnna.host.samples.rows import Given
 from cnna.spec.errors import DataError
 
 TOGETHER = 2  # batches that are open at once: one runs, or a piece of it on the CPU, while the other is packed

@@ -5,15 +5,15 @@ uint8 pictures, with channels first or last, go through a table for each channel
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cnna.host.model.answers import WHOLE
 from cnna.host.model.buffers import InputBuffer
-from cnna.host.model.rows import Rows, rows_of
 from cnna.host.native.tensors import Feed, Packing
+from cnna.host.samples.rows import Given, Rows, integers, rows_of, shared
 from cnna.spec.cpu_ops import reads
 from cnna.spec.errors import DataError, reason_of
 from cnna.spec.manifest import ACCELERATOR, CPU, Manifest, Port
@@ -22,27 +22,6 @@ from cnna.spec.samples import pack
 from cnna.spec.samples.preprocess import from_entry
 
 Arrays = dict[str, NDArray[Any]]
-Given: TypeAlias = "NDArray[Any] | Rows"
-
-
-def integers(x: NDArray[Any], dtype: str, where: str) -> NDArray[Any]:
-    """An array as an input of integers or bool. DataError: its values do not fit `dtype`; the message begins with `where`."""
-    if x.dtype.kind not in "biu":
-        raise DataError(f"{where} is {x.dtype}, but the model wants {dtype}")
-    found = x.astype(dtype)
-    if not np.array_equal(found, x):
-        raise DataError(f"{where} has values that {dtype} does not hold (it is {x.dtype})")
-    return found
-
-
-def shared(arrays: Mapping[str, Any], shapes: Mapping[str, Sequence[int | None]]) -> dict[str, Any]:
-    """The arrays with a row for each sample: one without that axis, beside others that have it, is the same for all samples."""
-    several = [len(x) for name, x in arrays.items() if x.ndim == len(shapes[name]) + 1]
-    found = dict(arrays)
-    for name, x in arrays.items():
-        if several and x.ndim == len(shapes[name]):
-            found[name] = np.broadcast_to(x.whole() if isinstance(x, Rows) else x, (several[0], *x.shape))
-    return found
 
 
 def _integers(name: str, given: Given, dtype: str) -> Rows:

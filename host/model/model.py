@@ -21,8 +21,9 @@ from cnna.host.device.accelerator import Accelerator, take_turn
 from cnna.host.device.limits import whole
 from cnna.host.model.answers import outputs_of
 from cnna.host.model.flight import Flight, Job, Route, Way, jobs_of
-from cnna.host.model.inputs import Arrays, Given
+from cnna.host.model.inputs import Arrays
 from cnna.host.model.planned import Plan, PlannedFlight
+from cnna.host.samples.rows import Given
 from cnna.spec.artifact import Artifact, Source, load
 from cnna.spec.config import Config
 from cnna.spec.device import Device, Profiler, Recorder

@@ -23,8 +23,9 @@ from cnna.host.board.overlay import open_overlay
 from cnna.host.model.answers import NodeArg, listed, node_arg, outputs_of, type_name
 from cnna.host.model.board_model import BoardModel
 from cnna.host.model.buffers import InputBuffer, Memory, buffer_on, form, handed_over
-from cnna.host.model.inputs import Arrays, Given
+from cnna.host.model.inputs import Arrays
 from cnna.host.model.model import SIMULATED, Model, check_options
+from cnna.host.samples.rows import Given
 from cnna.spec.artifact import Artifact, Source
 from cnna.spec.config import Config
 from cnna.spec.device import Device, state_of

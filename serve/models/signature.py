@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.host.model.answers import WHOLE, outputs_of
-from cnna.host.model.inputs import Inputs, integers
-from cnna.host.model.preparation import preparation
+from cnna.host.model.inputs import Inputs
+from cnna.host.samples.preparation import preparation
+from cnna.host.samples.rows import integers
 from cnna.serve.runtimes.interface import ANY, Arrays, Description, Tensor
 from cnna.spec.errors import ArtifactError, DataError
 from cnna.spec.manifest import ACCELERATOR, Manifest, PreprocessEntry

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.host.model import pictures
-from cnna.host.model.picture_modes import open_picture
+from cnna.host.samples import pictures
+from cnna.host.samples.picture_modes import open_picture
 from cnna.serve.engine.core import Core
 from cnna.serve.models.signature import Signature
 from cnna.serve.protocol.described import signature_of

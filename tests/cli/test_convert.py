@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from cnna.cli.main import INTERRUPTED, main
-from cnna.cli.samples.arrays import write_arrays
 from cnna.host.model import model
+from cnna.host.samples.arrays import write_arrays
 
 
 @pytest.fixture(scope="module")

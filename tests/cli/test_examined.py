@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cnna.cli.main import main
-from cnna.cli.samples.arrays import write_arrays
+from cnna.host.samples.arrays import write_arrays
 from cnna.spec.host_time.cortex_a53 import Range
 from cnna.spec.host_time.end_to_end import NATIVELY, rates
 

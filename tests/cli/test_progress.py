@@ -11,7 +11,7 @@ import pytest
 from cnna.cli import main, progress
 from cnna.cli.progress import CLEAR, Progress, counter, line
 from cnna.cli.run import _watched
-from cnna.host.model.rows import rows_of
+from cnna.host.samples.rows import rows_of
 from cnna.spec.errors import UserError
 
 

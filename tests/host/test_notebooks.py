@@ -18,8 +18,8 @@ from PIL import Image
 from cnna.compiler.compile import compile_model
 from cnna.compiler.frontend.preprocess import Preprocess
 from cnna.compiler.quantise.quantise import quantise
-from cnna.host.model import pictures
 from cnna.host.model.model import Model
+from cnna.host.samples import pictures
 from cnna.spec.artifact import save
 from cnna.spec.config import preset
 from cnna.spec.manifest import Manifest

@@ -28,7 +28,7 @@ PARTS = (
     Part("", "cnna.compiler.quantise.quantise", ("quantise", "Report")),
     Part("", "cnna.compiler.compile", ("compile_model",)),
     Part("", "cnna.spec.samples.preprocess", ("Preprocess",)),
-    Part("Pictures and detections", "cnna.host.model.pictures", ("Samples", "find", "read", "samples", "taken", "shown")),
+    Part("Pictures and detections", "cnna.host.samples.pictures", ("Samples", "find", "read", "samples", "taken", "shown")),
     Part(
         "",
         "cnna.host.model.detections",

@@ -18,10 +18,10 @@ from stand_in import open_board
 
 from cnna.host.board.board_device import BoardDevice
 from cnna.host.device.accelerator import Accelerator
-from cnna.host.model import pictures
 from cnna.host.model.inputs import Inputs
 from cnna.host.model.session import InferenceSession
 from cnna.host.native import library
+from cnna.host.samples import pictures
 from cnna.spec.artifact import Artifact, load
 from cnna.spec.cpu_ops import CpuPart
 from cnna.spec.samples import pack

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import patch
 
-from cnna.cli.samples.arrays import read_arrays
 from cnna.host.model.model import Model
+from cnna.host.samples.arrays import read_arrays
 from cnna.sim.rtl import build
 from cnna.sim.rtl.cosim import CosimDevice
 from cnna.spec.artifact import Artifact, load

@@ -16,8 +16,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
-from cnna.cli.samples.arrays import read_arrays
 from cnna.host.model.model import Model
+from cnna.host.samples.arrays import read_arrays
 from cnna.sim.rtl import build, cosim
 from cnna.sim.rtl.sources import sources
 from cnna.spec.artifact import Artifact, load

@@ -8,10 +8,10 @@ import pytest
 from PIL import Image
 
 from cnna.cli.main import main
-from cnna.cli.samples.arrays import Arrays
 from cnna.cli.serving import publish as command
 from cnna.compiler.quantise.quantise import quantise
 from cnna.compiler.zoo.digits import data
+from cnna.host.samples.arrays import Arrays
 from cnna.serve.models.repository import open_repository
 from cnna.serve.models.signature import Signature
 from cnna.spec.artifact import Artifact

@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from cnna.host.model import pictures
+from cnna.host.samples import pictures
 from cnna.host.selftest.selftest_network import path_of
 from cnna.serve.engine.core import Core
 from cnna.serve.engine.served import READY, Served, ServedModel

@@ -1,14 +1,17 @@
 """Samples that are read when they are asked for, a few at a time, so that a file of any size needs the memory of one batch.
 
-A `Rows` stands where an array [N, ...] may: it has its shape, type and length, and `rows[a:b]` is an array.
+A `Rows` stands where an array [N, ...] may: it has its shape, type and length, and `rows[a:b]` is an array. Arrays of integers are
+checked here too, and those that are the same for all samples are repeated.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from cnna.spec.errors import DataError
 
 CHUNK = 1 << 22  # bytes that are looked at together where all samples are
 
@@ -62,3 +65,26 @@ class Rows:
 def rows_of(array: NDArray[Any]) -> Rows:
     """An array that is in memory."""
     return Rows(array.shape, array.dtype, lambda start, stop: array[start:stop] if array.ndim else array)
+
+
+Given: TypeAlias = "NDArray[Any] | Rows"
+
+
+def integers(x: NDArray[Any], dtype: str, where: str) -> NDArray[Any]:
+    """An array as an input of integers or bool. DataError: its values do not fit `dtype`; the message begins with `where`."""
+    if x.dtype.kind not in "biu":
+        raise DataError(f"{where} is {x.dtype}, but the model wants {dtype}")
+    found = x.astype(dtype)
+    if not np.array_equal(found, x):
+        raise DataError(f"{where} has values that {dtype} does not hold (it is {x.dtype})")
+    return found
+
+
+def shared(arrays: Mapping[str, Any], shapes: Mapping[str, Sequence[int | None]]) -> dict[str, Any]:
+    """The arrays with a row for each sample: one without that axis, beside others that have it, is the same for all samples."""
+    several = [len(x) for name, x in arrays.items() if x.ndim == len(shapes[name]) + 1]
+    found = dict(arrays)
+    for name, x in arrays.items():
+        if several and x.ndim == len(shapes[name]):
+            found[name] = np.broadcast_to(x.whole() if isinstance(x, Rows) else x, (several[0], *x.shape))
+    return found

@@ -1,4 +1,7 @@
-"""Samples read a few at a time: equal to the whole array, whatever is asked for first, and without its memory."""
+"""Samples read a few at a time: equal to the whole array, whatever is asked for first, and without its memory.
+
+And inputs that are not pictures: integers, and arrays that are the same for all samples.
+"""
 
 import tracemalloc
 from pathlib import Path
@@ -6,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cnna.cli.samples.arrays import open_rows
-from cnna.cli.samples.row_files import rows_in
 from cnna.compiler.compile import compile_model
 from cnna.compiler.quantise.quantise import quantise
 from cnna.host.model.model import Model
+from cnna.host.samples.arrays import open_rows
+from cnna.host.samples.row_files import rows_in
+from cnna.host.samples.rows import integers, shared
 from cnna.spec.config import preset
 from cnna.spec.errors import DataError
 
@@ -61,3 +65,23 @@ def test_a_run_needs_the_memory_of_a_batch(tmp_path: Path) -> None:
         tracemalloc.stop()
     assert np.array_equal(answers[:1], expected)
     assert peak < 0.5 * size
+
+
+def test_integers_of_another_size_are_taken_where_they_fit():
+    """numpy makes int64 of a list; a model's int32 must get the same numbers or refuse them."""
+    found = integers(np.array([1, 2]), "int32", "input size")
+    assert (found.dtype, found.tolist()) == (np.dtype("int32"), [1, 2])
+    with pytest.raises(DataError, match="input size has values that uint8 does not hold"):
+        integers(np.array([1, 256]), "uint8", "input size")
+    with pytest.raises(DataError, match="input size is float64, but the model wants int64"):
+        integers(np.array([1.5]), "int64", "input size")
+
+
+def test_what_has_no_axis_of_samples_is_for_all():
+    """A threshold would have to be repeated for each image by hand; a single array may never count as one for all samples."""
+    shapes = {"x": (3, 2, 2), "size": (2,), "limit": ()}
+    given = {"x": np.zeros((4, 3, 2, 2)), "size": np.array([5, 6]), "limit": np.array(0.5)}
+    found = shared(given, shapes)
+    assert found["size"].tolist() == [[5, 6]] * 4
+    assert found["limit"].tolist() == [0.5] * 4
+    assert shared({"x": np.zeros((3, 2, 2))}, {"x": (3, 2, 2)})["x"].shape == (3, 2, 2)

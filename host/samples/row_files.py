@@ -12,7 +12,7 @@ from zipfile import ZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.host.model.rows import Rows, rows_of
+from cnna.host.samples.rows import Rows, rows_of
 from cnna.spec.errors import DataError
 from cnna.spec.files import read_bytes
 

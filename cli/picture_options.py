@@ -1,25 +1,15 @@
-"""Reads the pictures and arrays that a user gives, and the options that turn a picture into an input (docs/preprocess.md)."""
+"""The options that say how a picture becomes an input, and the line that says what is done to it (docs/preprocess.md)."""
 
 import argparse
-import json
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from cnna.cli.samples.arrays import Arrays, open_rows, read_once
-from cnna.host.model import pictures
-from cnna.host.model.preparation import preparation
-from cnna.host.model.rows import Rows
+from cnna.host.samples import pictures
+from cnna.host.samples.preparation import preparation
 from cnna.spec.errors import DataError, ModelError
-from cnna.spec.files import read_bytes
 from cnna.spec.samples.preprocess import COLOURS, LAYOUTS, NORMALISATION, Preprocess, channels_of, from_entry
-
-FILE = "preprocess.json"  # beside a model
 
 
 def add_picture_options(parser: argparse.ArgumentParser, when: str) -> None:
@@ -59,68 +49,6 @@ def given_preprocess(args: argparse.Namespace) -> dict[str, Any]:
     if not all(value > 0 for value in found.get("std", ())):
         raise ModelError(f"--std {' '.join(f'{value:g}' for value in found['std'])}: must be above 0 and finite")
     return found
-
-
-def beside(model: Path) -> dict[str, Any]:
-    """The table in a `preprocess.json` beside a model; empty if there is none. ModelError: the file is no such table."""
-    path = model.parent / FILE
-    if not path.exists():
-        return {}
-    try:
-        found = json.loads(read_bytes(path))
-    except ValueError as error:
-        raise ModelError(f"{path}: not JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise ModelError(f"{path}: not a JSON object with keys such as scale, mean and std (docs/preprocess.md)")
-    from_entry(found, str(path))
-    return found
-
-
-def read_samples(
-    path: Path, inputs: Mapping[str, Sequence[int | None]], types: Mapping[str, str], table: Mapping[str, Any]
-) -> Arrays:
-    """`open_samples`, all of them."""
-    return {name: rows[:] for name, rows in open_samples(path, inputs, types, table).items()}
-
-
-def open_samples(
-    path: Path,
-    inputs: Mapping[str, Sequence[int | None]],
-    types: Mapping[str, str],
-    table: Mapping[str, Any],
-    limit: int | None = None,
-) -> dict[str, Rows]:
-    """The first `limit` samples: arrays of a file as of `open_rows`, or pictures of a folder or file as uint8 in the model's
-    layout.
-
-    types: those of integer inputs. table: how pictures become the input; empty if nothing says so. DataError: as of
-    `pictures.read`, or nothing says how pictures become floats.
-    """
-    if not pictures.are_pictures(path):
-        return open_rows(path, inputs, allow_uint8=bool(table), types=types, limit=limit)
-    if len(inputs) != 1:
-        raise DataError(f"{path}: pictures are for models of one input; this one has {', '.join(inputs)}: give an .npz")
-    ((name, shape),) = inputs.items()
-    if name not in types and not any(key in table for key in NORMALISATION):
-        raise DataError(
-            f"{path}: nothing says how pictures become floats: give --scale, --mean and --std (--scale 1/255 makes 0 to 1), or "
-            f"write a {FILE} beside the model"
-        )
-    how = from_entry(table, str(path), strict=False)
-    try:
-        pictures.frame(shape, how)
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from None
-    files = pictures.find(path)[:limit]
-    if not path.is_dir() and path.suffix.lower() not in pictures.KINDS:
-        raise DataError(f"{path}: a picture in another format than {', '.join(pictures.KINDS)}; save it in one of them")
-    if path.is_dir() and (rest := pictures.left_out(path)):
-        print(f"note: {path}: ignoring {rest}; pictures are {', '.join(pictures.KINDS)} files in one folder", file=sys.stderr)
-
-    def read(start: int, stop: int) -> NDArray[Any]:
-        return pictures.as_input(pictures.read(files[start:stop], shape, how), how)
-
-    return {name: read_once(Rows((len(files), *read(0, 1).shape[1:]), np.dtype(np.uint8), read))}
 
 
 def say_preparation(

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image, ImageCms
 
-from cnna.host.model import picture_modes, pictures
+from cnna.host.samples import picture_modes, pictures
 from cnna.spec.errors import DataError
 
 GREY = np.arange(256, dtype=np.uint8).reshape(16, 16)

@@ -7,7 +7,7 @@ from zipfile import ZipFile
 import numpy as np
 import pytest
 
-from cnna.cli.samples.arrays import read_arrays, write_arrays
+from cnna.host.samples.arrays import read_arrays, write_arrays
 from cnna.spec.errors import DataError, UserError
 
 SHAPE = {"image": [1, 2, 2]}

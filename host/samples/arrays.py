@@ -11,9 +11,8 @@ from zipfile import ZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.cli.samples.row_files import rows_in
-from cnna.host.model.inputs import Given, integers, shared
-from cnna.host.model.rows import Rows, rows_of
+from cnna.host.samples.row_files import rows_in
+from cnna.host.samples.rows import Given, Rows, integers, rows_of, shared
 from cnna.spec.errors import DataError
 from cnna.spec.files import writing
 

@@ -1,6 +1,6 @@
 """Photographs for a model: reads JPEG and PNG files, cuts them to the input's size, and turns inputs back into pictures to look at.
 
-For the notebooks, `cnna quantize`, `cnna run` and `cnna serve`. `picture_modes` reads a file, `prepared` says what is done to it.
+For the notebooks, `cnna quantize`, `cnna run` and `cnna serve`. `picture_modes` reads a file; `preparation` tells what is done.
 """
 
 import os
@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.host.model.picture_modes import upright
+from cnna.host.samples.picture_modes import upright
 from cnna.spec.errors import DataError
 from cnna.spec.manifest import Manifest
 from cnna.spec.names import in_line

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cnna.host.model.picture_modes import size_of
-from cnna.host.model.pictures import frame
+from cnna.host.samples.picture_modes import size_of
+from cnna.host.samples.pictures import frame
 from cnna.spec.samples.preprocess import Preprocess
 
 FAR = "256/224 of what is cut out"  # `pictures.MARGIN`, as people know it

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cnna.host.model import pictures
+from cnna.host.samples import pictures
 from cnna.spec.errors import DataError
 from cnna.spec.manifest import Manifest
 from cnna.spec.samples.preprocess import Preprocess
