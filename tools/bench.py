@@ -23,8 +23,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench_host import estimated
+from bench_lines import is_stale
 from bench_networks import network
-from bench_page import is_stale, page
+from bench_page import page
 from bench_rows import Row, chosen
 from equivalent import PROOFS, digest, linked
 
