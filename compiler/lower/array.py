@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from cnna.compiler.graph import ir
 from cnna.compiler.lower.concat import blocks_of
-from cnna.compiler.lower.context import FULL, UNIT_SHIFT, Lowering, Shared, blocked
+from cnna.compiler.lower.context import FULL, UNIT_SHIFT, Lowering, blocked
 from cnna.compiler.lower.kernels import ConvKernel, ConvPart, Kernel, Range, View
 from cnna.compiler.lower.weights import behind_table, coded_stream, conv_stream, packing_overflows
 from cnna.spec.arith import pack_params
@@ -29,7 +29,7 @@ def conv(low: Lowering, node: ir.Node[ir.Conv], layer: int) -> list[Kernel]:
         parts = (replace(parts[0], stream=first), *parts[1:])
     out = FULL if op.residual is None else op.residual.out
     fields = low.common(node, layer, op.window, low.zero(node.inputs[0]), out, op.table)
-    return [ConvKernel(**fields, mid=op.out, add=op.residual, parts=parts)]
+    return [ConvKernel.of(fields, mid=op.out, add=op.residual, parts=parts)]
 
 
 def few_groups(config: Config, pixels: int) -> bool:
@@ -122,5 +122,5 @@ def picked_channels(low: Lowering, node: ir.Node, layer: int, source: View, pick
         offset = np.where(np.arange(config.co) < len(wanted), 0, zero)  # unused channels hold the zero point
         params = pack_params(offset, 1 << UNIT_SHIFT, UNIT_SHIFT)[None]
         parts.append(ConvPart(chunk, 1, span[0], span[1] - span[0], conv_stream(params, spread, config)))
-    fields: Shared = {**low.common(replace(node, inputs=node.inputs[:1]), layer, ir.Window(), zero, FULL), "source": source}
-    return ConvKernel(**fields, mid=FULL, add=None, parts=tuple(parts))
+    fields = replace(low.common(replace(node, inputs=node.inputs[:1]), layer, ir.Window(), zero, FULL), source=source)
+    return ConvKernel.of(fields, mid=FULL, add=None, parts=tuple(parts))

@@ -62,10 +62,10 @@ def bilinear(low: Lowering, node: ir.Node[ir.Bilinear], layer: int) -> list[Kern
         kernel, stride = (len(down.weights), len(right.weights)), (down.step, right.step)
         window = ir.Window(kernel, stride, pads=(-down.first, -right.first, 0, 0))
         apart = taps_apart(window, low.images, (down.count, right.count), low.config)
-        stream = uniform_stream(params, taps, fields["dest"].blocks, low.config, apart)
+        stream = uniform_stream(params, taps, fields.dest.blocks, low.config, apart)
         if op.table is not None and not parts:
             stream = behind_table(stream, op.table.values, low.config.vector_word_bytes)
         places = (down.at, right.at), (down.apart, right.apart), (down.count, right.count)
         phase = Phase(node.name, layer, node.output, window, *places)
         parts.append(VectorPart((0, down.count), (0, right.count), stream, phase, apart))
-    return [VectorKernel(**fields, op="depthwise", factor_b=0, uniform=True, parts=tuple(parts))]
+    return [VectorKernel.of(fields, op="depthwise", factor_b=0, uniform=True, parts=tuple(parts))]

@@ -1,36 +1,19 @@
 """What every node's lowering reads (`lower.py`, `array.py` and `vector.py` use it), and constants that leave values unchanged."""
 
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cnna.compiler.graph import ir
 from cnna.compiler.lower.concat import Storage, store_tensors
-from cnna.compiler.lower.kernels import Range, View
+from cnna.compiler.lower.kernels import KernelParts
 from cnna.spec import arith
 from cnna.spec.config import Config
 from cnna.spec.errors import ModelError
 
 FULL = ir.Clamp(0)  # the output stage that leaves values as they are
 UNIT_SHIFT = arith.MULT_BITS - 1  # requantise(acc, 1 << UNIT_SHIFT, UNIT_SHIFT) is acc
-
-
-class Shared(TypedDict):
-    """The fields of `KernelParts` but for `rows`. As keywords of a kernel, mypy compares them with its own."""
-
-    name: str
-    layer: int
-    tensor: str | None
-    tensor_block: int
-    images: Range
-    source: View
-    second: View | None
-    dest: View
-    window: ir.Window
-    pad: int
-    out: ir.Clamp
-    table: bool
 
 
 class Lowering:
@@ -56,24 +39,24 @@ class Lowering:
 
     def common(
         self, node: ir.Node, layer: int, window: ir.Window, pad: int, out: ir.Clamp, table: ir.Table | None = None
-    ) -> Shared:
+    ) -> KernelParts:
         """The fields that all kernels of a node share."""
         views = self.storage.views
         second = views[node.inputs[1]] if len(node.inputs) > 1 else None
-        return {
-            "name": node.name,
-            "layer": layer,
-            "tensor": node.output,
-            "tensor_block": 0,
-            "images": self.images,
-            "source": views[node.inputs[0]],
-            "second": second,
-            "dest": views[node.output],
-            "window": window,
-            "pad": pad,
-            "out": out,
-            "table": table is not None,
-        }
+        return KernelParts(
+            name=node.name,
+            layer=layer,
+            tensor=node.output,
+            tensor_block=0,
+            images=self.images,
+            source=views[node.inputs[0]],
+            second=second,
+            dest=views[node.output],
+            window=window,
+            pad=pad,
+            out=out,
+            table=table is not None,
+        )
 
 
 def blocked(values: NDArray[Any], size: int, fill: int = 0) -> NDArray[Any]:

@@ -149,6 +149,11 @@ class ConvKernel(KernelParts):
     add: Combine | None
     parts: tuple[ConvPart, ...]
 
+    @classmethod
+    def of(cls, shared: KernelParts, mid: Clamp, add: Combine | None, parts: tuple[ConvPart, ...]) -> "ConvKernel":
+        """The kernel that has these fields of its own."""
+        return cls(**vars(shared), mid=mid, add=add, parts=parts)
+
 
 @dataclass(frozen=True, eq=False)
 class VectorKernel(KernelParts):
@@ -164,6 +169,11 @@ class VectorKernel(KernelParts):
     parts: tuple[VectorPart, ...]
     flat: bool = False
     zero: int = 0
+
+    @classmethod
+    def of(cls, shared: KernelParts, op: str, factor_b: int, uniform: bool, parts: tuple[VectorPart, ...]) -> "VectorKernel":
+        """The kernel that has these fields of its own."""
+        return cls(**vars(shared), op=op, factor_b=factor_b, uniform=uniform, parts=parts)
 
 
 Kernel = ConvKernel | VectorKernel

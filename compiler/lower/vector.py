@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from cnna.compiler.graph import ir
 from cnna.compiler.lower.array import conv, picked_channels
-from cnna.compiler.lower.context import FULL, Lowering, Shared, blocked
-from cnna.compiler.lower.kernels import Kernel, Range, Stream, VectorKernel, VectorPart, View
+from cnna.compiler.lower.context import FULL, Lowering, blocked
+from cnna.compiler.lower.kernels import Kernel, KernelParts, Range, Stream, VectorKernel, VectorPart, View
 from cnna.compiler.lower.weights import behind_table, vector_stream
 from cnna.compiler.lower.windows import taps_apart
 from cnna.spec import arith
@@ -36,7 +36,7 @@ def depthwise(low: Lowering, node: ir.Node[ir.Depthwise], layer: int) -> list[Ke
     stream = vector_stream(pack_params(bias, mult, np.maximum(shift, 1)), lanes, config, apart)
     fields = low.common(node, layer, op.window, low.zero(node.inputs[0]), op.out, op.table)
     parts = _whole(low, node.output, stream, op.table, apart)
-    return [VectorKernel(**fields, op="depthwise", factor_b=0, uniform=False, parts=parts)]
+    return [VectorKernel.of(fields, op="depthwise", factor_b=0, uniform=False, parts=parts)]
 
 
 def max_pool(low: Lowering, node: ir.Node[ir.MaxPool], layer: int) -> list[Kernel]:
@@ -84,7 +84,7 @@ def affine(low: Lowering, node: ir.Node[ir.Affine], layer: int) -> list[Kernel]:
     stream = vector_stream(pack_params(offset, factor, np.maximum(shift, 1)), None, low.config)
     fields = low.common(node, layer, ir.Window(), 0, op.out, op.table)
     parts = _whole(low, node.output, stream, op.table)
-    return [VectorKernel(**fields, op="elementwise", factor_b=0, uniform=False, parts=parts)]
+    return [VectorKernel.of(fields, op="elementwise", factor_b=0, uniform=False, parts=parts)]
 
 
 def average_pool(low: Lowering, node: ir.Node[ir.AveragePool], layer: int) -> list[Kernel]:
@@ -106,7 +106,7 @@ def average_pool(low: Lowering, node: ir.Node[ir.AveragePool], layer: int) -> li
     if op.table is not None:
         parts[0] = replace(parts[0], stream=behind_table(parts[0].stream, op.table.values, config.vector_word_bytes))
     fields = low.common(node, layer, op.window, op.zero_in, op.out, op.table)
-    return [VectorKernel(**fields, op="average", factor_b=0, uniform=True, parts=tuple(parts))]
+    return [VectorKernel.of(fields, op="average", factor_b=0, uniform=True, parts=tuple(parts))]
 
 
 def pixels(low: Lowering, node: ir.Node[ir.Pixels], layer: int) -> list[Kernel]:
@@ -133,14 +133,14 @@ def copy(low: Lowering, tensor: str, dest: View, layer: int, name: str) -> Kerne
     """An exact copy of a tensor."""
     node = ir.Node(name, IDENTITY, (tensor,), tensor)
     fields = low.common(node, layer, ir.Window(), 0, FULL)
-    return _uniform(low, {**fields, "dest": dest, "tensor": None}, "elementwise", IDENTITY, tensor)
+    return _uniform(low, replace(fields, dest=dest, tensor=None), "elementwise", IDENTITY, tensor)
 
 
-def _uniform(low: Lowering, fields: Shared, op: str, how: ir.Combine, output: str) -> VectorKernel:
+def _uniform(low: Lowering, fields: KernelParts, op: str, how: ir.Combine, output: str) -> VectorKernel:
     """A kernel whose blocks share one set of `arith.combine` parameters."""
     params = pack_params(np.full((1, low.config.ci), how.offset), how.factor_a, how.shift)
     parts = _whole(low, output, vector_stream(params, None, low.config), how.table)
-    return VectorKernel(**fields, op=op, factor_b=how.factor_b, uniform=True, parts=parts)
+    return VectorKernel.of(fields, op=op, factor_b=how.factor_b, uniform=True, parts=parts)
 
 
 def _whole(low: Lowering, output: str, stream: Stream, table: ir.Table | None, apart: int = 0) -> tuple[VectorPart, ...]:
