@@ -63,7 +63,8 @@ def infer_again(graph: Graph) -> Graph:
     nodes = [_as_node(node) for node in graph.nodes if isinstance(node.op, Onnx)]
     tensors = [onnx.numpy_helper.from_array(value, name) for name, value in small.items()]
     strangers = [name for node in graph.nodes if getattr(node.op, "domain", "") for name in outputs_of(node) if name]
-    known = [  # onnx infers nothing for other domains, but reads what is said of their tensors
+    # onnx infers nothing for other domains, but reads what is said of their tensors.
+    known = [
         helper.make_tensor_value_info(name, types.get(name, onnx.TensorProto.FLOAT), graph.tensors[name].shape)
         for name in strangers
         if graph.tensors[name].shape and graph.types.get(name, "float32")

@@ -19,7 +19,7 @@ from cnna.sim.rtl.build import Say, build, to_stderr
 from cnna.sim.rtl.lifetime import Scratch
 from cnna.sim.rtl.linked_models import BROUGHT, STORED, WRITTEN, board_settings
 from cnna.sim.rtl.profile import Layer, layers, weight_clocks
-from cnna.sim.rtl.simulator import TRACE, Count, DiedError, Simulator
+from cnna.sim.rtl.simulator import TRACE, ClockCount, DiedError, Simulator
 from cnna.sim.rtl.sources import sources
 from cnna.spec.artifact import ProgramPiece
 from cnna.spec.config import Config
@@ -51,7 +51,7 @@ class CosimDevice(SimulatedMemory):
         from_cycle: int = 0,
         to_cycle: int | None = None,
         say: Say | None = None,
-        count: Count | None = None,
+        count: ClockCount | None = None,
         verilog: str | None = None,
         base: int = DDR_BASE,
     ) -> None:
@@ -80,7 +80,7 @@ class CosimDevice(SimulatedMemory):
             self.close()
             raise
 
-    def _start(self, folder: Path, count: Count | None, ddr: dict[str, int]) -> None:
+    def _start(self, folder: Path, count: ClockCount | None, ddr: dict[str, int]) -> None:
         """Starts the simulator of a folder, and opens the memory in it. DiedError: a signal ended it."""
         if self._simulator is not None:
             self._simulator.close()

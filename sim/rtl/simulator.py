@@ -26,7 +26,7 @@ REPORT_SECONDS = 2.0
 TRACE = "trace.fst"  # the waveform, in the folder of the run
 TRACE_ARGUMENT = "cnna_trace"  # the plusarg that names it, as the top of the testbench reads it
 
-Count = Callable[[int], None]  # takes the clocks since the simulation began
+ClockCount = Callable[[int], None]  # takes the clocks since the simulation began
 
 
 class DiedError(RunError):
@@ -44,7 +44,7 @@ class Simulator:
     RunError: it does not start; DiedError: because of a signal.
     """
 
-    def __init__(self, build: Path, run: Path, traced: bool, say: Say, count: Count | None = None) -> None:
+    def __init__(self, build: Path, run: Path, traced: bool, say: Say, count: ClockCount | None = None) -> None:
         self._run, self._say, self._count = run, say, count
         path = run / "socket"
         path.unlink(missing_ok=True)
@@ -136,7 +136,7 @@ class Simulator:
             return ""
 
 
-def answer_of(lines: TextIO, say: Say, count: Count | None) -> Any:
+def answer_of(lines: TextIO, say: Say, count: ClockCount | None) -> Any:
     """The value of the server's next answer; what it reports before goes to `count` or, now and then, to `say`.
 
     RunError: the answer is an error. EOFError: there is none.
