@@ -1,12 +1,12 @@
-"""`cnna explore`: finds the configuration that is quickest for a model within a chip's DSPs, memories and LUTs, as `report`
-predicts.
+"""`cnna explore`: finds the configuration that is quickest for a model, from picture to answer, within a chip's DSPs, memories and
+LUTs.
 """
 
 import argparse
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cnna.cli.main import PAGES, Outcome
 from cnna.cli.options import (
@@ -17,6 +17,7 @@ from cnna.cli.options import (
     configuration,
     given_ddr,
     load_shaped,
+    native_host,
     predicted_ddr,
 )
 from cnna.cli.progress import Progress
@@ -25,6 +26,10 @@ from cnna.spec.config import preset
 from cnna.spec.counts import many
 from cnna.spec.errors import UserError, about_model
 from cnna.spec.files import write_text, writing
+from cnna.spec.host_time.end_to_end import IN_PYTHON, NATIVELY
+
+if TYPE_CHECKING:
+    from cnna.compiler.placements import Placements
 
 OUTPUTS = {"png": (".png",), "html": PAGES}
 
@@ -45,7 +50,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--layer", metavar="NAME", help="show all legal tilings of this layer instead, for --config")
     parser.add_argument("--config", metavar="C", help="the configuration for --layer (default: zcu102)")
     parser.add_argument(
-        "--png", type=Path, metavar="F", help="write a picture: speed over DSPs, or with --layer clocks over DDR bytes"
+        "--png",
+        type=Path,
+        metavar="F",
+        help="write a picture: speed to the answer over DSPs, or with --layer clocks over DDR bytes",
     )
     parser.add_argument("--html", type=Path, metavar="F", help="write a page with linked plots; a click copies a configuration")
     add_library_option(parser)
@@ -76,17 +84,20 @@ def run(args: argparse.Namespace) -> Outcome:
     board, budget = BOARDS[args.board], _budget(args)
     configs = explore.configurations(budget, board)
     with about_model(args.model):
-        name, graphs = _graphs(args)
+        model = _model(args)
+    name, native = model.name, native_host()
     memory = predicted_ddr(ddr, board.ddr)
     with Progress("compiling") as progress:
         points, refused = explore.explore(
-            graphs, configs, args.batch, lambda done, total, what: progress.count(done, total, f"compiling for {what}"), memory
+            *(model.pieces, configs, args.batch),
+            *(lambda done, total, what: progress.count(done, total, f"compiling for {what}"), memory, native),
         )
     best = explore.pareto(points)
     print(explore.table(best))
+    print(_speeds(board, f" for {memory}" if ddr else "", native))
     print(
-        f"predicted{f' for {memory}' if ddr else ''}, {_clock(board)}; of {len(points):,} explored, those that none beats "
-        "in speed, DSP48E2 and BRAM36 at once" + (f"; {many(refused, 'configuration')} cannot run the model" if refused else "")
+        f"of {len(points):,} explored, those that none beats in speed to the answer (slow end), DSP48E2 and BRAM36 at once"
+        + (f"; {many(refused, 'configuration')} cannot run the model" if refused else "")
     )
     if args.png:
         from cnna.compiler.explore.explore import picture
@@ -98,14 +109,16 @@ def run(args: argparse.Namespace) -> Outcome:
 
         write_text(args.html, html(name, points, budget, drawing))
     limits = {"dsp48e2": budget.dsp, "bram36": budget.bram36, "uram288": budget.uram288, "luts": budget.luts}
-    about = {"name": name, "board": args.board, **limits, "refused": refused, "ddr": memory.entry()}
+    host = "native" if native else "python"
+    about = {"name": name, "board": args.board, **limits, "refused": refused, "ddr": memory.entry(), "host": host}
     explored = [{**point.figures(), "pareto": point in best} for point in points]
     return Outcome({**about, "points": explored}, written=tuple(path for path in (args.png, args.html) if path))
 
 
-def _clock(board: Board) -> str:
-    """For which clock images a second are stated: the board's."""
-    return f"fps at {preset(board.key).clock_mhz} MHz, the clock of {board.key}"
+def _speeds(board: Board, memory: str, native: bool) -> str:
+    """Of what the table states images a second, and for which clock: the board's."""
+    alone = f"of the accelerator alone are predicted{memory} at {preset(board.key).clock_mhz} MHz, the clock of {board.key}"
+    return f"images a second (fps) {alone}; those from picture to answer are modelled, {NATIVELY if native else IN_PYTHON}"
 
 
 def _budget(args: argparse.Namespace) -> Any:
@@ -122,8 +135,7 @@ def _layer(args: argparse.Namespace) -> Outcome:
     from cnna.compiler.explore import layer
 
     with about_model(args.model):
-        _, graphs = _graphs(args)
-        choices = layer.tilings(graphs, config, args.layer)
+        choices = layer.tilings(_model(args).programs, config, args.layer)
     print(f"{args.layer} on {config.name}, {many(len(choices) - 1, 'legal tiling')}, estimated for one image")
     for line in layer.best(choices):
         print(line)
@@ -134,24 +146,24 @@ def _layer(args: argparse.Namespace) -> Outcome:
     return Outcome(figures, written=(args.png,) if args.png else ())
 
 
-def _graphs(args: argparse.Namespace) -> Any:
-    """The model's name and its int8 graphs. A float model is quantised with random numbers, which do not change its speed.
+def _model(args: argparse.Namespace) -> "Placements":
+    """The model, cut for any configuration. A float model is quantised with random numbers, which do not change its speed.
 
     UserError: nothing of it runs on the accelerator.
     """
     from cnna.compiler.frontend.onnx_import import to_graph
-    from cnna.compiler.frontend.quantised_import import import_quantised
+    from cnna.compiler.placements import Placements
     from cnna.compiler.quantise.calibrate import random_samples
     from cnna.compiler.quantise.quantise import quantise
 
     source = load_shaped(args.model, args)
     if any(node.op_type.startswith(("QLinear", "QuantizeLinear", "DequantizeLinear")) for node in source.proto.graph.node):
-        found = import_quantised(source)
+        found = Placements(source)
     else:
         print(f"{args.model}: float, so it is quantised with random numbers; this changes no clock", file=sys.stderr)
-        found = import_quantised(quantise(source, random_samples(to_graph(source)))[0])
+        found = Placements(quantise(source, random_samples(to_graph(source)))[0])
     if not found.programs:
         raise UserError(
             f"{args.model}: nothing in it runs on the accelerator, so there is nothing to explore; cnna explain says why"
         )
-    return found.whole.name, found.programs
+    return found

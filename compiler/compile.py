@@ -87,9 +87,9 @@ class Program:
         spans = spans or predicted_spans(self.program, self.config, memory, count)
         return prediction(spans, self.commands, len(self.layers), memory)
 
-    def entry(self, count: Count | None = None) -> ProgramEntry:
-        """The entry of the piece in the manifest. count: as of `predicted_spans`."""
-        found = self.predicted(count=count)
+    def entry(self, count: Count | None = None, memory: DdrSpeed | None = None) -> ProgramEntry:
+        """The entry of the piece in the manifest. count: as of `predicted_spans`; memory: as of `predicted`."""
+        found = self.predicted(memory, count)
         return {
             "kind": ACCELERATOR,
             "program_writes": len(self.program) // 8,

@@ -1,7 +1,9 @@
-"""`cnna explore`: the predicted speed of a network on every configuration of a grid that fits a chip.
+"""`cnna explore`: the speed of a network on every configuration of a grid that fits a chip.
 
-It compiles the network for each and predicts its program as reports do; it simulates nothing. DSP slices are exact, and block RAM
-follows from the shapes of the large memories. LUTs are a fit to synthesised configurations (`sizes.py`).
+It compiles the network for each and predicts its program as reports do; it simulates nothing. Configurations are compared by images
+a second from picture to answer, at the slow end of what is modelled of the host: a quicker accelerator is of no use to a host that
+is slower still. DSP slices are exact, and block RAM follows from the shapes of the large memories. LUTs are a fit to synthesised
+configurations (`sizes.py`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,11 +15,15 @@ from typing import BinaryIO
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.explore.sizes import Budget, bram36, dsp48e2, luts, uram288
 from cnna.compiler.graph.ir import Graph
+from cnna.compiler.placements import Pieces
 from cnna.compiler.report.axis_numbers import linear
 from cnna.spec.boards import ZCU102, Board, board_of
 from cnna.spec.config import BEAT_BYTES, OPTIONS, Config, ConfigError, as_dict, preset
 from cnna.spec.ddr import DdrSpeed
 from cnna.spec.errors import ModelError, UserError
+from cnna.spec.host_time.cortex_a53 import Range
+from cnna.spec.host_time.end_to_end import EndToEnd, end_to_end, rates
+from cnna.spec.manifest import ACCELERATOR, PieceEntry
 from cnna.spec.metrics import REPORT_MHZ
 
 PIX, CI, CO = (2, 4, 8, 16), (4, 8, 16), (4, 8, 16, 32, 64)
@@ -30,11 +36,12 @@ BEST = 4
 SIZE_INCHES = (9.0, 6.0)  # of the picture
 NEAR = 0.07  # share of each axis within which only one of two points is named
 Say = Callable[[int, int, str], None]
+ALONE, TO_ANSWER = "fps, accelerator alone", "fps, picture to answer"  # headings
 
 
 @dataclass(frozen=True)
 class Point:
-    """A configuration, a batch and their prediction. `bytes`: DDR traffic of a batch, reads and writes."""
+    """A configuration, a batch and their prediction. `bytes`: DDR traffic of a batch, reads and writes. whole: with the host."""
 
     config: Config
     batch: int
@@ -45,11 +52,24 @@ class Point:
     cycles: int
     bytes: int
     macs: int
+    whole: EndToEnd
+
+    @property
+    def alone(self) -> float:
+        """Images a second of the accelerator alone, at the configuration's clock."""
+        return self.batch * self.config.clock_mhz * 1e6 / self.cycles
+
+    @property
+    def answered(self) -> Range:
+        """Images a second from picture to answer, at both ends of what is modelled of the host."""
+        found = self.whole.fps()
+        assert found is not None, "the compiler says what pieces on the CPU take"
+        return found
 
     @property
     def fps(self) -> float:
-        """Images a second at the configuration's clock."""
-        return self.batch * self.config.clock_mhz * 1e6 / self.cycles
+        """Images a second by which configurations are compared: from picture to answer, at the slow end."""
+        return self.answered.slow
 
     @property
     def utilization(self) -> float:
@@ -69,8 +89,10 @@ class Point:
             "luts": self.luts,
             "predicted_cycles": self.cycles,
             "clock_mhz": self.config.clock_mhz,
-            "predicted_fps": self.fps,
+            "predicted_fps": self.alone,
             "predicted_fps_at_300mhz": self.batch * REPORT_MHZ * 1e6 / self.cycles,
+            "fps_end_to_end": self.fps,
+            "fps_end_to_end_quick": self.answered.quick,
             "predicted_mac_utilization": self.utilization,
             "predicted_ddr_bytes": self.bytes,
         }
@@ -116,12 +138,18 @@ def _memories(board: Board, budget: Budget, pix: int, ci: int, co: int) -> Itera
 
 
 def explore(
-    graphs: Sequence[Graph], configs: Sequence[Config], batch: int | None, say: Say, memory: DdrSpeed | None = None
+    pieces: Callable[[Config], Pieces],
+    configs: Sequence[Config],
+    batch: int | None,
+    say: Say,
+    memory: DdrSpeed | None = None,
+    native: bool = True,
 ) -> tuple[list[Point], int]:
     """The predictions of all configurations, and how many configurations cannot run the network.
 
-    batch: None tries 1 everywhere, then BATCHES where that was quickest. `say` is called with steps done, all steps, and what is
-    compiled. memory: as of `evaluate`. ModelError: no configuration can run the network; the message is that of the last one.
+    pieces: those of the network for a configuration. batch: None tries 1 everywhere, then BATCHES on the best. `say` is
+    called with steps done, all steps, and what is compiled. memory, native: as of `evaluate`. ModelError: no configuration can run
+    the network; the message is that of the last one.
     """
     points: list[Point] = []
     refused: ModelError | None = None
@@ -129,29 +157,46 @@ def explore(
     for number, config in enumerate(configs):
         say(number, steps, config.name)
         try:
-            points.append(evaluate(graphs, config, batch or 1, memory))
+            points.append(evaluate(pieces(config), config, batch or 1, memory, native))
         except ModelError as error:
             refused = error
     if not points and refused:
         raise refused
     missing = len(configs) - len(points)
-    best = [] if batch else sorted(points, key=lambda point: -point.fps)[:BEST]
+    best = [] if batch else _for_batches(points)
     for number, (point, images) in enumerate(product(best, BATCHES), len(configs)):
-        say(number, steps, f"{point.config.name}, batch {images}")
-        points.append(evaluate(graphs, point.config, images, memory))
+        say(number, len(configs) + len(best) * len(BATCHES), f"{point.config.name}, batch {images}")
+        points.append(evaluate(pieces(point.config), point.config, images, memory, native))
     return points, missing
 
 
-def evaluate(graphs: Sequence[Graph], config: Config, batch: int, memory: DdrSpeed | None = None) -> Point:
-    """Compiles and predicts. graphs: the pieces of a model that run on the accelerator. ModelError: one of them does not fit.
+def _for_batches(points: Sequence[Point]) -> list[Point]:
+    """The quickest to the answer, and the quickest accelerators: behind a slow host, those may lead in larger batches alone."""
+    found = ranked(points)[:BEST]
+    return found + [point for point in sorted(points, key=lambda p: -p.alone)[:BEST] if point not in found]
 
-    memory: None is the DDR of the configuration's board.
+
+def evaluate(
+    pieces: Sequence[Graph | PieceEntry], config: Config, batch: int, memory: DdrSpeed | None = None, native: bool = True
+) -> Point:
+    """Compiles and predicts. pieces: of a model, in their order. ModelError: one of them does not fit.
+
+    memory: None is the DDR of the configuration's board. native: whether the host has its native library.
     """
-    programs = [compile_graph(graph, config, batch) for graph in graphs]
-    moved = sum(layer["ddr_read_bytes"] + layer["ddr_write_bytes"] for program in programs for layer in program.layers)
-    cycles = sum(program.predicted(memory).cycles for program in programs)
+    entries: list[PieceEntry] = []
+    for piece in pieces:
+        entries.append(compile_graph(piece, config, batch).entry(memory=memory) if isinstance(piece, Graph) else piece)
+    programs = [entry for entry in entries if entry["kind"] == ACCELERATOR]
+    moved = sum(layer["ddr_read_bytes"] + layer["ddr_write_bytes"] for program in programs for layer in program["layers"])
+    cycles = sum(program["predicted"]["cycles"] for program in programs)
     taken = dsp48e2(config), bram36(config), uram288(config), luts(config)
-    return Point(config, batch, *taken, cycles, moved, sum(program.macs for program in programs))
+    whole = end_to_end(entries, cycles, config.clock_mhz, batch, native)
+    return Point(config, batch, *taken, cycles, moved, sum(program["macs"] for program in programs), whole)
+
+
+def ranked(points: Iterable[Point]) -> list[Point]:
+    """The quickest first; of points that are equally quick the smallest, then the one whose accelerator is quicker."""
+    return sorted(points, key=lambda p: (-p.fps, p.dsp, p.bram36, -p.alone, p.batch))
 
 
 def pareto(points: Iterable[Point]) -> list[Point]:
@@ -160,7 +205,7 @@ def pareto(points: Iterable[Point]) -> list[Point]:
     Of equal points it keeps one.
     """
     kept: list[Point] = []
-    for point in sorted(points, key=lambda p: (-p.fps, p.dsp, p.bram36, p.batch)):
+    for point in ranked(points):
         if not any(other.dsp <= point.dsp and other.bram36 <= point.bram36 for other in kept):
             kept.append(point)
     return kept
@@ -168,10 +213,8 @@ def pareto(points: Iterable[Point]) -> list[Point]:
 
 def table(points: Sequence[Point]) -> str:
     """A line for each point."""
-    rows: list[tuple[str, ...]] = [
-        ("pix", "ci", "co", "bank words", "ring words", "batch", "DSP48E2", "BRAM36", "LUTs", "clocks", "fps", "util.", "DDR bytes")
-    ]
-    rows[0] = (*rows[0], "--config")
+    sized = ("pix", "ci", "co", "bank words", "ring words", "batch", "DSP48E2", "BRAM36", "LUTs")
+    rows: list[tuple[str, ...]] = [(*sized, "clocks", ALONE, TO_ANSWER, "util.", "DDR bytes", "--config")]
     for p in points:
         c = p.config
         sizes = (c.pix, c.ci, c.co, c.bank_words, c.ring_words, p.batch)
@@ -180,7 +223,8 @@ def table(points: Sequence[Point]) -> str:
             f"{p.bram36:g}",
             f"{p.luts:,}",
             f"{p.cycles:,}",
-            f"{p.fps:,.1f}",
+            f"{p.alone:,.1f}",
+            rates(p.answered),
             f"{p.utilization:.1%}",
             f"{p.bytes:,}",
         )
@@ -212,7 +256,7 @@ def picture(name: str, points: Sequence[Point], budget: Budget, file: Path | Bin
         axes.annotate(about, (p.dsp, p.fps), xytext=(-4, 5), textcoords="offset points", fontsize=8, ha="right")
     axes.margins(x=0.12, y=0.1)
     axes.set_xlabel(f"DSP48E2, of {budget.dsp:,} (numbers: PIX x CI x CO)")
-    axes.set_ylabel(f"images a second at {points[0].config.clock_mhz} MHz, predicted")
+    axes.set_ylabel(f"images a second from picture to answer, slow end, modelled ({points[0].whole.way})")
     linear(axes.xaxis)
     linear(axes.yaxis)
     axes.set_title(f"{name}, at most {budget}")

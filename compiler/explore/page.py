@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from cnna.compiler.explore.explore import Point, option, pareto
+from cnna.compiler.explore.explore import ALONE, TO_ANSWER, Point, option, pareto, ranked
 from cnna.compiler.explore.sizes import Budget
 from cnna.compiler.report.charts import whole
 from cnna.compiler.report.html import script
 from cnna.compiler.report.page import CHARTS, Style, page
 from cnna.spec.counts import many
+from cnna.spec.host_time.end_to_end import rates
 
 _LIGHT, _DARK, _RULES = CHARTS
 _STYLE = Style(
@@ -17,7 +18,9 @@ _STYLE = Style(
     _LIGHT,
     _DARK,
     _RULES
-    + """table { font-size: .85rem } code { font-size: .95em } td, th { white-space: nowrap; padding: .2rem .45rem }
+    + """table { font-size: .85rem } code { font-size: .95em } td, th { white-space: nowrap; padding: .2rem .35rem }
+th, td.range { white-space: normal }
+th { vertical-align: bottom }
 td.word { white-space: normal; min-width: 15rem }
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(30rem, 100%), 1fr)); gap: 1rem }
 #copied { min-height: 1.5em; color: var(--ink) }""",
@@ -33,25 +36,27 @@ COLUMNS = (  # heading, the point's figure, format
         ("LUTs", "luts", ",d"),
         ("clocks", "predicted_cycles", ",d"),
     ),
-    *(("fps", "predicted_fps", ",.1f"), ("util.", "predicted_mac_utilization", ".1%")),
-    ("DDR bytes", "predicted_ddr_bytes", ",d"),
+    (ALONE, "predicted_fps", ",.1f"),
+    (TO_ANSWER, "fps_end_to_end", ",.1f"),
+    *(("util.", "predicted_mac_utilization", ".1%"), ("DDR bytes", "predicted_ddr_bytes", ",d")),
 )
 
 
 def html(name: str, points: Sequence[Point], budget: Budget, library: str) -> str:
     """The page. library: as for `report.html.html`."""
     best = pareto(points)
-    ordered = sorted(points, key=lambda point: (-point.fps, point.dsp, point.bram36))
-    values = [_value(number, point, point in best) for number, point in enumerate(ordered, 1)]
+    values = [_value(number, point, point in best) for number, point in enumerate(ranked(points), 1)]
     heads = "".join(f'<th class="sorts">{heading}</th>' for heading, _, _ in COLUMNS)
     rows = "\n".join(_row(value) for value in values)
     drawn = {
         "dsp": _plot(values, "dsp48e2", f"DSP48E2, of {budget.dsp:,}", "bram36"),
         "bram": _plot(values, "bram36", f"BRAM36, of {budget.bram36:,}", "dsp48e2"),
     }
-    body = f"""<p>{many(len(points), "configuration")}, predicted. Filled: none is as quick with fewer DSP48E2 and less
-BRAM36. Point at a dot for its configuration; a click marks it in both plots and in the table, and copies the text for
-<code>--config</code>.</p>
+    first = points[0]
+    body = f"""<p>{many(len(points), "configuration")}, compared by images a second from picture to answer, at the slow end of what
+is modelled with the host's work done {first.whole.way}. The accelerator alone, at {first.config.clock_mhz} MHz, is predicted.
+Filled: none is as quick with fewer DSP48E2 and less BRAM36. Point at a dot for its configuration; a click marks it in both plots
+and in the table, and copies the text for <code>--config</code>.</p>
 <p id="problem" hidden></p><p id="copied"></p>
 <div class="pair"><div class="wide"><div class="chart" id="dsp"></div></div>
 <div class="wide"><div class="chart" id="bram"></div></div></div>
@@ -66,20 +71,32 @@ BRAM36. Point at a dot for its configuration; a click marks it in both plots and
 
 
 def _value(number: int, point: Point, best: bool) -> dict[str, Any]:
-    return {**point.figures(), "layer": number, "config": option(point.config), "best": best}
+    shown = {"ends": rates(point.answered), "config": option(point.config), "best": best}
+    return {**point.figures(), "layer": number, **shown}
 
 
 def _row(value: dict[str, Any]) -> str:
-    cells = "".join(f'<td data-value="{value[key]}">{value[key]:{form}}</td>' for _, key, form in COLUMNS)
+    cells = "".join(_cell(head, value[key], form, value["ends"]) for head, key, form in COLUMNS)
     text = escape(value["config"])
     shown = text.replace(",", ",<wbr>")
     return f'<tr data-layer="{value["layer"]}" data-copy="{text}">{cells}<td class="word"><code>{shown}</code></td></tr>'
 
 
+def _cell(head: str, figure: float, form: str, ends: str) -> str:
+    """A cell; that of the speed to the answer has both ends, in two lines where there is little room."""
+    if head == TO_ANSWER:
+        return f'<td class="range" data-value="{figure}">{ends.replace(" to ", " to&nbsp;")}</td>'
+    return f'<td data-value="{figure}">{figure:{form}}</td>'
+
+
 def _plot(values: Sequence[dict[str, Any]], field: str, title: str, colour: str) -> dict[str, Any]:
-    """Images a second over one resource; the other one is the colour."""
-    figures = [{"field": key, "title": heading, "format": ".10~g" if form == "g" else form} for heading, key, form in COLUMNS]
-    tips = [{"field": "config", "title": "--config"}, *figures]
+    """Images a second from picture to answer over one resource; the other one is the colour."""
+    figures = [
+        {"field": key, "title": heading, "format": ".10~g" if form == "g" else form}
+        for heading, key, form in COLUMNS
+        if heading != TO_ANSWER
+    ]
+    tips = [{"field": "config", "title": "--config"}, {"field": "ends", "title": TO_ANSWER}, *figures]
     return whole(
         {
             "data": {"values": list(values)},
@@ -88,9 +105,9 @@ def _plot(values: Sequence[dict[str, Any]], field: str, title: str, colour: str)
             "encoding": {
                 "x": {"field": field, "type": "quantitative", "axis": {"title": title, "format": ",d"}},
                 "y": {
-                    "field": "predicted_fps",
+                    "field": "fps_end_to_end",
                     "type": "quantitative",
-                    "axis": {"title": f"images a second at {values[0]['clock_mhz']} MHz, predicted", "format": ",d"},
+                    "axis": {"title": "images a second, picture to answer, slow end", "format": ",d"},
                 },
                 "stroke": {"field": colour, "type": "quantitative", "legend": {"orient": "top", "title": colour.upper()}},
                 "fill": {

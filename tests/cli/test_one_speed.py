@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from cnna.cli.main import main
-from cnna.cli.options import configuration
+from cnna.cli.options import configuration, native_host
 from cnna.compiler.explore.explore import evaluate
 from cnna.compiler.frontend.onnx_import import load_model
-from cnna.compiler.frontend.quantised_import import import_quantised
+from cnna.compiler.placements import Placements
 from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.boards.runner import Paced
 from cnna.spec.boards import clock_and_ddr, ddr_of, described
@@ -53,9 +53,10 @@ def test_all_commands_agree(digits: Path, named: str, capsys: pytest.CaptureFixt
     assert all(described(config) in printed[name] for name in ("compile", "report"))
     assert f"q.onnx on {config.name}, {clock_and_ddr(config)}, one image" in printed["explain"]
     assert f"{predicted['fps']:,.1f} images a second at {config.clock_mhz} MHz" in printed["report"]
-    graphs = import_quantised(load_model(digits / "q.onnx")).programs
-    point = evaluate(graphs, config, 1)
-    assert (point.cycles, point.fps) == (clocks, predicted["fps"])
+    pieces = Placements(load_model(digits / "q.onnx")).pieces(config)
+    point = evaluate(pieces, config, 1, native=native_host())
+    assert (point.cycles, point.alone) == (clocks, predicted["fps"])
+    assert point.whole.figures() == figures["compile"]["predicted_end_to_end"]
     cpu = sum(piece["seconds"] for piece in figures["report"]["pieces"] if piece["kind"] == "cpu")
     assert _paced_seconds(artifact) == pytest.approx(clocks / (config.clock_mhz * 1e6) + cpu)
 

@@ -1,5 +1,6 @@
 """The sweep offers only what is legal and fits, predicts as the compiler does, and its front hides nothing better."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from cnna.cli.main import main
 from cnna.cli.options import configuration
 from cnna.compiler.compile import compile_graph
-from cnna.compiler.explore.explore import configurations, evaluate, explore, option, pareto, picture, steps, table
+from cnna.compiler.explore.explore import configurations, evaluate, explore, option, pareto, picture, ranked, steps, table
 from cnna.compiler.explore.page import html
 from cnna.compiler.explore.sizes import Budget, bram36, budget_of, dsp48e2
 from cnna.compiler.report.report import figures
@@ -19,9 +20,11 @@ from cnna.spec.boards import BOARDS, board_of
 from cnna.spec.config import Config, preset
 from cnna.spec.errors import ModelError, UserError
 from cnna.spec.files import default_cache
+from cnna.spec.host_time.end_to_end import rates
 
 from ... import networks
 from ...agreement import artifact_of
+from .points import point as written
 
 SMALL, ZU9 = Budget(250, 100), Budget(2520, 912)
 ODD = Config("odd", pix=4, ci=4, co=12, ports=1, regions=1, bank_words=128, ring_words=64, vector_ring_words=256)
@@ -66,7 +69,7 @@ def graph():
 
 @pytest.fixture(scope="module")
 def points(graph):
-    found, refused = explore([graph], configurations(SMALL)[::3], None, lambda done, total, what: None)
+    found, refused = explore(lambda config: (graph,), configurations(SMALL)[::3], None, lambda done, total, what: None)
     assert not refused
     return found
 
@@ -84,6 +87,10 @@ def test_the_prediction_is_the_compilers(graph, points):
     program = compile_graph(graph, points[-1].config, points[-1].batch)
     assert points[-1].cycles == figures(artifact_of(program.piece()))["predicted"]["cycles"]
     assert points[-1].figures()["predicted_fps_at_300mhz"] == points[-1].batch * 300e6 / points[-1].cycles
+    artifact = artifact_of(program.piece())
+    ends = {way: figures(artifact, native=way)["predicted"]["fps_end_to_end"] for way in (True, False)}
+    assert points[-1].figures()["fps_end_to_end"] == ends[True] > ends[False]
+    assert evaluate([graph], points[-1].config, points[-1].batch, native=False).fps == ends[False]
 
 
 def test_no_point_beats_one_of_the_front(points):
@@ -100,6 +107,34 @@ def test_no_point_beats_one_of_the_front(points):
     assert speeds == sorted(speeds)
 
 
+def test_an_accelerator_that_outruns_its_host_is_not_the_quickest():
+    """A user would build the array whose own speed is the highest, and wait for its host: the other one answers sooner.
+
+    Where the host decides, so that both answer at the same speed, the smaller one is enough."""
+    large, small, tiny = (preset(name) for name in ("zcu102", "zcu104", "tiny"))
+    waits = written(large, 1, (2432, 648.0, 0, 160_000), 300_000, 4_000_000, host_seconds=0.1)
+    answers = written(small, 1, (1408, 64.0, 0, 150_000), 3_000_000, 4_000_000, host_seconds=0.001)
+    also_waits = written(tiny, 1, (80, 32.0, 0, 39_000), 300_000, 4_000_000, host_seconds=0.1)
+    assert waits.alone > answers.alone > answers.answered.quick > waits.answered.quick > waits.answered.slow
+    assert ranked([waits, also_waits, answers]) == [answers, also_waits, waits]
+    assert pareto([waits, also_waits, answers]) == [answers, also_waits]
+    assert steps([waits, also_waits, answers]) == [also_waits, answers]
+    heads, first, _ = (re.split(r" {2,}", line.strip()) for line in table([answers, also_waits]).splitlines())
+    shown = dict(zip(heads, first, strict=True))
+    assert shown["fps, accelerator alone"] == f"{answers.alone:,.1f}"
+    assert shown["fps, picture to answer"] == rates(answers.answered)
+    rows = [line for line in html("net", [waits, also_waits, answers], SMALL, "").splitlines() if "<tr data-layer=" in line]
+    assert [re.search(r'data-copy="([^",]*)', row)[1] for row in rows] == ["zcu104", option(tiny).partition(",")[0], "zcu102"]
+
+
+def test_larger_batches_are_tried_on_the_quickest_accelerators_too(points):
+    """Where the host decides with one image, the small arrays are the first; a large one that leads with four would be left out."""
+    singly = [point for point in points if point.batch == 1]
+    for order in (ranked(singly), sorted(singly, key=lambda point: -point.alone)):
+        for config in [point.config for point in order[:4]]:
+            assert {point.batch for point in points if point.config == config} == {1, 2, 4}
+
+
 def test_equal_points_are_shown_once(points):
     assert len(pareto([points[0], replace(points[0])])) == 1
 
@@ -112,7 +147,7 @@ def test_picture_is_a_png(points, tmp_path):
 def test_a_batch_that_cannot_be_is_refused(graph):
     """There must be one line, and not one for each configuration, nor an empty table."""
     with pytest.raises(ModelError, match="batch"):
-        explore([graph], configurations(SMALL)[:2], 10**9, lambda done, total, what: None)
+        explore(lambda config: (graph,), configurations(SMALL)[:2], 10**9, lambda done, total, what: None)
     assert evaluate([graph], configurations(SMALL)[0], 3).batch == 3
 
 

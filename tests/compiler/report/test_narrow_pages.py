@@ -20,6 +20,7 @@ from cnna.spec.config import preset
 from ... import networks
 from ...agreement import artifact_of
 from ...browser import drawn, needs_browser
+from ..explore.points import point
 
 ROW, NARROW, SMALL = 60, 400, 1200  # pixels: two lines of a table, a telephone's page, a small screen's
 LONG = "/data/" + "a_long_folder_without_a_space_" * 4 + "model.onnx"
@@ -82,7 +83,7 @@ def measured_report(scripts: str) -> str:
 def explored() -> list[Point]:
     """Configurations with long texts for `--config`, and speeds whose numbers are long."""
     sizes = [replace(preset("zcu102"), pix=16, ci=8, co=co, bank_words=1024, ring_words=512) for co in (8, 16, 64)]
-    return [Point(size, 4, 704 * n, 248.5 * n, 0, 191_856, 1_000 * n, 5_000_000, 33_040) for n, size in enumerate(sizes, 1)]
+    return [point(size, 4, (704 * n, 248.5 * n, 0, 191_856), 1_000 * n, 33_040) for n, size in enumerate(sizes, 1)]
 
 
 def pages(scripts: str) -> dict[str, str]:
