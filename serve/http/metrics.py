@@ -1,15 +1,29 @@
-"""`/metrics`, as Prometheus reads it: what the engine has counted, collected when it is asked for."""
+"""`/metrics`, as Prometheus reads it: what the engine has counted, collected when it is asked for.
 
-from collections.abc import Iterable, Iterator
+A version has three histograms of many series each. So one that takes no requests any more shows them for a while, in which
+Prometheus reads its last answers, and then no more; a server that gets a new version every day does not grow.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.utils import floatToGoString
 
 from cnna.serve.engine.core import Core
-from cnna.serve.engine.served import READY, Served
+from cnna.serve.engine.served import READY, UNLOADING, Served
+from cnna.serve.requests.stats import BOUNDS, Histogram, Stats
 
 LABELS = ("model", "version")
+KEPT_SECONDS = 600  # after its last answer, a version that takes no requests shows its histograms so long
+EDGES = (*map(floatToGoString, BOUNDS), "+Inf")
+HISTOGRAMS: dict[str, tuple[str, Callable[[Stats], Histogram]]] = {
+    "cnna_request_duration_seconds": ("from admission to the answer, of requests that were answered", lambda stats: stats.totals),
+    "cnna_queue_duration_seconds": ("from admission to the first batch, of these", lambda stats: stats.waits),
+    "cnna_run_duration_seconds": ("that boards worked on their batches, of these", lambda stats: stats.runs),
+}
 
 
 class Collector:
@@ -21,6 +35,7 @@ class Collector:
     def collect(self) -> Iterable[Metric]:
         """All metrics."""
         yield from self._versions(list(self.core.catalogue.served()))
+        yield from self._histograms(time.time())
         yield from self._boards()
 
     def _versions(self, served: list[Served]) -> Iterator[Metric]:
@@ -29,8 +44,8 @@ class Collector:
             "cnna_samples": ("samples of these", lambda one: one.stats.samples),
             "cnna_batches": ("batches that boards have run", lambda one: one.stats.batches),
             "cnna_retries": ("batches that went to another board", lambda one: one.stats.retries),
-            "cnna_wait_seconds": ("from admission to the first batch, over requests", lambda one: one.stats.wait_seconds),
-            "cnna_request_seconds": ("from admission to the answer, over requests", lambda one: one.stats.total_seconds),
+            "cnna_wait_seconds": ("from admission to the first batch, over requests", lambda one: one.stats.waits.seconds),
+            "cnna_request_seconds": ("from admission to the answer, over requests", lambda one: one.stats.totals.seconds),
             "cnna_run_seconds": ("that boards worked, over batches", lambda one: one.stats.batch_seconds),
             "cnna_clocks": ("predicted clocks of these batches", lambda one: one.stats.clocks),
         }
@@ -55,6 +70,17 @@ class Collector:
             queue.add_metric(names, one.pending.samples)
             ready.add_metric(names, float(one.state == READY))
         yield from (failed, others, sizes, queue, ready)
+
+    def _histograms(self, now: float) -> Iterator[Metric]:
+        shown = [
+            one for one in self.core.catalogue.served() if one.state in (READY, UNLOADING) or now - one.stats.last < KEPT_SECONDS
+        ]
+        for name, (text, of) in HISTOGRAMS.items():
+            histogram = HistogramMetricFamily(name, text, labels=LABELS)
+            for one in shown:
+                found = of(one.stats)
+                histogram.add_metric([one.model, one.name], list(zip(EDGES, found.within(), strict=True)), found.seconds)
+            yield histogram
 
     def _boards(self) -> Iterator[Metric]:
         ready = GaugeMetricFamily("cnna_board_ready", "1: the board takes batches", labels=("board",))

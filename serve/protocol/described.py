@@ -98,11 +98,11 @@ def _statistics(served: Served) -> dict[str, Any]:
         "inference_count": stats.samples,
         "execution_count": stats.batches,
         "inference_stats": {
-            "success": _duration(done, stats.total_seconds),
+            "success": _duration(done, stats.totals.seconds),
             "fail": _duration(failed, stats.failed_seconds),
-            "queue": _duration(done, stats.wait_seconds),
+            "queue": _duration(done, stats.waits.seconds),
             "compute_input": _duration(done, 0.0),
-            "compute_infer": _duration(done, stats.run_seconds),
+            "compute_infer": _duration(done, stats.runs.seconds),
             "compute_output": _duration(done, 0.0),
         },
         "batch_stats": [

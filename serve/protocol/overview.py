@@ -49,8 +49,8 @@ def _version(served: Served) -> dict[str, Any]:
         "batches": stats.batches,
         "retries": stats.retries,
         "failed": dict(stats.failed),
-        "wait_seconds": stats.wait_seconds / max(1, stats.succeeded),
-        "run_seconds": stats.run_seconds / max(1, stats.succeeded),
+        "wait_seconds": stats.waits.seconds / max(1, stats.succeeded),
+        "run_seconds": stats.runs.seconds / max(1, stats.succeeded),
         "picture": signature.inputs[0].name if signature is not None and signature.preprocess else None,
         "outputs": [] if signature is None else [tensor.name for tensor in signature.outputs],
     }

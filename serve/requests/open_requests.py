@@ -54,9 +54,9 @@ class OpenRequests:
         request.future.set_result(Result(request.model, request.version, request.outputs, waited, seconds, request.runtime))
         stats.succeeded += 1
         stats.samples += request.samples
-        stats.wait_seconds += waited
-        stats.run_seconds += seconds
-        stats.total_seconds += now - request.admitted
+        stats.waits.add(waited)
+        stats.runs.add(seconds)
+        stats.totals.add(now - request.admitted)
         stats.last = time.time()
         self._history.answered(request.model, request.samples, request.within)
         if request.spare:

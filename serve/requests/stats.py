@@ -1,12 +1,36 @@
 """What has been counted of a version since it was loaded. The fronts show it as /stats and /metrics."""
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from itertools import accumulate
+
+BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)  # seconds, of a histogram
+
+
+@dataclass
+class Histogram:
+    """How long things took: counts of each range of BOUNDS, the last of what took longer, and all seconds together."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
+    seconds: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Counts one. What takes just as long as a bound is within it."""
+        self.counts[bisect_left(BOUNDS, seconds)] += 1
+        self.seconds += seconds
+
+    def within(self) -> list[int]:
+        """How many took no longer than each of BOUNDS, and last how many there are."""
+        return list(accumulate(self.counts))
 
 
 @dataclass
 class Stats:
-    """Requests by outcome, and seconds that add up over requests or batches. batch_sizes: batches by their samples."""
+    """Requests by outcome, and seconds that add up over requests or batches. batch_sizes: batches by their samples.
+
+    waits, runs, totals: of the requests that were answered, from admission to the first batch, in batches, and to the answer.
+    """
 
     succeeded: int = 0
     failed: Counter[str] = field(default_factory=Counter)  # by cause
@@ -14,9 +38,9 @@ class Stats:
     samples: int = 0  # that were answered
     batches: int = 0
     retries: int = 0
-    wait_seconds: float = 0.0
-    run_seconds: float = 0.0  # of requests: those in a batch of eight count it eight times
-    total_seconds: float = 0.0
+    waits: Histogram = field(default_factory=Histogram)
+    runs: Histogram = field(default_factory=Histogram)  # those in a batch of eight count it eight times
+    totals: Histogram = field(default_factory=Histogram)
     failed_seconds: float = 0.0
     batch_seconds: float = 0.0  # of batches
     clocks: int = 0  # predicted

@@ -128,7 +128,7 @@ def test_what_clients_see_of_it(engine: Engine) -> None:
     parts = core.catalogue.model("a_pipe:join").versions["1"].stats.succeeded
     engine.infer("a_pipe", {"x": x(1, 2)})
     stats = core.catalogue.model("a_pipe").versions["1"].stats
-    assert (stats.succeeded, stats.run_seconds > 0) == (before + 1, True)
+    assert (stats.succeeded, stats.runs.seconds > 0) == (before + 1, True)
     assert core.catalogue.model("a_pipe:join").versions["1"].stats.succeeded == parts + 1
     names = {row["name"] for row in described.index(core, ready=True)}
     assert names == {"a_pipe", "a_pipe:choose", "a_pipe:tenfold", "a_pipe:join", "scaled"}
