@@ -1,42 +1,85 @@
 """cnna: an open int8 CNN accelerator for FPGAs, the compiler that feeds it and the host that drives it.
 
-`cnna.InferenceSession` runs a compiled model on any device, and `cnna.Overlay` offers it as a DPU's users know it (docs/python.md).
-`cnna.__version__` is the installed version, and `python -m cnna` is the command line. Everything else lives in `cnna.spec`, `hw`,
-`compiler`, `host`, `sim` and `cli`; each says in its docstring what it owns. Importing this package imports none of them.
+The names in `__all__` are the public interface (docs/python.md). `cnna.InferenceSession` runs a compiled model on any device,
+`cnna.Overlay` offers it as a DPU's users know it, and `cnna.compile`, `cnna.explain` and the other functions do what the commands
+of the same names do. `cnna.__version__` is the installed version, and `python -m cnna` is the command line. Everything else lives
+in `cnna.spec`, `hw`, `compiler`, `host`, `sim`, `jobs` and `cli`; each says in its docstring what it owns. Importing this package
+imports none of them.
 """
 
 import os
 
 TYPE_CHECKING = False  # as in `typing`, whose import would be a tenth of the time until the command line minds Ctrl-C
 if TYPE_CHECKING:
-    from typing import Any
-
     from cnna.host.model.session import InferenceSession
     from cnna.host.model.vart import Overlay
+    from cnna.jobs.compile import Compiled, compile
+    from cnna.jobs.explain import Explained, explain
+    from cnna.spec.artifact import Artifact
+    from cnna.spec.config import Config
+    from cnna.spec.errors import (
+        ArtifactError,
+        CheckError,
+        CnnaError,
+        DataError,
+        ModelError,
+        RunError,
+        ToolError,
+        UserError,
+    )
 
     __version__: str
 
-__all__ = ["InferenceSession", "Overlay", "__version__"]
+# Where the public names are: each is looked up when it is asked for, since a session imports numpy.
+_PLACES = {
+    "cnna.host.model.session": ("InferenceSession",),
+    "cnna.host.model.vart": ("Overlay",),
+    "cnna.jobs.compile": ("Compiled", "compile"),
+    "cnna.jobs.explain": ("Explained", "explain"),
+    "cnna.spec.artifact": ("Artifact",),
+    "cnna.spec.config": ("Config",),
+    "cnna.spec.errors": (
+        *("ArtifactError", "CheckError", "CnnaError", "DataError", "ModelError", "RunError", "ToolError", "UserError"),
+    ),
+}
+__all__ = [
+    "Artifact",
+    "ArtifactError",
+    "CheckError",
+    "CnnaError",
+    "Compiled",
+    "Config",
+    "DataError",
+    "Explained",
+    "InferenceSession",
+    "ModelError",
+    "Overlay",
+    "RunError",
+    "ToolError",
+    "UserError",
+    "__version__",
+    "compile",
+    "explain",
+]
 
 # onnxruntime reads it when it is first imported. Otherwise it numbers this computer in the home folder, and reports to its maker.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 
-def __getattr__(name: str) -> "Any":
-    """Looks a name up only when it is asked for: a session imports numpy, and an installation's metadata takes milliseconds."""
-    if name == "InferenceSession":
-        from cnna.host.model.session import InferenceSession
+if not TYPE_CHECKING:  # a type checker knows the names from above, and would take any other name for one that is there
 
-        return InferenceSession
-    if name == "Overlay":
-        from cnna.host.model.vart import Overlay
+    def __getattr__(name: str) -> object:
+        """Looks a name up only when it is asked for: a session imports numpy, and an installation's metadata takes milliseconds."""
+        if name == "__version__":
+            from cnna.cli.main import installed_version
 
-        return Overlay
-    if name == "__version__":
-        from cnna.cli.main import installed_version
+            return installed_version()
+        for module, names in _PLACES.items():
+            if name in names:
+                from importlib import import_module
 
-        return installed_version()
-    raise AttributeError(f"module 'cnna' has no attribute {name!r}")
+                return getattr(import_module(module), name)
+        raise AttributeError(f"module 'cnna' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -15,6 +15,7 @@ from cnna.host.model.answers import named, outputs_of
 from cnna.host.model.divergence import OutputDivergence
 from cnna.host.model.session import InferenceSession
 from cnna.host.samples.arrays import Arrays
+from cnna.jobs import compile as jobs
 from cnna.spec.artifact import Artifact, save
 from cnna.spec.counts import many
 from cnna.spec.errors import UserError, about_model
@@ -48,16 +49,18 @@ def run(args: argparse.Namespace) -> Outcome:
         artifact = compile_model(made.model, config, batch=args.batch, cpu=not args.no_cpu, count=progress.step)
     found = _verified(args, artifact, made.images)
     save(artifact, args.output)
-    figures = compile.figures_of(artifact)
+    compiled = jobs.compiled(artifact)
+    figures = compiled.figures()
+    figures.pop("output")
     whole = artifact.manifest["macs"] + artifact.manifest["cpu_macs"]
     share = artifact.manifest["macs"] / whole if whole else None
     print(
         f"{args.output}: for {config.name}, quantised with {many(made.report.samples, 'sample')} ({made.report.how}); "
         + ("no multiply-accumulates" if share is None else f"{share:.1%} of {whole:,} multiply-accumulates on the accelerator")
     )
-    if cpu := compile.cpu_entries(artifact):
+    if cpu := jobs.cpu_entries(artifact):
         compile.say_cpu(figures, cpu)
-    print(compile.predicted(artifact))
+    print(compiled.predicted_end_to_end)
     print(f"compared with float, on {found.samples} of the calibration samples:")
     print("\n".join(map(against.output_line, found.outputs)))
     verdict = _verdict(found.outputs)

@@ -4,13 +4,12 @@ import argparse
 from pathlib import Path
 
 from cnna.cli.main import BAD_INPUT, PAGES, Outcome
-from cnna.cli.options import CONFIG_HELP, add_batch_option, add_shape_option, configuration, load_shaped, native_host
+from cnna.cli.options import CONFIG_HELP, add_batch_option, add_shape_option, given_shapes, warned
 from cnna.cli.progress import Progress
-from cnna.spec.errors import about_model
-from cnna.spec.files import write_text
+from cnna.jobs.configurations import configuration
+from cnna.jobs.explain import DEFAULT, explain
 
 OUTPUTS = {"html": PAGES}
-DEFAULT = "zcu102"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -24,23 +23,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> Outcome:
     """Explains the model. Nodes that cannot run are rows like the others, but the exit code says that `cnna compile` refuses it."""
-    config = configuration(DEFAULT if args.config is None else args.config)
-    from cnna.compiler.explain.explain import explain
-    from cnna.compiler.explain.text import pieces, summary, table
-
-    with about_model(args.model), Progress("load") as progress:
-        model = load_shaped(args.model, args)
-        found = explain(model, config, progress.say, args.batch, native_host())
-    print(table(found))
-    print()
-    if lines := pieces(found):
-        print(lines)
-        print()
-    for line in summary(found, str(args.model), args.config is None):
-        print(line)
+    config = None if args.config is None else configuration(args.config)
+    with Progress("load") as progress:
+        found = explain(args.model, config, batch=args.batch, shapes=given_shapes(args), progress=progress.step, warn=warned)
+    print(found)
     if args.html:
-        from cnna.compiler.explain.html import html
-
-        write_text(args.html, html(found, model.proto, str(args.model), args.config is None))
-    figures = {"model": str(args.model), "default_config": args.config is None, **found.figures()}
-    return Outcome(figures, BAD_INPUT if found.refused else 0, written=(args.html,) if args.html else ())
+        found.save(args.html)
+    return Outcome(found.figures(), BAD_INPUT if found.refused else 0, written=(args.html,) if args.html else ())

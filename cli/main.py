@@ -12,7 +12,6 @@ import io
 import os
 import sys
 import traceback
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
@@ -23,8 +22,8 @@ from typing import Any, NoReturn
 from cnna.cli import completion
 from cnna.cli.exit_signals import ended_in_order
 from cnna.cli.progress import clear_line
-from cnna.spec.errors import CnnaError, ToolError, UserError
-from cnna.spec.extras import install
+from cnna.jobs.given import missing_tool
+from cnna.spec.errors import CnnaError, UserError
 from cnna.spec.files import check_ending, check_outputs, write_text
 from cnna.spec.json_text import json_text
 
@@ -67,12 +66,6 @@ class Outcome:
     written: tuple[Path, ...] = ()
 
 
-def counted(operators: Sequence[str]) -> str:
-    """A list of operators for users: each once, with its count if that is more than one."""
-    times = Counter(operators)
-    return ", ".join(name if count == 1 else f"{name} x{count}" for name, count in times.items())
-
-
 class Parser(argparse.ArgumentParser):
     """argparse, with one line for a mistake."""
 
@@ -108,7 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except CnnaError as error:
         return _say(error, error.exit_code, debug)
     except ImportError as missing:
-        return _say(_missing(missing), BAD_INPUT, debug)
+        return _say(missing_tool(missing), BAD_INPUT, debug)
     except MemoryError as error:  # as for `cnna models espcn --count 100000000000`
         return _say(error, BAD_INPUT, debug, "there is not enough memory; fewer samples or a smaller batch need less: ")
     except Exception as error:
@@ -237,14 +230,6 @@ def installed_version() -> str:
         return version("cnna")
     except PackageNotFoundError:
         return "unknown"
-
-
-def _missing(missing: ImportError) -> Exception:
-    """An error that says how to install a missing package of the tools; a fault of our own stays as it is."""
-    package = (missing.name or "").partition(".")[0]
-    if not package or (package == "cnna" and (missing.name or "").startswith(("cnna.cli", "cnna.host", "cnna.spec"))):
-        return missing
-    return ToolError(f"the package {package} is missing: {install('tools')} (cnna doctor lists what is there)")
 
 
 def _say(error: BaseException, exit_code: int, debug: bool, before: str = "", after: str = "") -> int:

@@ -7,11 +7,13 @@
 import argparse
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cnna.spec.config import OPTIONS, PRESETS, Config, ConfigError, as_dict, preset
+from cnna.jobs.configurations import LONGEST_NUMBER
+from cnna.jobs.configurations import configuration as configuration
+from cnna.jobs.given import native_host as native_host
+from cnna.spec.config import PRESETS, Config
 from cnna.spec.ddr import ROADS, DdrSpeed
 from cnna.spec.errors import DataError, UserError
 from cnna.spec.machine import limits
@@ -21,42 +23,8 @@ if TYPE_CHECKING:
 
 CONFIG_HELP = f"{', '.join(PRESETS)}, or one with parameters changed: zcu102,pix=4,bank_words=4096"
 CACHE_HELP = "where Verilog and simulators are kept (default: the user's cache folder)"
-LONGEST_NUMBER = 20  # digits of a parameter or size: Python refuses numbers of some thousands
 DDR_LIMITS = {"ddr_bytes_per_cycle": (1, 64), "ddr_latency": (1, 10_000)}  # limits of the options; 64: four ports of 16 bytes
 DDR_FIGURES = DdrSpeed._fields  # the entries of `ddr` in a run's figures
-
-
-def native_host() -> bool:
-    """Whether what is modelled of the host is of its native library, which this installation has, or of Python alone."""
-    from cnna.host.native.library import native
-
-    return native().calls is not None
-
-
-def configuration(text: str) -> Config:
-    """The configuration that the text describes, named after what it changes. UserError: there is none; says what is legal."""
-    name, *changes = text.split(",")
-    try:
-        base = preset(name)
-        legal = {
-            key: value
-            for key, value in {**as_dict(base), **{name: int(getattr(base, name)) for name in OPTIONS}}.items()
-            if key != "name"
-        }
-        values: dict[str, Any] = {}
-        for change in changes:
-            key, _, value = change.partition("=")
-            if key in values:
-                raise UserError(f"--config {text}: {key} is given twice")
-            if key not in legal or not (value.isdecimal() and value.isascii() and len(value) <= LONGEST_NUMBER):
-                raise UserError(f"--config {text}: {change!r} is no change; one is PARAMETER=NUMBER, of {', '.join(legal)}")
-            values[key] = int(value)
-        changed = {key: value for key, value in values.items() if value != legal[key]}
-        if not changed:
-            return base
-        return replace(base, name="-".join([name, *(f"{key}{value}" for key, value in changed.items())]), **changed)
-    except ConfigError as error:
-        raise UserError(f"--config: {error}") from None
 
 
 def add_library_option(parser: argparse.ArgumentParser) -> None:
@@ -114,11 +82,16 @@ def add_shape_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def warned(line: str) -> None:
+    """Prints what a user should read to standard error."""
+    print(f"cnna: warning: {line}", file=sys.stderr)
+
+
 def load_shaped(source: Path | bytes, args: argparse.Namespace, name: str | None = None) -> "SourceModel":
     """A model whose inputs have the sizes of `--shape`; a warning about them goes to standard error. name: what errors call it."""
     from cnna.compiler.frontend.onnx_import import read
 
-    return read(source, name, given_shapes(args), lambda line: print(f"cnna: warning: {line}", file=sys.stderr))
+    return read(source, name, given_shapes(args), warned)
 
 
 def given_shapes(args: argparse.Namespace) -> dict[str, tuple[int, ...]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cnna.cli import examined
-from cnna.cli.main import Outcome, counted
+from cnna.cli.main import Outcome
 from cnna.cli.options import add_shape_option, load_shaped
 from cnna.cli.picture_options import (
     add_picture_options,
@@ -20,7 +20,7 @@ from cnna.cli.picture_options import (
 from cnna.cli.progress import counter
 from cnna.host.samples.arrays import Arrays
 from cnna.host.samples.given import beside, read_samples
-from cnna.spec.counts import many
+from cnna.spec.counts import counted, many
 from cnna.spec.errors import UserError, about_model
 from cnna.spec.files import write_bytes
 from cnna.spec.samples.preprocess import Preprocess, from_entry

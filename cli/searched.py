@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cnna.cli.compile import predicted
-from cnna.cli.options import native_host
 from cnna.cli.progress import counter
+from cnna.jobs.compile import predicted
+from cnna.jobs.given import native_host
 from cnna.spec.config import Config
 from cnna.spec.counts import many
 from cnna.spec.errors import ModelError

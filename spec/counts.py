@@ -1,5 +1,6 @@
 """Counts in sentences: "1 layer", "2 layers", "1,234 entries"."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 
@@ -12,3 +13,9 @@ def listed(names: Sequence[object]) -> str:
     """The names as a sentence has them: "2", "2 and 4", "2, 4 and 6"."""
     *first, last = map(str, names)
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def counted(operators: Sequence[str]) -> str:
+    """A list of operators for users: each once, with its count if that is more than one."""
+    times = Counter(operators)
+    return ", ".join(name if count == 1 else f"{name} x{count}" for name, count in times.items())

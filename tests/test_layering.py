@@ -113,10 +113,14 @@ ROOMS = {
         "models of other servers, as a runtime",
         ("serve.models", "serve.protocol", "serve.runtimes", "serve.grpc"),
     ),
+    "jobs": (
+        "what the commands do, as functions for Python",
+        ("compiler", "compiler.frontend", "compiler.explain", "compiler.report", "host.model", "host.native"),
+    ),
     "cli": (
         "the command `cnna`",
         (
-            *("compiler", "compiler.frontend", "compiler.quantise", "compiler.explain", "compiler.report", "compiler.explore"),
+            *("jobs", "compiler", "compiler.frontend", "compiler.quantise", "compiler.report", "compiler.explore"),
             *("compiler.split", "compiler.zoo", "host.board", "host.model", "host.native", "host.samples", "host.selftest"),
             *("sim.rtl", "sim.board"),
             *("serve.boards", "serve.engine", "serve.fronts", "serve.grpc", "serve.http", "serve.models", "serve.traces"),
@@ -124,7 +128,7 @@ ROOMS = {
     ),
     "api": (
         "`cnna` itself: the version, `python -m cnna`, the backend for ONNX's tests",
-        ("compiler", "compiler.frontend", "compiler.quantise", "host.model", "host.samples", "cli"),
+        ("compiler", "compiler.frontend", "compiler.quantise", "host.model", "host.samples", "jobs", "cli"),
     ),
 }
 # What a room opens by name, inside functions, where the tools are installed: a board has no simulation.
@@ -141,7 +145,7 @@ PASSES = {
     "pipeline": ("drop_identity", "fold_constants", "unroll_sequences", "fusion", "canonical", "views", "rounding"),
 }
 NAME = re.compile(r"cnna(\.\w+)+")
-FOLDERS = ("api", "spec", "hw", "compiler", "host", "serve", "sim", "cli")
+FOLDERS = ("api", "spec", "hw", "compiler", "host", "serve", "sim", "jobs", "cli")
 ON_A_BOARD = (
     "spec",
     "host",
@@ -153,6 +157,7 @@ ON_A_BOARD = (
     "serve/engine",
     "serve/fronts",
     "serve/protocol",
+    "jobs",
     "cli",
 )
 

@@ -31,7 +31,7 @@ from cnna.spec.host_time.end_to_end import EndToEnd, end_to_end
 from cnna.spec.host_time.piece_times import PieceTime, piece_times
 from cnna.spec.manifest import ACCELERATOR, CPU, PieceEntry
 
-Say = Callable[[str], None]
+Say = Callable[[str], object]
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ PREDICTING = "predicting commands"
 QUANTUM = 64  # words of a ring whose arrival is looked up together
 
 
-Count = Callable[[int, int, str], None]  # takes how many of how many steps are done, and what they do
+Count = Callable[[int, int, str], object]  # takes how many of how many steps are done, and what they do
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ class Part(NamedTuple):
 
 ERRORS = tuple(name for name, found in vars(errors).items() if inspect.isclass(found) and issubclass(found, errors.CnnaError))
 PARTS = (
+    Part("What the commands do", "cnna.jobs.explain", ("explain", "Explained")),
+    Part("", "cnna.jobs.compile", ("compile", "Compiled")),
     Part("Sessions", "cnna.host.model.session", ("InferenceSession", "Pending")),
     Part("", "cnna.host.model.answers", ("NodeArg",)),
     Part("Runners, with the habits of a DPU", "cnna.host.model.vart", ("Overlay", "Runner", "Tensor")),
@@ -46,8 +48,8 @@ PARTS = (
 HEAD = """\
 # Classes and functions
 
-[Python](python.md) shows how they are used. `cnna.InferenceSession` and `cnna.Overlay` are the names to import; everything else is
-imported from its module.
+[Python](python.md) shows how they are used. The names that it lists are those of `cnna` itself, such as `cnna.compile`, whatever
+module they stand in below. Everything else is imported from its module.
 """
 
 

@@ -41,7 +41,7 @@ NAVIGATION = (
             "serving",
         ),
     ),
-    Section("Reference", ("commands/index", "serving/reference", "python", "api", "artifact", "registers", "operators")),
+    Section("Reference", ("commands/index", "serving/reference", "python", "recipes", "api", "artifact", "registers", "operators")),
     Section("Rules", ("numerics", "engines", "glossary")),
     Section(
         "Figures",

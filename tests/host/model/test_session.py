@@ -247,14 +247,12 @@ def test_importing_cnna_imports_nothing(tmp_path: Path) -> None:
     code = """
 import sys, cnna
 assert not [name for name in sys.modules if name.startswith("cnna.") or name == "numpy"], sys.modules
-print(cnna.InferenceSession(sys.argv[1]), sorted(cnna.__all__))
+print(cnna.InferenceSession(sys.argv[1]))
 """
     done = subprocess.run([sys.executable, "-c", code, tmp_path / "m.cnna"], capture_output=True, text=True, check=True)
-    assert done.stdout == (
-        "<cnna.InferenceSession 'copy' for tiny, batch 2, on emulator> ['InferenceSession', 'Overlay', '__version__']\n"
-    )
+    assert done.stdout == "<cnna.InferenceSession 'copy' for tiny, batch 2, on emulator>\n"
     with pytest.raises(AttributeError, match="no_such_thing"):
-        _ = cnna.no_such_thing
+        _ = cnna.no_such_thing  # type: ignore[attr-defined]
 
 
 def test_a_callback_may_close_the_session_and_the_callers_dict_may_change() -> None:
