@@ -35,6 +35,7 @@ COMMANDS = {
     "compile": "turn a quantised ONNX model into a .cnna",
     "convert": "turn a float ONNX model into a .cnna and compare it with float, in one step",
     "run": "run a .cnna on the simulated RTL, the emulator, the reference or a board",
+    "eval": "measure models on your data: accuracy, and which samples changed",
     "report": "show a .cnna layer by layer, predicted or measured",
     "compare": "show two runs or reports side by side, layer by layer",
     "rtl": "write the accelerator's Verilog",

@@ -72,7 +72,7 @@ PAGES = sorted(
     for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "bitstreams" / "README.md")
     if page.name not in ("CHANGELOG.md", "history.md")  # they name what once was
 )
-FOLDERS = "hw|compiler|host|serve|sim|spec|jobs|cli|api|tests|tools|docs|examples|bitstreams"
+FOLDERS = "hw|compiler|evaluate|host|serve|sim|spec|jobs|cli|api|tests|tools|docs|examples|bitstreams"
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -113,6 +113,12 @@ ROOMS = {
         "models of other servers, as a runtime",
         ("serve.models", "serve.protocol", "serve.runtimes", "serve.grpc"),
     ),
+    "evaluate.datasets": ("data that models are measured on, by layout", ("host.samples",)),
+    "evaluate.tasks": ("what answers are judged by", ()),
+    "evaluate": (
+        "`evaluate`: models measured on a user's data, side by side",
+        ("compiler.frontend", "compiler.report", "host.model", "host.samples", "evaluate.datasets", "evaluate.tasks"),
+    ),
     "jobs": (
         "what the commands do, as functions for Python",
         ("compiler", "compiler.frontend", "compiler.explain", "compiler.report", "host.model", "host.native"),
@@ -121,7 +127,16 @@ ROOMS = {
         "the command `cnna`",
         (
             *("jobs", "compiler", "compiler.frontend", "compiler.quantise", "compiler.report", "compiler.explore"),
-            *("compiler.split", "compiler.zoo", "host.board", "host.model", "host.native", "host.samples", "host.selftest"),
+            *(
+                "compiler.split",
+                "compiler.zoo",
+                "evaluate",
+                "host.board",
+                "host.model",
+                "host.native",
+                "host.samples",
+                "host.selftest",
+            ),
             *("sim.rtl", "sim.board"),
             *("serve.boards", "serve.engine", "serve.fronts", "serve.grpc", "serve.http", "serve.models", "serve.traces"),
         ),
@@ -145,7 +160,7 @@ PASSES = {
     "pipeline": ("drop_identity", "fold_constants", "unroll_sequences", "fusion", "canonical", "views", "rounding"),
 }
 NAME = re.compile(r"cnna(\.\w+)+")
-FOLDERS = ("api", "spec", "hw", "compiler", "host", "serve", "sim", "jobs", "cli")
+FOLDERS = ("api", "spec", "hw", "compiler", "host", "serve", "sim", "evaluate", "jobs", "cli")
 ON_A_BOARD = (
     "spec",
     "host",
@@ -157,6 +172,7 @@ ON_A_BOARD = (
     "serve/engine",
     "serve/fronts",
     "serve/protocol",
+    "evaluate",
     "jobs",
     "cli",
 )

@@ -26,10 +26,11 @@ class OtherModel:
     scaled: its tensors whose channels a quantiser has scaled. Such a one is shown too if its name before is wanted.
 
     If the model itself quantises a tensor, its value behind the DequantizeLinear is shown, since that is what all readers see.
-    ModelError: onnxruntime cannot run the model; the message begins with `name`.
+    optimised: whether onnxruntime may rewrite the graph, as far as that changes no rounding. ModelError: onnxruntime cannot run the
+    model; the message begins with `name`.
     """
 
-    def __init__(self, model: ModelProto, name: str, wanted: Collection[str]) -> None:
+    def __init__(self, model: ModelProto, name: str, wanted: Collection[str], optimised: bool = True) -> None:
         self.name, self._model = name, model
         with about_model(name):
             self.scaled = stored(model)
@@ -43,10 +44,11 @@ class OtherModel:
         self._seen = {**{output: output for output in self.outputs}, **seen}  # by name: the tensor to ask onnxruntime for
         extra = dict.fromkeys(tensor for tensor in seen.values() if tensor not in self.outputs)
         copy.graph.output.extend(ValueInfoProto(name=tensor) for tensor in extra)
+        options = session_options(ort)
+        if not optimised:
+            options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         try:
-            self._session = ort.InferenceSession(
-                copy.SerializeToString(), session_options(ort), ["CPUExecutionProvider"], enable_fallback=0
-            )
+            self._session = ort.InferenceSession(copy.SerializeToString(), options, ["CPUExecutionProvider"], enable_fallback=0)
         except onnxruntime_errors() as error:
             raise self._refused(error) from None
 

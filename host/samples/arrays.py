@@ -1,7 +1,7 @@
 """Samples that a user gives: .npy or .npz, matched to a model's inputs by name and checked before anything runs."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -33,16 +33,18 @@ def open_rows(
     allow_uint8: bool = False,
     types: Mapping[str, str] | None = None,
     limit: int | None = None,
+    beside: Collection[str] = (),
 ) -> dict[str, Rows]:
     """The arrays of a file, by input name: float32 [n, ...] with one n of at least 1 (uint8 where `allow_uint8`).
 
     They are read a few samples at a time: once now, to see that all can be read and have a value in the type, and again when they
     are asked for. inputs: shape of each input without its batch axis; None where any size will do. types: those of integer or bool
-    inputs. limit: how many samples are wanted. A single array is a single input, whatever its name; where there are several
-    arrays, the one called `x` is. An array without the axis of samples, beside others that have it, serves all samples. DataError:
-    names file, array and what was expected.
+    inputs. limit: how many samples are wanted. beside: names of arrays that the caller reads itself; an input may have one too. A
+    single array is a single input, whatever its name; where there are several arrays, the one called `x` is. An array without the
+    axis of samples, beside others that have it, serves all samples. DataError: names file, array and what was expected.
     """
-    found = shared(_match(path, rows_in(path), list(inputs)), inputs)
+    there = {name: rows for name, rows in rows_in(path).items() if name not in beside or name in inputs}
+    found = shared(_match(path, there, list(inputs)), inputs)
     kinds = types or {}
     given = {name: _first(found[name], limit) for name in inputs}
     arrays = {name: _checked(path, name, given[name], shape, allow_uint8, kinds.get(name)) for name, shape in inputs.items()}

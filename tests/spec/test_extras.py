@@ -19,7 +19,7 @@ def test_every_group_is_in_the_project(root: Path) -> None:
     asked = re.compile(r"install\(((?:['\"][a-z]+['\"](?:, )?)+)\)")
     found = {
         extra
-        for room in ("cli", "compiler", "host", "serve", "sim")
+        for room in ("cli", "compiler", "evaluate", "host", "serve", "sim")
         for file in (root / room).rglob("*.py")
         for call in asked.findall(file.read_text())
         for extra in re.findall(r"[a-z]+", call)

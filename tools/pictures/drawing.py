@@ -10,6 +10,7 @@ FILL = {
     "host": "#e3f1df",
     "serve": "#e0eef0",
     "sim": "#fdebd3",
+    "evaluate": "#f6e0e4",
     "jobs": "#f7e3e3",
     "cli": "#f2f2f2",
     "api": "#f2f2f2",

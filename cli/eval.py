@@ -1,0 +1,112 @@
+"""`cnna eval`: measures models on a user's data, side by side: accuracy with its standard error, and the samples that changed."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from cnna.cli.main import PAGES, Outcome
+from cnna.cli.options import add_cache_option, add_shape_option, given_shapes
+from cnna.cli.picture_options import add_picture_options, given_preprocess
+from cnna.cli.progress import Progress
+from cnna.host.board.overlay import open_overlay
+from cnna.spec.errors import UserError
+from cnna.spec.files import write_text
+
+OUTPUTS = {"html": PAGES}
+DEVICES = ("emulator", "reference", "rtl", "pynq")
+TOP = 5
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
+    parser.add_argument("models", type=Path, nargs="+", metavar="M", help="models to measure: .cnna, and .onnx, float or quantised")
+    parser.add_argument("--data", type=Path, required=True, metavar="D", help="samples and what is right for them (docs/eval.md)")
+    parser.add_argument(
+        "--device", choices=DEVICES, default=DEVICES[0], help=f"what runs a .cnna (default: {DEVICES[0]}; pynq: a board)"
+    )
+    parser.add_argument(
+        "--overlay", type=Path, metavar="cnna.bit", help="the overlay that pynq loads, with its .hwh beside it (pynq)"
+    )
+    parser.add_argument("--base", metavar="M", help="the model with which others are compared (default: the first float one)")
+    _add_task_options(parser)
+    parser.add_argument("--limit", type=int, metavar="N", help="measure N samples: the first ones, or drawn ones")
+    parser.add_argument("--seed", type=int, metavar="S", help="draw the samples of --limit with this seed")
+    parser.add_argument("--batch", type=int, metavar="N", help="samples that are taken, and kept in the journal, together")
+    parser.add_argument("--skip-unreadable", action="store_true", help="leave out pictures that cannot be read, and count them")
+    parser.add_argument(
+        "--journal", type=Path, metavar="F", help="keep what is measured in F (default: in the cache, until all is done)"
+    )
+    parser.add_argument("--html", type=Path, metavar="F", help="write a page with the samples that changed, with pictures")
+    add_shape_option(parser)
+    add_cache_option(parser, "where journals, and simulators of rtl, are kept (default: the user's cache folder)")
+    add_picture_options(parser, "in the place of what the models store")
+
+
+def _add_task_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that say how answers are judged."""
+    parser.add_argument(
+        "--task", metavar="T", help="classification, or another task of docs/eval.md (default: what suits the data)"
+    )
+    parser.add_argument("--output", metavar="NAME", help="the output that is judged (default: the first)")
+    parser.add_argument("--labels", type=Path, metavar="F", help="names of the classes, one a line")
+    parser.add_argument(
+        "--columns", metavar="FILE,LABEL", help="the columns of a CSV (default: those called file and label, or alike)"
+    )
+    parser.add_argument("--offset", type=int, default=0, metavar="N", help="outputs before the first class: 1 for a background")
+    parser.add_argument("--top", type=int, default=TOP, metavar="K", help=f"the K of top-K (default: {TOP})")
+    parser.add_argument(
+        "--metric", metavar="FILE.py:NAME", help="judge by a function of your own: NAME(answers, target) gives numbers"
+    )
+
+
+def run(args: argparse.Namespace) -> Outcome:
+    """Measures, prints a table, and writes the page."""
+    from cnna.evaluate.evaluate import evaluate
+    from cnna.evaluate.text import lines
+
+    if (args.device == "pynq") != (args.overlay is not None):
+        raise UserError("--overlay names what --device pynq loads: give both, or neither")
+    with Progress("opening the models") as progress:
+        found = evaluate(
+            args.models,
+            args.data,
+            **_task_options(args),
+            device=open_overlay(args.overlay) if args.overlay else args.device,
+            device_options=_device_options(args),
+            base=args.base,
+            preprocess=given_preprocess(args),
+            shapes=given_shapes(args),
+            limit=args.limit,
+            seed=args.seed,
+            batch=args.batch,
+            skip_unreadable=args.skip_unreadable,
+            journal=args.journal,
+            cache=args.cache,
+            count=lambda done, total: progress.count(done, total, "measuring"),
+            say=lambda line: print(f"cnna: {line}", file=sys.stderr),
+        )
+    print("\n".join(lines(found)))
+    if args.html:
+        from cnna.evaluate.page import html
+
+        write_text(args.html, html(found))
+    return Outcome(found.figures(), written=tuple(path for path in (args.html, args.journal) if path))
+
+
+def _task_options(args: argparse.Namespace) -> dict[str, Any]:
+    """How answers are judged. UserError: --columns does not name two."""
+    columns = args.columns.split(",") if args.columns else None
+    if columns is not None and (len(columns) != 2 or not all(columns)):
+        raise UserError(f"--columns {args.columns}: name two columns, as in file,label")
+    names = ("task", "output", "labels", "offset", "top", "metric")
+    return {**{name: getattr(args, name) for name in names}, "columns": columns}
+
+
+def _device_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Options of the device."""
+    if args.device != "rtl" or args.cache is None:
+        return {}
+    from cnna.sim.rtl.cache import private
+
+    return {"cache": private(args.cache)}
