@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from cnna.host.model.session import InferenceSession
     from cnna.host.model.vart import Overlay
     from cnna.jobs.compile import Compiled, compile
+    from cnna.jobs.convert import Converted, convert
     from cnna.jobs.explain import Explained, explain
+    from cnna.jobs.quantize import Quantized, quantize
     from cnna.spec.artifact import Artifact
     from cnna.spec.config import Config
     from cnna.spec.errors import (
@@ -35,7 +37,9 @@ _PLACES = {
     "cnna.host.model.session": ("InferenceSession",),
     "cnna.host.model.vart": ("Overlay",),
     "cnna.jobs.compile": ("Compiled", "compile"),
+    "cnna.jobs.convert": ("Converted", "convert"),
     "cnna.jobs.explain": ("Explained", "explain"),
+    "cnna.jobs.quantize": ("Quantized", "quantize"),
     "cnna.spec.artifact": ("Artifact",),
     "cnna.spec.config": ("Config",),
     "cnna.spec.errors": (
@@ -49,17 +53,21 @@ __all__ = [
     "CnnaError",
     "Compiled",
     "Config",
+    "Converted",
     "DataError",
     "Explained",
     "InferenceSession",
     "ModelError",
     "Overlay",
+    "Quantized",
     "RunError",
     "ToolError",
     "UserError",
     "__version__",
     "compile",
+    "convert",
     "explain",
+    "quantize",
 ]
 
 # onnxruntime reads it when it is first imported. Otherwise it numbers this computer in the home folder, and reports to its maker.

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cnna.cli.progress import clear_line
 from cnna.jobs.configurations import LONGEST_NUMBER
 from cnna.jobs.configurations import configuration as configuration
 from cnna.jobs.given import native_host as native_host
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 CONFIG_HELP = f"{', '.join(PRESETS)}, or one with parameters changed: zcu102,pix=4,bank_words=4096"
 CACHE_HELP = "where Verilog and simulators are kept (default: the user's cache folder)"
 DDR_LIMITS = {"ddr_bytes_per_cycle": (1, 64), "ddr_latency": (1, 10_000)}  # limits of the options; 64: four ports of 16 bytes
+NOTE = "note: "  # the beginning of a line about what is left out
 DDR_FIGURES = DdrSpeed._fields  # the entries of `ddr` in a run's figures
 
 
@@ -83,8 +85,9 @@ def add_shape_option(parser: argparse.ArgumentParser) -> None:
 
 
 def warned(line: str) -> None:
-    """Prints what a user should read to standard error."""
-    print(f"cnna: warning: {line}", file=sys.stderr)
+    """Prints what a user should read to standard error. A note says of itself what it is."""
+    clear_line()
+    print(line if line.startswith(NOTE) else f"cnna: warning: {line}", file=sys.stderr)
 
 
 def load_shaped(source: Path | bytes, args: argparse.Namespace, name: str | None = None) -> "SourceModel":

@@ -1,15 +1,13 @@
 """The options that say how a picture becomes an input, and the line that says what is done to it (docs/preprocess.md)."""
 
 import argparse
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from cnna.host.samples import pictures
-from cnna.host.samples.preparation import preparation
-from cnna.spec.errors import DataError, ModelError
-from cnna.spec.samples.preprocess import COLOURS, LAYOUTS, NORMALISATION, Preprocess, channels_of, from_entry
+from cnna.jobs.data import checked_table, prepared
+from cnna.spec.samples.preprocess import COLOURS, LAYOUTS, NORMALISATION
 
 
 def add_picture_options(parser: argparse.ArgumentParser, when: str) -> None:
@@ -43,12 +41,7 @@ def _whole(text: str) -> list[int]:
 def given_preprocess(args: argparse.Namespace) -> dict[str, Any]:
     """The options as a table. ModelError: a value that does not exist."""
     names = ("size", "crop", *NORMALISATION, "layout", "colour")
-    found = {name: value for name in names if (value := getattr(args, name)) is not None}
-    for name, value in found.items():
-        from_entry({name: value}, f"--{name}")
-    if not all(value > 0 for value in found.get("std", ())):
-        raise ModelError(f"--std {' '.join(f'{value:g}' for value in found['std'])}: must be above 0 and finite")
-    return found
+    return checked_table({name: value for name in names if (value := getattr(args, name)) is not None})
 
 
 def say_preparation(
@@ -59,21 +52,8 @@ def say_preparation(
     limit: int | None = None,
 ) -> dict[str, Any]:
     """Prints in a line what `open_samples` does to the pictures of a folder or file; nothing for arrays. Figures for `--json`."""
-    if not pictures.are_pictures(path):
+    found = prepared(path, inputs, types, table, limit)
+    if found is None:
         return {}
-    ((name, shape),) = inputs.items()
-    files = pictures.find(path)[:limit]
-    found = preparation(shape, from_entry(table, str(path), strict=False), name in types, files)
-    print(f"{path}: {len(files)} picture{'s' * (len(files) != 1)}: {found.line()}")
+    print(f"{path}: {found}")
     return {"pictures": found.figures()}
-
-
-def check_channels(how: Preprocess, inputs: Mapping[str, Sequence[int | None]], where: str, given: Collection[str] = ()) -> None:
-    """DataError: means or deviations are neither one number nor one for each channel. where: what says them; given: options."""
-    for shape in inputs.values():
-        channels = channels_of(tuple(shape), how.layout)
-        for name, values in (("mean", how.mean), ("std", how.std)):
-            if len(values) not in (1, channels):
-                said = f"--{name} {' '.join(f'{value:g}' for value in values)}" if name in given else where
-                there = f"{channels} channel{'s' * (channels != 1)}"
-                raise DataError(f"{said}: {name} has {len(values)} values, but the input has {there}")

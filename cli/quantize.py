@@ -1,94 +1,30 @@
 """`cnna quantize`: turns a float ONNX model, with images for calibration, into an int8 model in standard QDQ form."""
 
 import argparse
+import math
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cnna.cli import examined
-from cnna.cli.main import Outcome
-from cnna.cli.options import add_shape_option, load_shaped
-from cnna.cli.picture_options import (
-    add_picture_options,
-    check_channels,
-    given_preprocess,
-    say_preparation,
-)
-from cnna.cli.progress import counter
-from cnna.host.samples.arrays import Arrays
-from cnna.host.samples.given import beside, read_samples
-from cnna.spec.counts import counted, many
-from cnna.spec.errors import UserError, about_model
-from cnna.spec.files import write_bytes
-from cnna.spec.samples.preprocess import Preprocess, from_entry
-
-if TYPE_CHECKING:
-    from onnx import ModelProto
-
-    from cnna.compiler.quantise.quantise import Calibrated
+from cnna.cli.main import FAILED, Outcome
+from cnna.cli.metric_options import add_metric_option, given_metrics
+from cnna.cli.options import CONFIG_HELP, add_shape_option, given_shapes, warned
+from cnna.cli.picture_options import add_picture_options, given_preprocess
+from cnna.cli.progress import Progress
+from cnna.host.samples.arrays import CLASSES
+from cnna.jobs.examine import DEFAULT, MOST_POINTS
+from cnna.jobs.quantize import EFFORTS, FC_BITS, FIGURES, METHODS, MOST_LOST, quantize
+from cnna.spec.errors import UserError
 
 OUTPUTS = {"output": (".onnx",), "report": ()}
-METHODS = ("minmax", "percentile", "mse")
-EFFORTS = (0, 1, 2)
-FC_BITS = ("8", "4", "auto")  # of the weights of fully connected layers
-MOST_LOST = 1  # point of agreement with float that `auto` may lose
-
-
-@dataclass(eq=False)
-class Given:
-    """What the options name: the model, the samples for its inputs, and what uint8 pictures go through.
-
-    graph: of `cnna.compiler.quantise.quantise.float_graph`. Neither the model nor, once it has been taken, the graph is kept: that
-    saves the memory of their weights. prepared: figures of what was done to pictures.
-    """
-
-    graph: Any
-    images: Arrays
-    preprocess: Preprocess | None
-    prepared: dict[str, Any]
-    warnings: tuple[str, ...] = ()
-
-    def taken(self) -> Any:
-        """The graph, for one caller."""
-        graph, self.graph = self.graph, None
-        return graph
-
-
-@dataclass(frozen=True, eq=False)
-class QuantisationRun:
-    """A model that was quantised as the options say. report: a `cnna.compiler.quantise.quantise.Report`. prepared: of `Given`."""
-
-    images: Arrays
-    model: "ModelProto"
-    report: Any
-    prepared: dict[str, Any]
-
-    def figures(self) -> dict[str, Any]:
-        """The figures for `--json`."""
-        report = self.report
-        return {
-            "method": report.method,
-            "effort": report.effort,
-            "samples": report.samples,
-            "floating": list(report.floating),
-            "four_bits": list(report.coded),
-            "warnings": list(report.warnings),
-            "tensors": {
-                name: {"scale": quant.scale, "zero": quant.zero, "low": report.ranges[name][0], "high": report.ranges[name][1]}
-                for name, quant in report.quants.items()
-            },
-            **self.prepared,
-        }
+PAGE = ".html"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     add_options(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="Q.onnx", help="where to write the int8 model")
-    examined.add_options(parser)
+    _add_examination(parser)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -117,93 +53,78 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_picture_options(parser, "stored in the model")
 
 
+def _add_examination(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that say what is measured."""
+    parser.add_argument(
+        "--report",
+        action="append",
+        type=Path,
+        default=[],
+        metavar="F",
+        help="write what quantisation costs, layer by layer, as F.html (a page) or F.json; may be given for both",
+    )
+    parser.add_argument(
+        "--search",
+        type=_points,
+        metavar="LOSS",
+        help="keep the worst layers in float, on the CPU, until no more than LOSS points of top-1 (without labels: of agreement "
+        "with float; of outputs without classes: by --metric) are lost on a third of the samples, which calibration does not see",
+    )
+    add_metric_option(parser)
+    parser.add_argument("--config", metavar="C", help=f"what --search predicts the speed for (default: {DEFAULT}): {CONFIG_HELP}")
+    parser.add_argument(
+        "--labels",
+        type=Path,
+        metavar="F",
+        help="the right class of each sample, for --report and --search: .npy, .npz (y) or text with one number a line (default: "
+        f"the array {CLASSES} beside the samples, if there is one)",
+    )
+
+
+def _points(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not 0 <= found <= MOST_POINTS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of points, 0 to {MOST_POINTS}; 0.5 is")
+    return found
+
+
 def run(args: argparse.Namespace) -> Outcome:
     """Quantises the model, writes it, and prints what was done. With a report it also measures what that costs."""
-    examined.check(args)
-    measured = None
-    if examined.wanted(args):
-        found = given(args)
-        model, report, measured = examined.run(args, found.images, partial(calibration, args, found))
-        made = QuantisationRun(found.images, model, report, found.prepared)
-    else:
-        made = quantised(args)
-    report = made.report
-    write_bytes(args.output, made.model.SerializeToString())
-    print(f"{args.output}: {many(len(report.quants), 'tensor')} quantised with {many(report.samples, 'sample')} ({report.how})")
-    if report.coded:
-        print(f"weights of 4 bits: {counted(report.coded)}")
-    if report.floating:
-        print(f"stays float, for the CPU: {counted(report.floating)}")
-    warn(report)
-    figures = {"output": str(args.output), **made.figures()}
-    if measured is None:
-        return Outcome(figures)
-    measured.write(args)
-    return Outcome(figures | measured.search, measured.exit_code, tuple(args.report))
+    for path in args.report:
+        if path.suffix.lower() not in (PAGE, FIGURES):
+            raise UserError(f"--report {path}: its name must end in {PAGE} or {FIGURES}, which says what is written")
+    with Progress("reading") as progress:
+        found = quantize(
+            args.model,
+            args.calib,
+            **given_options(args),
+            examine=bool(args.report),
+            search=args.search,
+            labels=args.labels,
+            metrics=given_metrics(args),
+            config=args.config,
+            output=args.output,
+            progress=progress.step,
+            warn=warned,
+        )
+    for line in found.on_search:
+        print(f"cnna: {line}", file=sys.stderr)
+    print(found)
+    for path in args.report:
+        found.save_report(path)
+    missed = found.search is not None and not found.search["met"]
+    return Outcome(found.figures(), FAILED if missed else 0, tuple(args.report))
 
 
-def warn(report: Any) -> None:
-    """Prints to standard error what the user should look at."""
-    for line in report.warnings:
-        print(f"cnna: warning: {line}", file=sys.stderr)
-
-
-def quantised(args: argparse.Namespace) -> QuantisationRun:
-    """Reads the model and the images, and quantises. UserError: they cannot be read, do not fit, or do not run."""
-    found = given(args)
-    with about_model(args.model):
-        calibrated = calibration(args, found, found.images)
-        result, report = calibrated.quantised(refining=counter("refining"))
-    return QuantisationRun(found.images, result, report, found.prepared)
-
-
-def given(args: argparse.Namespace) -> Given:
-    """Reads the model and the images. UserError: they cannot be read, or do not fit."""
-    given_preprocess(args)  # a mistake in the options is reported before the model is read
-    from cnna.compiler.quantise.calibrate import check_samples
-    from cnna.compiler.quantise.prepare import rewriting_warnings
-    from cnna.compiler.quantise.quantise import float_graph
-
-    with about_model(args.model):
-        model = load_shaped(args.model, args)
-        graph = float_graph(model)
-        wanted = {name: graph.tensors[name].shape[1:] for name in graph.inputs}
-        table = _table(args, model.proto)
-        preprocess = _preprocess(args, table, wanted)
-        images = read_samples(args.calib, wanted, graph.types, table)
-        check_samples(graph, images, preprocess)
-        prepared = say_preparation(args.calib, wanted, graph.types, table)
-        return Given(graph, images, preprocess, prepared, rewriting_warnings(model.proto, graph, images, preprocess))
-
-
-def calibration(args: argparse.Namespace, found: Given, images: Arrays) -> "Calibrated":
-    """The model, calibrated with some of the images as the options say."""
-    from cnna.compiler.quantise.fc_bits import coded, with_four_bits
-    from cnna.compiler.quantise.quantise import calibrated
-
-    progress = counter("calibrating")
-    given = calibrated(found.taken(), images, args.method, found.preprocess, progress=progress, effort=args.effort)
-    given = replace(given, warnings=(*found.warnings, *given.warnings))
-    if args.fc_bits == FC_BITS[0]:
-        return given
-    if args.fc_bits == "auto":
-        return coded(given, images, MOST_LOST, counter, examined.metrics_of(args, given.graph.outputs))
-    return with_four_bits(given)
-
-
-def _table(args: argparse.Namespace, model: Any) -> dict[str, Any]:
-    """How pictures become the input: by the options, else by the file beside the model, else by the model's metadata."""
-    from cnna.compiler.frontend.preprocess import entries
-
-    return {**entries(model), **beside(args.model), **given_preprocess(args)}
-
-
-def _preprocess(args: argparse.Namespace, table: Mapping[str, Any], wanted: Mapping[str, Sequence[int]]) -> Preprocess | None:
-    """What uint8 pictures will go through; None if nothing says so. UserError: it does not fit the model's input."""
-    if not table:
-        return None
-    if len(wanted) != 1:
-        raise UserError(f"{args.model}: preprocessing (--scale, ...) is for models of one input; it has {', '.join(wanted)}")
-    how = from_entry(table, str(args.model))
-    check_channels(how, wanted, str(args.model), given_preprocess(args))
-    return how
+def given_options(args: argparse.Namespace) -> dict[str, Any]:
+    """How the model is quantised, as arguments of `cnna.quantize`."""
+    return {
+        "method": args.method,
+        "effort": args.effort,
+        "fc_bits": args.fc_bits,
+        "preprocess": given_preprocess(args),
+        "shapes": given_shapes(args),
+    }

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.cli import against
 from cnna.cli.main import Outcome
 from cnna.cli.metric_options import add_metric_option, given_metrics
 from cnna.cli.options import add_cache_option, add_ddr_options, add_road_options, ddr_figures, given_ddr, given_road, simulated_ddr
-from cnna.cli.picture_options import add_picture_options, check_channels, given_preprocess, say_preparation
+from cnna.cli.picture_options import add_picture_options, given_preprocess, say_preparation
 from cnna.cli.progress import Progress, counter
 from cnna.host.board.overlay import is_virtual, open_overlay
 from cnna.host.model.answers import WHOLE, compare_answers, named, outputs_of
@@ -22,6 +21,8 @@ from cnna.host.model.session import InferenceSession
 from cnna.host.samples.arrays import Arrays, write_arrays
 from cnna.host.samples.given import open_samples
 from cnna.host.samples.rows import Rows
+from cnna.jobs import against
+from cnna.jobs.data import check_channels
 from cnna.spec.artifact import Artifact, load
 from cnna.spec.device import Device
 from cnna.spec.errors import CheckError, DataError, UserError

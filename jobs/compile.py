@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 SHOWN = 5e-4  # of the multiply-accumulates, below which a share would be shown as 0.0 %
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Compiled(Result):
     """A compiled model and its figures. MACs are of an image; clocks and seconds of what is predicted are of a batch.
 
     output: where it was written. activation_bytes: at a time (`alive`), and with a buffer for each tensor (`separate`).
-    cpu_operators: of the pieces on the CPU; numpy_suffices: without onnxruntime. artifact: the compiled model itself. warnings:
-    what a user should read.
+    cpu_operators: of the pieces on the CPU; numpy_suffices: without onnxruntime. artifact: the compiled model itself. notes: the
+    lines that `warn` got.
     """
 
     output: Path | None
@@ -53,7 +53,7 @@ class Compiled(Result):
     numpy_suffices: bool
     predicted_end_to_end: EndToEnd
     artifact: Artifact = field(metadata=ASIDE)
-    warnings: tuple[str, ...] = field(default=(), metadata=ASIDE)
+    notes: tuple[str, ...] = field(default=(), metadata=ASIDE)
 
     @property
     def on_cpu(self) -> str | None:
@@ -126,34 +126,38 @@ def compile(  # as the command is called, whatever Python calls so
     return compiled(made, None if output is None else Path(output), warnings.lines)
 
 
-def compiled(artifact: Artifact, output: Path | None = None, warnings: tuple[str, ...] = ()) -> Compiled:
+def compiled(artifact: Artifact, output: Path | None = None, notes: tuple[str, ...] = ()) -> Compiled:
     """An artifact with its figures."""
+    return Compiled(**values_of(artifact, output), notes=notes)
+
+
+def values_of(artifact: Artifact, output: Path | None) -> dict[str, Any]:
+    """The fields of a `Compiled`, by name."""
     from cnna.compiler.report.report import coded_layers
 
     cpu, manifest, programs = cpu_entries(artifact), artifact.manifest, artifact.programs
     activations = [program.manifest["activation_bytes"] for program in programs]
-    return Compiled(
-        output=output,
-        config=artifact.config.name,
-        clock_mhz=artifact.config.clock_mhz,
-        batch=manifest["batch"],
-        macs=manifest["macs"],
-        cpu_macs=manifest["cpu_macs"],
-        layers=sum(len(program.manifest["layers"]) for program in programs),
-        program_writes=sum(program.manifest["program_writes"] for program in programs),
-        constant_bytes=sum(len(program.constants) for program in programs),
-        workspace_bytes=sum(program.manifest["segments"]["workspace"] for program in programs),
-        activation_bytes={key: max((entry[key] for entry in activations), default=0) for key in ("alive", "separate")},
-        predicted_cycles=artifact.predicted_clocks(),
-        coded_layers=coded_layers(artifact),
-        pieces=[piece.manifest["kind"] for piece in artifact.pieces],
-        cpu_operators=[node["op"] for entry in cpu for node in entry["operators"]],
-        cpu_seconds=sum(entry["seconds"] for entry in cpu),
-        numpy_suffices=all(entry["numpy"] for entry in cpu),
-        predicted_end_to_end=predicted(artifact),
-        artifact=artifact,
-        warnings=warnings,
-    )
+    return {
+        "output": output,
+        "config": artifact.config.name,
+        "clock_mhz": artifact.config.clock_mhz,
+        "batch": manifest["batch"],
+        "macs": manifest["macs"],
+        "cpu_macs": manifest["cpu_macs"],
+        "layers": sum(len(program.manifest["layers"]) for program in programs),
+        "program_writes": sum(program.manifest["program_writes"] for program in programs),
+        "constant_bytes": sum(len(program.constants) for program in programs),
+        "workspace_bytes": sum(program.manifest["segments"]["workspace"] for program in programs),
+        "activation_bytes": {key: max((entry[key] for entry in activations), default=0) for key in ("alive", "separate")},
+        "predicted_cycles": artifact.predicted_clocks(),
+        "coded_layers": coded_layers(artifact),
+        "pieces": [piece.manifest["kind"] for piece in artifact.pieces],
+        "cpu_operators": [node["op"] for entry in cpu for node in entry["operators"]],
+        "cpu_seconds": sum(entry["seconds"] for entry in cpu),
+        "numpy_suffices": all(entry["numpy"] for entry in cpu),
+        "predicted_end_to_end": predicted(artifact),
+        "artifact": artifact,
+    }
 
 
 def _wanted(

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 DEFAULT = "zcu102"  # the configuration
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Explained(Result):
     """What will happen to a model. MACs are of an image; those, clocks and seconds of nodes and pieces are of a batch.
 
     default_config: whether the caller has chosen no configuration. assumed_ranges: whether the model is not quantised yet.
     predicted_cycles, predicted_end_to_end: None if `cnna.compile` refuses the model; `problems` then say why. nodes: a row for each
-    node. explanation: the same as the compiler has it. warnings: what a user should read.
+    node. explanation: the same as the compiler has it. notes: the lines that `warn` got.
     """
 
     model: str
@@ -51,7 +51,7 @@ class Explained(Result):
     nodes: "Sequence[Row]"
     explanation: "Explanation" = field(metadata=ASIDE)
     proto: "ModelProto" = field(metadata=ASIDE)
-    warnings: tuple[str, ...] = field(default=(), metadata=ASIDE)
+    notes: tuple[str, ...] = field(default=(), metadata=ASIDE)
 
     @property
     def refused(self) -> bool:
@@ -115,4 +115,5 @@ def explain(
         found = compiler.explain(read, chosen, lambda what: tell(0, 0, what), batch, native_host())
     figures = found.figures()
     own = {"predicted_end_to_end": found.speed, "piece_times": found.times, "nodes": found.rows}
-    return Explained(name, config is None, **{**figures, **own}, explanation=found, proto=read.proto, warnings=warnings.lines)
+    about = {"model": name, "default_config": config is None, **figures, **own}
+    return Explained(**about, explanation=found, proto=read.proto, notes=warnings.lines)

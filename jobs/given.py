@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from os import PathLike, fspath
+from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeAlias, TypeVar
 
 from cnna.spec.errors import ToolError
@@ -12,8 +13,9 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
     from cnna.compiler.frontend.source_model import SourceModel
+    from cnna.jobs.quantize import Quantized
 
-GivenModel: TypeAlias = "str | PathLike[str] | bytes | ModelProto"
+GivenModel: TypeAlias = "str | PathLike[str] | bytes | ModelProto | Quantized"
 # Sizes of inputs that a model leaves open, by the input's name, the batch (1) first; without a name, those of the only input.
 Shapes: TypeAlias = Mapping[str, Sequence[int]] | Sequence[int]
 Progress: TypeAlias = Callable[[int, int, str], object]  # steps done, all steps (0: not known), what is being done
@@ -53,13 +55,19 @@ def name_of(model: object) -> str:
 
 def shaped(model: GivenModel, shapes: Shapes | None, warn: Warn, name: str | None = None) -> "SourceModel":
     """A model whose inputs have these sizes. name: what errors call it, where that is not its path. ModelError: as of `read`."""
-    from pathlib import Path
-
     from cnna.compiler.frontend.onnx_import import read
 
     sizes = shapes if isinstance(shapes, Mapping) else {} if shapes is None else {"": shapes}
-    source = Path(model) if isinstance(model, str | PathLike) else model
-    return read(source, name or name_of(model), {key: tuple(each) for key, each in sizes.items()}, warn)
+    return read(source_of(model), name or name_of(model), {key: tuple(each) for key, each in sizes.items()}, warn)
+
+
+def source_of(model: GivenModel) -> "Path | bytes | ModelProto":
+    """A model as the compiler reads it."""
+    from cnna.jobs.quantize import Quantized
+
+    if isinstance(model, Quantized):
+        return model.proto
+    return Path(model) if isinstance(model, str | PathLike) else model
 
 
 def native_host() -> bool:

@@ -17,7 +17,7 @@ OPTIONAL: Mapping[str, bool] = {"optional": True}
 PAGE_PIXELS = 640  # the height of a page that is shown within a notebook
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Result:
     """The base of all results. `str` of one is what the command prints."""
 

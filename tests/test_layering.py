@@ -121,7 +121,10 @@ ROOMS = {
     ),
     "jobs": (
         "what the commands do, as functions for Python",
-        ("compiler", "compiler.frontend", "compiler.explain", "compiler.report", "host.model", "host.native"),
+        (
+            *("compiler", "compiler.frontend", "compiler.quantise", "compiler.explain", "compiler.report"),
+            *("host.model", "host.native", "host.samples"),
+        ),
     ),
     "cli": (
         "the command `cnna`",

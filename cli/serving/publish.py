@@ -8,12 +8,13 @@ import numpy as np
 
 from cnna.cli.main import Outcome
 from cnna.cli.options import CONFIG_HELP, add_shape_option, configuration, load_shaped
-from cnna.cli.picture_options import add_picture_options, check_channels, given_preprocess, say_preparation
+from cnna.cli.picture_options import add_picture_options, given_preprocess, say_preparation
 from cnna.cli.progress import Progress
 from cnna.host.model.answers import WHOLE, named, outputs_of
 from cnna.host.model.session import InferenceSession
 from cnna.host.samples.arrays import Arrays
 from cnna.host.samples.given import open_samples
+from cnna.jobs.data import check_channels
 from cnna.serve.models import fallback, golden
 from cnna.serve.models.publication import next_version, publish
 from cnna.serve.models.signature import Signature, rows_of, signature_of

@@ -104,9 +104,12 @@ def _with_sizes_said(said: str, shapes: Sizes | None, twice: Sequence[str]) -> s
     return f"--shape: {twice[0]}; give both the same size, or name them apart: {said}" if twice else said
 
 
-def read_model(path: Path) -> ModelProto:
-    """An ONNX file as it is, with its weights, for readers that do not import it. ModelError: unreadable, or not ONNX."""
-    return _parse(path, str(path))
+def read_model(source: Path | bytes | ModelProto, name: str | None = None) -> ModelProto:
+    """An ONNX file as it is, with its weights, for readers that do not import it; or a copy of a model.
+
+    name: what errors call it. ModelError: unreadable, or not ONNX.
+    """
+    return _parse(source.SerializeToString() if isinstance(source, ModelProto) else source, name or str(source))
 
 
 def _check(model: ModelProto, name: str) -> None:

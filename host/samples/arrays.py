@@ -1,7 +1,7 @@
 """Samples that a user gives: .npy or .npz, matched to a model's inputs by name and checked before anything runs."""
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -17,7 +17,13 @@ from cnna.spec.errors import DataError
 from cnna.spec.files import writing
 
 Arrays = dict[str, NDArray[Any]]
+Note = Callable[[str], object]  # takes a line about what is left out
 CLASSES = "y"  # one class number for each sample, as `cnna models` writes them beside the samples: never an input
+
+
+def printed(line: str) -> None:
+    """Prints a note to standard error."""
+    print(line, file=sys.stderr)
 
 
 def read_arrays(
@@ -34,6 +40,7 @@ def open_rows(
     types: Mapping[str, str] | None = None,
     limit: int | None = None,
     beside: Collection[str] = (),
+    note: Note = printed,
 ) -> dict[str, Rows]:
     """The arrays of a file, by input name: float32 [n, ...] with one n of at least 1 (uint8 where `allow_uint8`).
 
@@ -44,7 +51,20 @@ def open_rows(
     axis of samples, beside others that have it, serves all samples. DataError: names file, array and what was expected.
     """
     there = {name: rows for name, rows in rows_in(path).items() if name not in beside or name in inputs}
-    found = shared(_match(path, there, list(inputs)), inputs)
+    return fitted(path, there, inputs, allow_uint8, types, limit, note)
+
+
+def fitted(
+    path: str | Path,
+    there: Mapping[str, Rows],
+    inputs: Mapping[str, Sequence[int | None]],
+    allow_uint8: bool = False,
+    types: Mapping[str, str] | None = None,
+    limit: int | None = None,
+    note: Note = printed,
+) -> dict[str, Rows]:
+    """As `open_rows`, of arrays that are there already. path: what errors call them."""
+    found = shared(_match(path, dict(there), list(inputs), note), inputs)
     kinds = types or {}
     given = {name: _first(found[name], limit) for name in inputs}
     arrays = {name: _checked(path, name, given[name], shape, allow_uint8, kinds.get(name)) for name, shape in inputs.items()}
@@ -80,7 +100,7 @@ def arrays_of(path: Path) -> Arrays:
     return {name: rows.whole() for name, rows in rows_in(path).items()}
 
 
-def _match(path: Path, arrays: dict[str, Rows], inputs: list[str]) -> dict[str, Rows]:
+def _match(path: str | Path, arrays: dict[str, Rows], inputs: list[str], note: Note) -> dict[str, Rows]:
     """Finds the array of each input. A note names the arrays that are left over, unless they are the samples' classes."""
     if not arrays:
         raise DataError(f"{path}: has no array")
@@ -96,7 +116,7 @@ def _match(path: Path, arrays: dict[str, Rows], inputs: list[str]) -> dict[str, 
             raise DataError(f"{path}: has no array for input {', '.join(missing)}; it has {', '.join(arrays)}")
         matched = {name: arrays.pop(name) for name in inputs}
     if left := [name for name, array in arrays.items() if name != CLASSES or array.ndim != 1]:
-        print(f"note: {path}: ignoring {', '.join(left)}", file=sys.stderr)
+        note(f"note: {path}: ignoring {', '.join(left)}")
     return matched
 
 
@@ -108,7 +128,7 @@ def _fixed_batch(rows: Rows, shape: Sequence[int | None]) -> str:
     return f"; if this {shape[0]} is a batch, export the model for a batch of 1, or of any size" if alike and shape[0] else ""
 
 
-def _checked(path: Path, name: str, rows: Rows, shape: Sequence[int | None], allow_uint8: bool, kind: str | None) -> Rows:
+def _checked(path: str | Path, name: str, rows: Rows, shape: Sequence[int | None], allow_uint8: bool, kind: str | None) -> Rows:
     """The samples as float32 (or uint8, or the integers of `kind`). DataError: they do not fit the input."""
     where = f"{path}: input {name}"
     fits = rows.ndim == len(shape) + 1 and all(want in (None, have) for want, have in zip(shape, rows.shape[1:], strict=True))

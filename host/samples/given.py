@@ -1,7 +1,6 @@
 """The samples that a user gives for a model: arrays of a file, or pictures, with the table of docs/preprocess.md for them."""
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.host.samples import pictures
-from cnna.host.samples.arrays import Arrays, open_rows, read_once
+from cnna.host.samples.arrays import Arrays, Note, open_rows, printed, read_once
 from cnna.host.samples.rows import Rows
 from cnna.spec.errors import DataError, ModelError
 from cnna.spec.files import read_bytes
@@ -47,6 +46,7 @@ def open_samples(
     types: Mapping[str, str],
     table: Mapping[str, Any],
     limit: int | None = None,
+    note: Note = printed,
 ) -> dict[str, Rows]:
     """The first `limit` samples: arrays of a file as of `open_rows`, or pictures of a folder or file as uint8 in the model's
     layout.
@@ -55,7 +55,7 @@ def open_samples(
     `pictures.read`, or nothing says how pictures become floats.
     """
     if not pictures.are_pictures(path):
-        return open_rows(path, inputs, allow_uint8=bool(table), types=types, limit=limit)
+        return open_rows(path, inputs, allow_uint8=bool(table), types=types, limit=limit, note=note)
     if len(inputs) != 1:
         raise DataError(f"{path}: pictures are for models of one input; this one has {', '.join(inputs)}: give an .npz")
     ((name, shape),) = inputs.items()
@@ -73,7 +73,7 @@ def open_samples(
     if not path.is_dir() and path.suffix.lower() not in pictures.KINDS:
         raise DataError(f"{path}: a picture in another format than {', '.join(pictures.KINDS)}; save it in one of them")
     if path.is_dir() and (rest := pictures.left_out(path)):
-        print(f"note: {path}: ignoring {rest}; pictures are {', '.join(pictures.KINDS)} files in one folder", file=sys.stderr)
+        note(f"note: {path}: ignoring {rest}; pictures are {', '.join(pictures.KINDS)} files in one folder")
 
     def read(start: int, stop: int) -> NDArray[Any]:
         return pictures.as_input(pictures.read(files[start:stop], shape, how), how)

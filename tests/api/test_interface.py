@@ -2,7 +2,6 @@
 
 import ast
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -65,7 +64,7 @@ def test_a_users_program_is_typed_throughout(root: Path, tmp_path: Path) -> None
     assert any('has no attribute "clocks"' in line for line in wrong)
     shown = _checked(root, tmp_path, "import cnna\n" + "".join(f"reveal_type(cnna.{name})\n" for name in cnna.__all__))
     assert len(shown) == len(cnna.__all__)
-    assert not [line for line in shown if re.search(r'is "(Any|def \(\*.*Any)', line)]
+    assert not [line for line in shown if line.endswith('is "Any"')]
 
 
 def _checked(root: Path, folder: Path, program: str) -> list[str]:

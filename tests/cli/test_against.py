@@ -9,9 +9,9 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from cnna.cli.against import Against, lines
 from cnna.cli.main import main
 from cnna.host.model.divergence import Divergence, OutputDivergence
+from cnna.jobs.against import Against, lines
 
 SAMPLES = 3
 

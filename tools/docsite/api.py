@@ -19,7 +19,9 @@ class Part(NamedTuple):
 ERRORS = tuple(name for name, found in vars(errors).items() if inspect.isclass(found) and issubclass(found, errors.CnnaError))
 PARTS = (
     Part("What the commands do", "cnna.jobs.explain", ("explain", "Explained")),
+    Part("", "cnna.jobs.quantize", ("quantize", "Quantized")),
     Part("", "cnna.jobs.compile", ("compile", "Compiled")),
+    Part("", "cnna.jobs.convert", ("convert", "Converted")),
     Part("Sessions", "cnna.host.model.session", ("InferenceSession", "Pending")),
     Part("", "cnna.host.model.answers", ("NodeArg",)),
     Part("Runners, with the habits of a DPU", "cnna.host.model.vart", ("Overlay", "Runner", "Tensor")),

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.cli.matched import Arrays, Factors, Match, named
-from cnna.cli.matched import matched as matched_by
+from cnna.jobs.matched import Arrays, Factors, Match, named
+from cnna.jobs.matched import matched as matched_by
 
 Array = NDArray[np.float32]
 

@@ -1,12 +1,9 @@
-"""`cnna quantize --search LOSS`: keeps the worst layers in float until a loss is met, and says what that costs in speed."""
+"""`search` of `cnna.quantize`: keeps the worst layers in float until a loss is met, and says what that costs in speed."""
 
-import argparse
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cnna.cli.progress import counter
 from cnna.jobs.compile import predicted
 from cnna.jobs.given import native_host
 from cnna.spec.config import Config
@@ -18,7 +15,7 @@ from cnna.spec.host_time.end_to_end import IN_PYTHON, NATIVELY, rates
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-    from cnna.compiler.quantise.examine import Examiner
+    from cnna.compiler.quantise.examine import Counter, Examiner
     from cnna.compiler.quantise.noise import Noise
     from cnna.compiler.quantise.quantise import Report
     from cnna.compiler.quantise.search import Found
@@ -28,28 +25,33 @@ NAMED = 8  # layers that are named in a line; the figures have all
 
 @dataclass(frozen=True, eq=False)
 class Searched:
-    """The network of a search, its figures, and what layers cost, if that was measured."""
+    """The network of a search, its figures, and what layers cost, if that was measured. lines: what was found, and its price."""
 
     model: "ModelProto"
     report: "Report"
     costs: Mapping[str, float]
     figures: dict[str, Any]
+    lines: tuple[str, ...]
 
 
-def run(
-    args: argparse.Namespace,
+def searched(
     examiner: "Examiner",
+    limit: float,
     first: tuple["ModelProto", "Report"],
     noise: Mapping[str, "Noise"],
     config: Config,
+    default: bool,
+    counter: "Counter",
 ) -> Searched:
-    """Searches, and says on standard error what was found, and what it costs. first: int8 throughout, with its noise."""
+    """Searches for a network that loses no more than `limit` points. first: int8 throughout, with its noise. default: whether
+    nobody has chosen the configuration.
+    """
     from cnna.compiler.quantise.search import search
 
-    found = search(examiner, args.search, first, noise, counter("trying networks"))
+    found = search(examiner, limit, first, noise, counter("trying networks"))
     best = found.best
     figures: dict[str, Any] = {
-        "limit": args.search,
+        "limit": limit,
         "met": found.met,
         "of": found.of,
         "loss": best.loss,
@@ -58,16 +60,14 @@ def run(
         "tried": [{"kept": count, "loss": loss} for count, loss in found.losses.items()],
         "config": config.name,
     }
-    lines = [_result(found, args.search, examiner.on.count)]
+    lines = [_result(found, limit, examiner.on.count)]
     if best.kept:
         speeds = [_speed(model, config) for model in (first[0], best.model)]
         ends = [None if speed is None else [speed.slow, speed.quick] for speed in speeds]
         figures |= dict(zip(("fps_in_int8", "fps"), ends, strict=True))
-        lines.append(_price(speeds, config.name, args.config is None))
+        lines.append(_price(speeds, config.name, default))
     figures["said"] = "; ".join(lines)
-    for line in lines:
-        print(f"cnna: {line}", file=sys.stderr)
-    return Searched(best.model, best.report, found.costs, figures)
+    return Searched(best.model, best.report, found.costs, figures, tuple(lines))
 
 
 def _result(found: "Found", limit: float, samples: int) -> str:

@@ -9,19 +9,19 @@ it: so it costs as many decibels here as in the quantiser's report.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.cli.matched import Factors, Match, alike, matched, named
-from cnna.cli.metric_options import metric_of
 from cnna.host.model.answers import outputs_of
 from cnna.host.model.divergence import DECIBELS, Divergence, OutputDivergence
 from cnna.host.model.session import InferenceSession
 from cnna.host.samples.arrays import Arrays
 from cnna.host.samples.rows import Given
+from cnna.jobs.given import GivenModel, name_of, source_of
+from cnna.jobs.matched import Factors, Match, alike, matched, named
+from cnna.jobs.metrics import metric_of
 from cnna.spec.artifact import Artifact
 from cnna.spec.counts import many
 from cnna.spec.errors import DataError, ModelError, about_model
@@ -139,13 +139,14 @@ def _matches(ours: Arrays, other: Any, sample: Arrays, factors: Factors) -> tupl
     return matches, other.showing({match.name for match in matches.values()})
 
 
-def open_other(path: Path, artifact: Artifact, inputs: Mapping[str, Given]) -> Any:
+def open_other(model: GivenModel, artifact: Artifact, inputs: Mapping[str, Given]) -> Any:
     """The model to compare with. ModelError, DataError: it cannot be read or run, or has other inputs or outputs."""
     from cnna.compiler.frontend.onnx_import import read_model
     from cnna.compiler.frontend.other_model import OtherModel
 
     before = {name for name, _ in factors_of(artifact).values()}
-    other = OtherModel(read_model(path), str(path), names_in(artifact) | before)
+    path = name_of(model)
+    other = OtherModel(read_model(source_of(model), path), path, names_in(artifact) | before)
     other.check_inputs(list(inputs))
     names = [entry["name"] for entry in artifact.manifest["model_outputs"]]
     if not {*names} & {*other.outputs}:
