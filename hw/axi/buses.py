@@ -8,7 +8,18 @@ from amaranth import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.spec.machine import AXI_BITS, AXI_LITE_BITS, BEAT_BITS, BURST_BEATS, STREAM_BITS
+from cnna.spec.config import BEAT_BYTES
+from cnna.spec.machine import (
+    AXI_BITS,
+    AXI_LITE_BITS,
+    BEAT_BITS,
+    BURST_BEATS,
+    BUS_BITS,
+    CONTROL_BITS,
+    READS_OUTSTANDING,
+    STREAM_BITS,
+    WRITES_OUTSTANDING,
+)
 
 SIZE_BEAT = (BEAT_BITS // 8).bit_length() - 1  # AxSIZE of a full beat: 16 bytes
 BURST_INCR = 1
@@ -16,6 +27,35 @@ CACHE_BUFFERABLE = 0b0011  # normal, non-cacheable, bufferable: HP ports are not
 PROT_DATA = 0b000  # unprivileged, secure, data
 BOUNDARY_BYTES = 4096  # no burst crosses a multiple of this
 RESP_OKAY, RESP_SLVERR = 0, 2
+
+SINGLE = {  # port that belongs to no bus: Vivado's type of signal, its name there, parameters
+    "aclk": ("clock", "CLK", {"ASSOCIATED_RESET": "aresetn"}),
+    "aclk2x": ("clock", "CLK", {}),
+    "aresetn": ("reset", "RST", {"POLARITY": "ACTIVE_LOW"}),
+    "interrupt": ("interrupt", "INTERRUPT", {"SENSITIVITY": "LEVEL_HIGH"}),
+}
+OUTPUTS = ("interrupt",)  # of SINGLE
+_STREAM: dict[str, str | int] = {"TDATA_NUM_BYTES": BEAT_BYTES, "HAS_TKEEP": 1, "HAS_TLAST": 1, "HAS_TREADY": 1, "HAS_TSTRB": 0}
+_STREAM |= dict.fromkeys(("TDEST_WIDTH", "TID_WIDTH", "TUSER_WIDTH"), 0)
+# bus, without the number of its port: the parameters by which Vivado's interconnects are sized
+_PARAMETERS: dict[str, dict[str, str | int]] = {
+    "s_axi_control": {"PROTOCOL": "AXI4LITE", "DATA_WIDTH": AXI_LITE_BITS["data"], "ADDR_WIDTH": CONTROL_BITS},
+    "m_axi_gmem": {
+        "PROTOCOL": "AXI4",
+        "DATA_WIDTH": BEAT_BITS,
+        "ADDR_WIDTH": BUS_BITS,
+        "ID_WIDTH": 0,
+        "MAX_BURST_LENGTH": BURST_BEATS,
+        "NUM_READ_OUTSTANDING": READS_OUTSTANDING,
+        "NUM_WRITE_OUTSTANDING": WRITES_OUTSTANDING,
+    },
+    **dict.fromkeys(("s_axis", "m_axis"), _STREAM),
+}
+
+
+def bus_parameters(bus: str) -> dict[str, str]:
+    """Vivado's parameters of a bus of the accelerator, such as `m_axi_gmem2`."""
+    return {name: str(value) for name, value in _PARAMETERS[bus.rstrip("0123456789")].items()}
 
 
 def _address_channel(prefix: str) -> dict[str, wiring.Member]:

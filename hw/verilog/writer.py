@@ -16,6 +16,7 @@ from amaranth.back import verilog
 from amaranth.hdl import Elaboratable, Fragment
 from amaranth.hdl._ir import PortDirection
 
+from cnna.hw.axi.buses import SINGLE, bus_parameters
 from cnna.hw.base.timing import FAST
 from cnna.hw.top import Top
 from cnna.hw.verilog import describe
@@ -26,30 +27,13 @@ from cnna.hw.verilog.lint_fixes import tidy_rtlil, tidy_verilog
 from cnna.hw.verilog.memories import MemoryModules
 from cnna.hw.verilog.modules import convert
 from cnna.hw.verilog.naming import Member, members
-from cnna.spec.config import BEAT_BYTES, Config, ConfigError, as_dict
-from cnna.spec.machine import AXI_LITE_BITS, BEAT_BITS, BURST_BEATS, BUS_BITS, CONTROL_BITS, READS_OUTSTANDING, WRITES_OUTSTANDING
+from cnna.spec.config import Config, ConfigError, as_dict
 
 TOP = "cnna"  # name of the top module
 ELABORATED, CONVERTED = 0.17, 0.85  # of the time: when all is elaborated, and when that is RTLIL; `tiny` and `zcu102` hardly differ
 Passed = Callable[[float], None]  # is told which share of the time has passed
 _EMPTY = re.compile(r"^  (?:wire|reg) \[-1:0\] .*\n", re.M)  # signals of no bits, which nothing uses; Verilog would read two bits
 _PORT = re.compile(r"^  (input|output) (\[\d+:0\] )?(\w+);$", re.M)
-_INTERFACES = {  # prefix of the ports: interface type, parameters
-    "s_axi_control": ("aximm", f"PROTOCOL AXI4LITE, DATA_WIDTH {AXI_LITE_BITS['data']}, ADDR_WIDTH {CONTROL_BITS}"),
-    "m_axi_gmem": (
-        "aximm",
-        f"PROTOCOL AXI4, DATA_WIDTH {BEAT_BITS}, ADDR_WIDTH {BUS_BITS}, ID_WIDTH 0, MAX_BURST_LENGTH {BURST_BEATS}, "
-        f"NUM_READ_OUTSTANDING {READS_OUTSTANDING}, NUM_WRITE_OUTSTANDING {WRITES_OUTSTANDING}",
-    ),
-    **dict.fromkeys(
-        ("s_axis", "m_axis"),
-        (
-            "axis",
-            f"TDATA_NUM_BYTES {BEAT_BYTES}, HAS_TKEEP 1, HAS_TLAST 1, HAS_TREADY 1, HAS_TSTRB 0, "
-            "TDEST_WIDTH 0, TID_WIDTH 0, TUSER_WIDTH 0",
-        ),
-    ),
-}
 
 
 def modules() -> tuple[str, ...]:
@@ -131,24 +115,23 @@ def _with_interfaces(text: str, config: Config) -> str:
     end = text.index("endmodule", at)
     masters, streams = [f"m_axi_gmem{port}" for port in range(config.ports)], ["s_axis", "m_axis"] if config.streams else []
     buses = ":".join(["s_axi_control", *masters, *streams])
-    single = {
-        "aclk": ("signal:clock:1.0 aclk CLK", f"ASSOCIATED_BUSIF {buses}, ASSOCIATED_RESET aresetn"),
-        "aclk2x": ("signal:clock:1.0 aclk2x CLK", ""),
-        "aresetn": ("signal:reset:1.0 aresetn RST", "POLARITY ACTIVE_LOW"),
-        "interrupt": ("signal:interrupt:1.0 interrupt INTERRUPT", "SENSITIVITY LEVEL_HIGH"),
-    }
 
     def attributed(found: re.Match[str]) -> str:
         port = found[3]
-        if port in single:
-            info, parameters = single[port]
-            named = f"XIL_INTERFACENAME {port}, {parameters}".removesuffix(", ")
+        if port in SINGLE:
+            kind, logical, parameters = SINGLE[port]
+            parameters = ({"ASSOCIATED_BUSIF": buses} if port == "aclk" else {}) | parameters
+            info, named = f"signal:{kind}:1.0 {port} {logical}", _named(port, parameters)
         else:
             bus, _, signal = port.rpartition("_")
-            kind, parameters = _INTERFACES[bus.rstrip("0123456789")]
-            info, named = f"interface:{kind}:1.0 {bus} {signal.upper()}", f"XIL_INTERFACENAME {bus}, {parameters}"
-            named = named if signal in ("awaddr", "tdata") else ""
+            info = f"interface:{'axis' if bus in streams else 'aximm'}:1.0 {bus} {signal.upper()}"
+            named = _named(bus, bus_parameters(bus)) if signal in ("awaddr", "tdata") else ""
         parameter = f', X_INTERFACE_PARAMETER = "{named}"' if named else ""
         return f'  (* X_INTERFACE_INFO = "xilinx.com:{info}"{parameter} *)\n{found[0]}'
 
     return text[:at] + _PORT.sub(attributed, text[at:end]) + text[end:]
+
+
+def _named(interface: str, parameters: dict[str, str]) -> str:
+    """The value of X_INTERFACE_PARAMETER."""
+    return ", ".join([f"XIL_INTERFACENAME {interface}", *(f"{name} {value}" for name, value in parameters.items())])

@@ -6,10 +6,11 @@ the machine.
 
 from xml.etree.ElementTree import Element, SubElement, indent, register_namespace, tostring
 
+from cnna.hw.axi.buses import OUTPUTS, SINGLE, bus_parameters
 from cnna.sim.board.blocks import STREAM, Interface
 from cnna.sim.board.cells import ACCELERATOR
 from cnna.sim.board.design import design, variant_of
-from cnna.sim.board.hwh import ACCESS, bus_parameters, register_access, signals
+from cnna.sim.board.hwh import ACCESS, register_access, signals
 from cnna.spec.boards import board_of
 from cnna.spec.config import Config
 from cnna.spec.identity import LIBRARY, NAME, VENDOR, VLNV
@@ -19,13 +20,6 @@ from cnna.spec.regmap import SPACE_BYTES, Register, there
 SPIRIT = "http://www.spiritconsortium.org/XMLSchema/SPIRIT/1685-2009"
 XILINX, FAMILY = "http://www.xilinx.com", "zynquplus"  # Vivado offers an IP only for the families that the IP names
 TOP = "cnna"
-SINGLE = {  # port: interface type, logical signal, parameters
-    "aclk": ("clock", "CLK", {"ASSOCIATED_RESET": "aresetn"}),
-    "aclk2x": ("clock", "CLK", {}),
-    "aresetn": ("reset", "RST", {"POLARITY": "ACTIVE_LOW"}),
-    "interrupt": ("interrupt", "INTERRUPT", {"SENSITIVITY": "LEVEL_HIGH"}),
-}
-OUTPUTS = ("interrupt",)  # of SINGLE
 SETTINGS = "settings.tcl"  # the file that bitstreams/build.tcl reads
 
 
@@ -90,7 +84,7 @@ def _bus(parent: Element, interface: Interface) -> None:
     else:
         SubElement(SubElement(bus, _("slave")), _("memoryMapRef"), {_("memoryMapRef"): interface.name})
     _port_maps(bus, {signal.upper(): f"{interface.name}_{signal}" for signal, _bits, _output in signals(interface)})
-    _parameters(bus, bus_parameters(interface))
+    _parameters(bus, bus_parameters(interface.name))
 
 
 def _signal(parent: Element, port: str, kind: str, logical: str, parameters: dict[str, str]) -> None:

@@ -7,11 +7,13 @@ from xml.etree import ElementTree
 import pytest
 from lxml import etree
 
+from cnna.hw.axi.buses import SINGLE, bus_parameters
 from cnna.sim.board.cells import ACCELERATOR
 from cnna.sim.board.design import design, variants_of
 from cnna.sim.board.hwh import hwh
 from cnna.sim.board.ipxact import SPIRIT, component
 from cnna.spec.config import PRESETS, preset
+from cnna.spec.machine import READS_OUTSTANDING
 from cnna.spec.regmap import REGISTERS, there
 
 NAMES = {"s": SPIRIT}
@@ -53,6 +55,22 @@ def test_ports_are_those_of_the_handoff(config: str, variant: str) -> None:
     kinds = {bus.findtext("s:name", "", NAMES): bus.find("s:busType", NAMES) for bus in root.iterfind(".//s:busInterface", NAMES)}
     streams = {name for name, kind in kinds.items() if kind is not None and kind.get(f"{{{SPIRIT}}}name") == "axis"}
     assert streams == ({"s_axis", "m_axis"} if variant == "pl" else set())
+
+
+@pytest.mark.parametrize(("config", "variant"), BUILDS)
+def test_buses_have_the_parameters_of_the_verilogs_attributes(config: str, variant: str) -> None:
+    """Vivado would size interconnects for one outstanding burst, and the accelerator wait for each answer."""
+    root = ElementTree.fromstring(component(design(preset(config), variant).config, "cnna.v"))
+    for bus in root.iterfind("s:busInterfaces/s:busInterface", NAMES):
+        name = bus.findtext("s:name", "", NAMES)
+        found = {
+            entry.findtext("s:name", "", NAMES): entry.findtext("s:value", "", NAMES)
+            for entry in bus.iterfind("s:parameters/s:parameter", NAMES)
+        }
+        if name not in SINGLE:
+            assert found == bus_parameters(name)
+        if name.startswith("m_axi_gmem"):
+            assert int(found["NUM_READ_OUTSTANDING"]) == READS_OUTSTANDING
 
 
 def test_registers_are_those_of_the_map() -> None:
