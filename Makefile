@@ -68,6 +68,7 @@ pages: $(READY)  ## writes what in docs/ is generated, and the C header of the r
 	$(BIN)/python tools/pictures/rooms.py
 	$(BIN)/python tools/pictures/lives.py
 	$(BIN)/python tools/protocol.py
+	$(BIN)/python -m cnna.sim.board.own_page docs
 
 bench: $(READY)  ## measures networks on the RTL into docs/performance.md; ROWS='resnet50/b1 vgg19/*' chooses
 	$(BIN)/python tools/bench.py --rows $(ROWS)

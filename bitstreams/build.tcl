@@ -153,9 +153,7 @@ read_verilog [make_wrapper -files $bd -top]
 read_xdc $here/$constraints
 # In the Verilog, attributes keep copies of registers that must stay apart. -keep_equivalent_registers would keep all others too.
 synth_design -top ${name}_wrapper -part $part -flatten_hierarchy rebuilt
-# Routes of equal delay for both clocks. The property belongs on the nets that the buffers drive.
-set_property CLOCK_DELAY_GROUP cnna_clocks [get_nets -of_objects [get_pins -hierarchical -filter \
-    {REF_PIN_NAME == O && (NAME =~ *aclk_buffer/* || NAME =~ *aclk2x_buffer/*)}]]
+read_xdc $out/ip/cnna.xdc ;# routes of equal delay for both clocks; their nets exist now
 write_checkpoint -force $out/synthesised.dcp
 opt_design -directive Explore
 place_design -directive ExtraTimingOpt

@@ -26,14 +26,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the command's options, with one parser for each of its parts."""
     parts = parser.add_subparsers(dest="part", metavar="PART", title="parts", required=True, parser_class=type(parser))
     image = parts.add_parser("image", help="write cnna.bit and cnna.hwh for the virtual board")
-    ip = parts.add_parser("ip", help="write the Verilog and its component.xml, for bitstreams/build.tcl")
+    ip = parts.add_parser("ip", help="write the accelerator as an IP for Vivado, with its page, scripts and constraints")
+    firmware = parts.add_parser("firmware", help="write what Linux needs to load an image without pynq, such as xmutil on a KV260")
     serve = parts.add_parser(
         "serve", help="serve a virtual board, a ZCU102 or that of the preset, to the stock pynq package, until Ctrl-C"
     )
     info = parts.add_parser("info", help="say what accelerator a board has")
     selftest = parts.add_parser("selftest", help="test a board: registers, memory, clock, a network, power")
-    for part in (image, ip, serve):
+    for part in (image, ip, serve, firmware):
         part.add_argument("--config", required=True, metavar="C", help=CONFIG_HELP)
+    for part in (image, ip, serve):
         part.add_argument(
             "--variant",
             choices=VARIANTS,
@@ -48,11 +50,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     selftest.add_argument(
         "--expect", type=Path, metavar="Y.npz", help="the answers that --model must give, to the bit (from cnna run -o)"
     )
-    for part in (image, ip, serve, info, selftest):
+    for part in (image, ip, firmware, serve, info, selftest):
         part.add_argument("--json", type=Path, default=argparse.SUPPRESS, metavar="FILE", help=JSON_HELP)
         part.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help="show the traceback of an error")
     add_cache_option(ip)
-    for part in (image, ip):
+    for part in (image, ip, firmware):
         part.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", dest="folder", help="folder for the files")
     serve.add_argument("--backend", choices=BACKENDS, default="rtl", help="what computes (default: rtl, under Verilator)")
     serve.add_argument("--address", default="127.0.0.1", help="where to listen (default: 127.0.0.1; the protocol has no passwords)")
@@ -70,7 +72,7 @@ def run(args: argparse.Namespace) -> Outcome:
         from cnna.cli import board_report
 
         return board_report.info(args.overlay) if args.part == "info" else board_report.selftest(args)
-    return {"image": _image, "ip": _ip, "serve": _serve}[args.part](args, configuration(args.config))
+    return {"image": _image, "ip": _ip, "firmware": _firmware, "serve": _serve}[args.part](args, configuration(args.config))
 
 
 def _image(args: argparse.Namespace, config: Config) -> Outcome:
@@ -91,20 +93,49 @@ def _image(args: argparse.Namespace, config: Config) -> Outcome:
 
 
 def _ip(args: argparse.Namespace, config: Config) -> Outcome:
-    """Writes the files that Vivado's IP catalogue takes."""
+    """Writes an IP repository for Vivado, with what a project needs around the IP."""
     from cnna.cli.rtl import generated
+    from cnna.sim.board import own_page, own_picture, own_project
     from cnna.sim.board.design import design
     from cnna.sim.board.ipxact import SETTINGS, component, settings
+    from cnna.spec.boards import board_of
 
-    config = design(config, args.variant).config
-    name, verilog = next(iter(generated(config, None, args.cache).items()))
+    made = design(config, args.variant)
+    name, verilog = next(iter(generated(made.config, None, args.cache).items()))
+    texts = {
+        "component.xml": component(made.config, name),
+        SETTINGS: settings(made.config),
+        own_page.PAGE: own_page.page(made, name),
+        own_page.PICTURE: own_picture.picture(made),
+        own_project.BESIDE: own_project.beside(made),
+        own_project.CLOCKING: own_project.clocks(made),
+        own_project.CONSTRAINTS: own_project.constraints(),
+        own_project.OUT_OF_CONTEXT: own_project.out_of_context(made.config),
+        own_project.PACKAGE: own_project.package(name, board_of(made.config).part),
+    }
     make_folder(args.folder)
-    paths = [args.folder / name, args.folder / "component.xml", args.folder / SETTINGS]
-    write_bytes(paths[0], verilog)
-    write_text(paths[1], component(config, name))
-    write_text(paths[2], settings(config))
-    print(f"{', '.join(map(str, paths))}: accelerator {config.name}, variant {args.variant}, for Vivado's IP catalogue")
+    write_bytes(args.folder / name, verilog)
+    for file, text in texts.items():
+        write_text(args.folder / file, text)
+    paths = [args.folder / file for file in (name, *texts)]
+    print(
+        f"{', '.join(map(str, paths))}: accelerator {config.name}, variant {args.variant}, for Vivado; begin with {own_page.PAGE}"
+    )
     return Outcome({"config": config.name, "variant": args.variant, "written": [str(path) for path in paths]})
+
+
+def _firmware(args: argparse.Namespace, config: Config) -> Outcome:
+    """Writes what Linux needs to load the image of variant `ps` without pynq."""
+    from cnna.sim.board import firmware
+    from cnna.sim.board.design import design
+
+    texts = {firmware.OVERLAY: firmware.overlay(design(config)), firmware.SHELL: firmware.shell(), firmware.IMAGE: firmware.image()}
+    make_folder(args.folder)
+    for file, text in texts.items():
+        write_text(args.folder / file, text)
+    paths = [args.folder / file for file in texts]
+    print(f"{', '.join(map(str, paths))}: for Linux to load cnna.bit of {config.name}, variant ps (docs/other-boards.md)")
+    return Outcome({"config": config.name, "written": [str(path) for path in paths]})
 
 
 def _serve(args: argparse.Namespace, config: Config) -> Outcome:

@@ -14,6 +14,8 @@ DSP_SHARE, LUT_SHARE = 0.95, 0.70  # of a chip that a preset may take; the rest 
 MOST_BYTES = 4 * BEAT_BYTES  # that ports can move in a clock
 LOW = ("LOW", 0x0, 0x8000_0000)  # PS DDR (name, base, size), below and above 4 GiB
 HIGH = ("HIGH", 0x8_0000_0000, 0x8000_0000)
+PL_PS_IRQ0 = 121  # number of the line pl_ps_irq0[0] at the interrupt controller of a Zynq UltraScale+ (PG201)
+FIRST_SPI = 32  # the interrupt controller's number of a device tree's interrupt 0
 
 
 @dataclass(frozen=True)

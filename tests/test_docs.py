@@ -72,6 +72,7 @@ PAGES = sorted(
     for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "bitstreams" / "README.md")
     if page.name not in ("CHANGELOG.md", "history.md")  # they name what once was
 )
+FILES = ("hwh", "bit", "bin", "bif", "dtso", "dtbo", "xdc")  # endings of files that are called cnna
 FOLDERS = "hw|compiler|evaluate|host|serve|sim|spec|jobs|cli|api|tests|tools|docs|examples|bitstreams"
 
 
@@ -110,7 +111,7 @@ def test_modules_that_pages_name_exist(root: Path, name: str) -> None:
             for end in range(max(1, len(parts) - 2), len(parts) + 1)
             for top in (root, root / "api")  # which is the package `cnna` itself
         )
-        assert known or parts[0] in ("hwh", "bit", "bin", *cnna.__all__), dotted
+        assert known or parts[0] in (*FILES, *cnna.__all__), dotted
 
 
 def test_make_help_says_what_every_target_does(root: Path) -> None:

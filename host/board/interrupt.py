@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-PL_PS_IRQ0 = 121  # the number of pl_ps_irq0[0] at the interrupt controller of a Zynq UltraScale+
+from cnna.spec.boards import PL_PS_IRQ0
 
 
 @dataclass(frozen=True)

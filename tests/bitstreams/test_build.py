@@ -18,6 +18,7 @@ from cnna.sim.board.blocks import PS, Design
 from cnna.sim.board.cells import DDR4
 from cnna.sim.board.design import design, variants_of
 from cnna.sim.board.ipxact import SETTINGS, settings
+from cnna.sim.board.own_project import CONSTRAINTS
 from cnna.spec.boards import BOARDS, Board, board_of
 from cnna.spec.config import PRESETS, Config, preset
 
@@ -92,7 +93,7 @@ def test_cells_and_their_parameters(played: tuple[Design, Vivado]) -> None:
     set_ = [list(words[:2]) for words in vivado.of("set_property")]
     assert ["board_part", board.board_part] in set_
     assert [text for name, text in set_ if name == "board_connections"] == [board.connections] * bool(board.connections)
-    assert vivado.of("read_xdc")[0][-1].endswith(f"/{board.key}.xdc")
+    assert [Path(words[-1]).name for words in vivado.of("read_xdc")] == [f"{board.key}.xdc", CONSTRAINTS]
 
 
 def test_connections(played: tuple[Design, Vivado]) -> None:
@@ -140,6 +141,8 @@ def test_commands_files_and_manifest(played: tuple[Design, Vivado]) -> None:
     steps = [name for name, *_ in vivado.calls]
     order = ["validate_bd_design", "generate_target", "synth_design", "place_design", "route_design", "report_timing_summary"]
     assert [name for name in steps if name in order] == order
+    last_constraints = len(steps) - steps[::-1].index("read_xdc")
+    assert steps.index("synth_design") < last_constraints < steps.index("place_design"), "the clocks' nets exist after synthesis"
     assert "exit" not in steps
 
 

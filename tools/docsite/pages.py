@@ -33,6 +33,8 @@ NAVIGATION = (
             "howto/cocotb",
             "pynq-image",
             "vivado",
+            "own-vivado",
+            "other-boards",
             "preprocess",
             "quantise",
             "report",
