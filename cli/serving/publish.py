@@ -16,6 +16,7 @@ from cnna.host.samples.arrays import Arrays
 from cnna.host.samples.given import open_samples
 from cnna.jobs.data import check_channels
 from cnna.serve.models import fallback, golden
+from cnna.serve.models.labels import of_outputs, read_names
 from cnna.serve.models.publication import next_version, publish
 from cnna.serve.models.signature import Signature, rows_of, signature_of
 from cnna.spec.artifact import Artifact
@@ -42,6 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--input", type=Path, metavar="X", help=".npy, .npz or a folder of pictures, for golden answers (default: noise)"
     )
     parser.add_argument("--limit", type=int, default=SAMPLES, metavar="N", help=f"use N samples (default: {SAMPLES})")
+    parser.add_argument("--labels", type=Path, metavar="F", help="names of the classes: one a line, or a list in JSON")
     parser.add_argument("--fallback", choices=fallback.NEEDS_FILE, help="keep the model too, for `fallback` in model.yaml")
     add_shape_option(parser)
     add_picture_options(parser, "in the place of what the model stores")
@@ -55,7 +57,7 @@ def run(args: argparse.Namespace) -> Outcome:
     if args.limit < 1:
         raise UserError(f"--limit {args.limit}: must be at least 1")
     version = next_version(args.repo, args.model, args.version)
-    artifacts = []
+    names, artifacts = read_names(args.labels) if args.labels else [], []
     with about_model(args.onnx):
         model = load_shaped(args.onnx, args)
         for config in _different(configs):
@@ -63,6 +65,7 @@ def run(args: argparse.Namespace) -> Outcome:
                 with Progress(f"compiling for {config.name}, batch {batch}") as progress:
                     artifacts.append(compile_model(model, config, batch, count=progress.step))
     signature = signature_of(args.model, artifacts[0].manifest)
+    labels = of_outputs(names, signature.outputs, f"--labels {args.labels}") if names else {}
     inputs = _samples(args, signature)
     with Progress("computing golden answers"):
         outputs = answers_of(artifacts[0], "reference", signature, inputs)
@@ -76,11 +79,13 @@ def run(args: argparse.Namespace) -> Outcome:
     if args.fallback:
         with about_model(args.onnx), Progress(f"comparing {args.fallback} with them"):
             spare = fallback.measured(args.fallback, model.proto.SerializeToString(), signature, inputs, outputs)
-    folder = publish(args.repo, args.model, version, artifacts, inputs, outputs, spare)
+    folder = publish(args.repo, args.model, version, artifacts, inputs, outputs, spare, labels)
     samples = len(next(iter(inputs.values())))
     kept = f"; a fallback whose answers differ by at most {spare.difference:.3g}" if spare is not None else ""
-    print(f"{folder}: {many(len(artifacts), 'artifact')}, golden answers to {many(samples, 'sample')}{kept}")
-    return Outcome({"folder": str(folder), "model": args.model, "version": version, "artifacts": len(artifacts)})
+    named_classes = f"; {many(len(names), 'name')} of classes of {', '.join(labels)}" if labels else ""
+    print(f"{folder}: {many(len(artifacts), 'artifact')}, golden answers to {many(samples, 'sample')}{kept}{named_classes}")
+    figures = {"folder": str(folder), "model": args.model, "version": version, "artifacts": len(artifacts), "labels": len(names)}
+    return Outcome(figures)
 
 
 def _batches(text: str) -> list[int]:

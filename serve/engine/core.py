@@ -161,10 +161,9 @@ class Core:
         now, seconds = loop.time(), settings.deadline_ms / 1e3
         deadline = now + (min(seconds, timeout_us / 1e6) if timeout_us > 0 else seconds)
         future: asyncio.Future[Result] = loop.create_future()
-        order, stats, alone = (priority or USUAL, next(self._numbers)), served.stats, signature.alone
-        request = Request(
-            model, served.name, arrays, samples, order, now, deadline, future, stats, request_id, runs, alone=alone, within=within
-        )
+        order, stats = (priority or USUAL, next(self._numbers)), served.stats
+        own: dict[str, Any] = {"alone": signature.alone, "within": within, "labels": version_of(served).labels}
+        request = Request(model, served.name, arrays, samples, order, now, deadline, future, stats, request_id, runs, **own)
         self.requests.add(request, self._held(served))
         if served.composition is None:
             served.pending.add(request)

@@ -74,7 +74,8 @@ def answer_of(request: pb.ModelInferRequest, result: Result) -> pb.ModelInferRes
     if result.runtime != CNNA:
         answer.parameters[parameters.RUNTIME].string_param = result.runtime
     for name, count in (wanted or dict.fromkeys(result.outputs, 0)).items():
-        array = tensors.classes(result.outputs[name], count) if count else result.outputs[name]
+        array = result.outputs[name]
+        array = tensors.classes(array, count, result.labels.get(name, ())) if count else array
         answer.outputs.add(name=name, datatype=tensors.name_of(array.dtype), shape=array.shape)
         answer.raw_output_contents.append(tensors.to_raw(array))
     return answer

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cnna.serve.models import fallback, golden
+from cnna.serve.models import labels as class_names
 from cnna.serve.models.repository import NAME, NAME_RULE
 from cnna.serve.models.settings import version_name
 from cnna.serve.models.signature import Arrays
@@ -45,8 +46,12 @@ def publish(
     inputs: Arrays,
     outputs: Arrays,
     spare: fallback.Spare | None = None,
+    labels: class_names.Labels | None = None,
 ) -> Path:
-    """Writes a version with its golden answers; returns its folder. UserError: it cannot be written, or somebody was quicker."""
+    """Writes a version with its golden answers; returns its folder. UserError: it cannot be written, or somebody was quicker.
+
+    labels: names of the classes of its outputs, if they have any.
+    """
     folder = root / model / version
     hidden = folder.with_name(f".{version}.{os.getpid()}.part")
     remove_left(root)
@@ -57,6 +62,8 @@ def publish(
             golden.write(hidden / golden.FILE, inputs, outputs)
             if spare is not None:
                 fallback.write(hidden, spare)
+            if labels:
+                class_names.write(hidden, labels)
             hidden.rename(folder)
     except OSError as error:
         raise UserError(f"{folder}: {error.strerror or error}") from None

@@ -4,6 +4,7 @@ R/digits/model.yaml              settings; may be missing
 R/digits/3/tiny-b1.cnna          version 3, compiled for the configuration `tiny` and batch 1
 R/digits/3/tiny-b4.cnna          the same for batch 4
 R/digits/3/golden.npz            answers that it must give
+R/digits/3/labels.json           names of its classes; may be missing
 R/reader/pipeline.yaml           a model that is made of others
 
 Where model.yaml names another runtime, a version holds what that one reads (`model.onnx`), or nothing (`remote`).
@@ -18,6 +19,7 @@ from pathlib import Path
 from cnna.serve.models.fallback import with_fallback
 from cnna.serve.models.golden import FILE as GOLDEN
 from cnna.serve.models.golden import read
+from cnna.serve.models.labels import stored
 from cnna.serve.models.pipeline import FILE as PIPELINE
 from cnna.serve.models.pipeline import Pipeline, pipeline_of
 from cnna.serve.models.settings import FILE as SETTINGS
@@ -123,6 +125,7 @@ class Repository:
             found = _version(model, name, files, golden)
         else:
             raise ArtifactError(f"{folder}: holds no .cnna; cnna publish makes versions")
+        found = replace(found, labels=stored(folder, found.signature.outputs))
         if settings.fallback is None:
             return found
         return with_fallback(found, settings.fallback, replace(place, options=settings.options.get(settings.fallback, {})))

@@ -1,10 +1,11 @@
 """A version of a model, as its files are: what clients see of it, and what can answer for it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cnna.serve.models.golden import Golden
+from cnna.serve.models.labels import Labels
 from cnna.serve.models.signature import Signature
 from cnna.serve.runtimes.interface import CNNA, Place
 
@@ -33,7 +34,7 @@ class Compiled:
 class Version:
     """A version whose files are sound. compiled: by configuration, in ascending order of the batch.
 
-    runtime: model.yaml's. Others in `compiled` stand in for it.
+    runtime: model.yaml's. Others in `compiled` stand in for it. labels: names of the classes of outputs that have some.
     """
 
     model: str
@@ -42,6 +43,7 @@ class Version:
     compiled: dict[str, tuple[Compiled, ...]]
     golden: Golden | None
     runtime: str = CNNA
+    labels: Labels = field(default_factory=dict)
 
     def runtimes(self) -> list[str]:
         """Those that can answer for it, its own first."""

@@ -107,12 +107,16 @@ def to_list(array: NDArray[Any]) -> list[Any]:
     return found
 
 
-def classes(array: NDArray[Any], count: int) -> NDArray[Any]:
-    """The classification extension: of each sample the `count` greatest values, as texts `value:index`, [N, count]."""
+def classes(array: NDArray[Any], count: int, labels: Sequence[str] = ()) -> NDArray[Any]:
+    """The classification extension: of each sample the `count` greatest values, as texts `value:index`, [N, count].
+
+    labels: names of the classes, one for each value of a sample; the texts are `value:index:name` then.
+    """
     flat = array.reshape(len(array), -1)
+    names = [f":{label}" for label in labels] or [""] * flat.shape[1]
     texts = np.empty((len(flat), min(count, flat.shape[1])), object)
     for sample, values in enumerate(flat):
-        texts[sample] = [f"{float(values[index]):f}:{index}".encode() for index in _greatest(values, count)]
+        texts[sample] = [f"{float(values[index]):f}:{index}{names[index]}".encode() for index in _greatest(values, count)]
     return texts
 
 

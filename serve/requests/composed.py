@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from cnna.serve.models.labels import Labels
 from cnna.serve.models.pipeline import Pipeline, Step
 from cnna.serve.models.signature import Signature
 from cnna.serve.requests.request import Request, Result
@@ -49,13 +50,15 @@ async def answer(composition: Composition, request: Request, ask: Ask) -> None:
     An error of a step is the request's, with the step's name; the other steps are given up.
     """
     values: dict[str, Any] = dict(request.inputs)
+    labels: dict[str, Sequence[str]] = {}
     tasks: dict[str, asyncio.Task[None]] = {}
 
     async def run(part: Part) -> None:
         await asyncio.gather(*(tasks[name] for name in part.step.after))
         given = {name: values[source] for name, source in part.step.inputs.items()}
-        for name, array in (await _outputs(part, given, request, ask)).items():
-            values[f"{part.step.name}.{name}"] = array
+        outputs, own = await _outputs(part, given, request, ask)
+        values.update({f"{part.step.name}.{name}": array for name, array in outputs.items()})
+        labels.update({f"{part.step.name}.{name}": names for name, names in own.items()})
 
     for part in composition.parts:
         tasks[part.step.name] = asyncio.create_task(run(part))
@@ -65,14 +68,16 @@ async def answer(composition: Composition, request: Request, ask: Ask) -> None:
         for task in tasks.values():
             task.cancel()
         await asyncio.gather(*tasks.values(), return_exceptions=True)
-    request.outputs = {name: values[source] for name, source in composition.pipeline.outputs.items()}
+    sources = composition.pipeline.outputs
+    request.outputs = {name: values[source] for name, source in sources.items()}
+    request.labels = {name: labels[source] for name, source in sources.items() if source in labels}
 
 
-async def _outputs(part: Part, given: Arrays, request: Request, ask: Ask) -> Arrays:
-    """A step's answer. No samples are no request; more than its model takes at once are several."""
+async def _outputs(part: Part, given: Arrays, request: Request, ask: Ask) -> tuple[Arrays, Labels]:
+    """A step's answer, and names of its classes. No samples are no request; more than its model takes at once are several."""
     alone, samples = part.signature.alone, len(next(iter(given.values())))
     if not alone and not samples:
-        return {one.name: np.zeros([0, *(size or 0 for size in one.shape)], one.dtype) for one in part.signature.outputs}
+        return {one.name: np.zeros([0, *(size or 0 for size in one.shape)], one.dtype) for one in part.signature.outputs}, {}
     try:
         results = await ask(part.model, given, part.version, request, alone)
     except CnnaError as error:
@@ -83,8 +88,8 @@ async def _outputs(part: Part, given: Arrays, request: Request, ask: Ask) -> Arr
             request.runtime = result.runtime
     names = [one.name for one in part.signature.outputs]
     if len(results) == 1:
-        return {name: results[0].outputs[name] for name in names}
-    return {name: np.concatenate([result.outputs[name] for result in results]) for name in names}
+        return {name: results[0].outputs[name] for name in names}, results[0].labels
+    return {name: np.concatenate([result.outputs[name] for result in results]) for name in names}, results[0].labels
 
 
 def _of_step(step: Step, error: CnnaError) -> CnnaError:

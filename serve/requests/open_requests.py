@@ -51,7 +51,8 @@ class OpenRequests:
             return
         now, stats, seconds = asyncio.get_running_loop().time(), request.stats, request.run_seconds
         waited = (request.begun or now) - request.admitted
-        request.future.set_result(Result(request.model, request.version, request.outputs, waited, seconds, request.runtime))
+        about = request.model, request.version
+        request.future.set_result(Result(*about, request.outputs, waited, seconds, request.runtime, request.labels))
         stats.succeeded += 1
         stats.samples += request.samples
         stats.waits.add(waited)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cnna.serve.models.labels import Labels
 from cnna.serve.models.signature import Arrays, Form, Tensor, form_of
 from cnna.serve.models.version import Compiled
 from cnna.serve.requests.stats import Stats
@@ -16,7 +17,10 @@ from cnna.serve.runtimes.interface import ANY, CNNA, Call
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """The answer to a request. seconds: how long it waited, and how long its batches ran. runtime: what has computed it."""
+    """The answer to a request. seconds: how long it waited, and how long its batches ran. runtime: what has computed it.
+
+    labels: names of the classes of outputs that have some.
+    """
 
     model: str
     version: str
@@ -24,6 +28,7 @@ class Result:
     wait_seconds: float
     run_seconds: float
     runtime: str = CNNA
+    labels: Labels = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -51,6 +56,7 @@ class Request:
     spare: str = ""  # why a fallback has answered; empty: none has
     alone: bool = False  # it shares no batch, and is not cut
     within: bool = False  # it is a step of another one
+    labels: Labels = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.form = (*form_of(self.inputs), *([("", "", self.order)] if self.alone else []))

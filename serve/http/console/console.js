@@ -109,13 +109,20 @@ async function answers({ model, one }, bytes) {
     headers: { "inference-header-content-length": String(head.length) },
     body: new Blob([head, size.buffer, bytes]),
   });
-  return answer.outputs.map((output) => ({ name: output.name, rows: output.data.map((text) => text.split(":")) }));
+  return answer.outputs.map((output) => ({ name: output.name, rows: output.data.map(ranked) }));
+}
+
+// VALUE:CLASS, or VALUE:CLASS:NAME where the version stores names; a name may have colons too.
+function ranked(text) {
+  const [value, index, ...name] = text.split(":");
+  return { value: Number(value), index, name: name.join(":") };
 }
 
 // --- what is drawn ---
 
-const TALL = 92; // height of the highest bar, in the chart's own units
+const TALL = 82; // height of the highest bar, in the chart's own units
 const TIMES = [0, 1 / 3, 2 / 3, 1]; // along the chart, at which the time is written
+const NEAR = 2; // bars on either side that must not be higher, so that numbers stay apart
 
 function chart(series) {
   const [width, height, bottom] = [900, 116, 98];
@@ -124,10 +131,12 @@ function chart(series) {
   const most = highest || 1; // an empty chart has an axis too
   const lost = Math.max(...series.map((one) => one.failed + one.refused), 1);
   const bar = width / series.length;
+  const rates = series.map((one) => one.samples / step);
+  const top = (place) => rates[place] && rates.every((rate, other) => other === place || Math.abs(other - place) > NEAR || rate < rates[place] || (rate === rates[place] && other > place));
   const last = series[series.length - 1].ts + step;
   return html`<p class="dim">${time(series[0].ts)} to ${time(last)}, samples/s, at most ${number(highest)}; red: failed or refused</p>
   <div class="axes"><span class="up dim"><span>${number(most)}</span><span>${number(most / 2)}</span><span>0</span></span>
-  <svg class="chart" viewBox="0 0 ${width} ${height}" preserveAspectRatio="none" role="img" aria-label="samples a second">
+  <div class="plot"><svg class="chart" viewBox="0 0 ${width} ${height}" preserveAspectRatio="none" role="img" aria-label="samples a second">
     ${[bottom, bottom - TALL / 2, bottom - TALL].map((y) => html`<line x1="0" x2=${width} y1=${y} y2=${y} />`)}
     ${series.map((one, place) => {
       const [tall, red] = [(one.samples / step / most) * TALL, one.failed + one.refused];
@@ -137,7 +146,8 @@ function chart(series) {
         ${red ? html`<rect class="lost" x=${place * bar + 1} width=${bar - 2} y=${bottom + 2} height=${3 + (12 * red) / lost} />` : null}</g>`;
     })}
   </svg>
-  <span class="across dim">${TIMES.map((part) => html`<span>${time(series[0].ts + part * (last - series[0].ts))}</span>`)}</span></div>`;
+  ${rates.map((rate, place) => top(place) ? html`<span class="top" style=${`left: ${((place + 0.5) * bar * 100) / width}%; bottom: ${100 - ((bottom - (rate / most) * TALL) * 100) / height}%`}>${number(rate)}</span>` : null)}</div>
+  <span class="unit dim">samples/s</span><span class="across dim">${TIMES.map((part) => html`<span>${time(series[0].ts + part * (last - series[0].ts))}</span>`)}</span></div>`;
 }
 
 function number(value) {
@@ -194,11 +204,14 @@ function picture() {
       ${view.picture ? html`<img src=${view.picture} alt="the picture" />` : null}
     </div>
     ${(view.classes || []).map(({ name, rows }) => {
-      const values = rows.map(([value]) => Number(value));
+      const values = rows.map((row) => row.value);
       const [least, most] = [Math.min(0, ...values), Math.max(...values)];
-      return html`<table class="classes" data-output=${name}><thead><tr><th>class of ${name}</th><th class="number">value</th><th></th></tr></thead>
-        <tbody>${rows.map(([value, index]) => html`<tr><td>${index}</td><td class="number">${Number(value).toPrecision(4)}</td>
-          <td><meter min=${least} max=${most > least ? most : least + 1} value=${value}></meter></td></tr>`)}</tbody></table>`;
+      const named = rows.some((row) => row.name);
+      return html`<table class="classes" data-output=${name}><thead><tr><th>class of ${name}</th>${named ? html`<th>name</th>` : null}
+        <th class="number">value</th><th><span class="ends"><span>${least.toPrecision(3)}</span><span>${most.toPrecision(3)}</span></span></th></tr></thead>
+        <tbody>${rows.map((row) => html`<tr><td>${row.index}</td>${named ? html`<td class="name">${row.name}</td>` : null}
+          <td class="number">${row.value.toPrecision(4)}</td>
+          <td><meter min=${least} max=${most > least ? most : least + 1} value=${row.value}></meter></td></tr>`)}</tbody></table>`;
     })}`;
 }
 

@@ -15,6 +15,7 @@ from cnna.host.samples.arrays import Arrays
 from cnna.serve.models.repository import open_repository
 from cnna.serve.models.signature import Signature
 from cnna.spec.artifact import Artifact
+from cnna.spec.errors import UserError
 
 
 @pytest.fixture(scope="module")
@@ -119,3 +120,20 @@ def test_a_mistake_is_one_line(
     assert said in error
     assert len(error.splitlines()) == 1
     shutil.rmtree(tmp_path / "r", ignore_errors=True)
+
+
+def test_names_of_classes_are_stored_with_the_version(quantised: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Clients would get numbers; or names of another network's classes be published, of which nobody hears until they are shown."""
+    names, line = [f"digit {number}" for number in range(10)], ["publish", str(quantised), "--repo", str(tmp_path / "r")]
+    line += ["--model", "digits", "--config", "tiny", "--batches", "1", "--labels", str(tmp_path / "names.txt")]
+    (tmp_path / "names.txt").write_text("\n".join(names[:-1]))
+    assert main(line) == 2
+    assert "names.txt: 9 names, but no output has so many values for a sample: logits has 10" in capsys.readouterr().err
+    assert not (tmp_path / "r").exists()
+    (tmp_path / "names.txt").write_text("\n".join(names))
+    assert main(line) == 0
+    assert "; 10 names of classes of logits" in capsys.readouterr().out
+    assert open_repository(tmp_path / "r").version("digits", "1").labels == {"logits": names}
+    (tmp_path / "r" / "digits" / "1" / "labels.json").write_text('{"logits": ["one"]}')
+    with pytest.raises(UserError, match="1 name for 10 values"):
+        open_repository(tmp_path / "r").version("digits", "1")

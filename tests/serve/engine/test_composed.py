@@ -116,6 +116,19 @@ def test_a_request_goes_through_all_steps(engine: Engine) -> None:
         assert (result.model, result.version, result.runtime) == ("a_pipe", "1", "onnxruntime" if len(number) else "cnna")
 
 
+def test_names_of_classes_go_with_a_steps_answer(made: Path, tmp_path: Path) -> None:
+    """A pipeline that ends in a classifier would lose the names that the classifier's own clients get."""
+    shutil.copytree(made, tmp_path / "r")
+    for version in ("1", "2"):
+        (tmp_path / "r" / "scaled" / version / "labels.json").write_text('{"y": ["cat", "dog", "bird"]}')
+    (tmp_path / "r" / "named").mkdir()
+    ends = "inputs: {x: {type: float32, shape: [-1, 3]}}\noutputs: {scores: double.y}\n"
+    (tmp_path / "r" / "named" / "pipeline.yaml").write_text(f"{ends}steps:\n  double: {{model: scaled, inputs: {{x: x}}}}\n")
+    with Engine(tmp_path / "r", ["a=cpu"], PATIENT) as engine:
+        assert engine.infer("scaled", {"x": x(1)}).labels == {"y": ["cat", "dog", "bird"]}
+        assert engine.infer("named", {"x": x(1)}).labels == {"scores": ["cat", "dog", "bird"]}
+
+
 def test_what_clients_see_of_it(engine: Engine) -> None:
     """It is served under its folder's name like any model, and its pieces are shown beside it."""
     core = engine.core

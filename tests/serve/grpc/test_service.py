@@ -2,8 +2,10 @@
 
 import asyncio
 import gc
+import struct
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -99,6 +101,11 @@ def test_answers_and_what_the_server_says_of_itself(tmp_path: Path, within: With
             assert (await client.infer(typed)).raw_output_contents == raw.raw_output_contents
             typed.outputs.add(name="y").parameters["classification"].int64_param = 1
             assert (await client.infer(typed)).outputs[0].datatype == "BYTES"
+            own = client.board.core.catalogue.models["m"].versions["1"]
+            assert own.version is not None
+            own.version = replace(own.version, labels={"y": ["cat", "dog"]})
+            (named,) = (await client.infer(typed)).raw_output_contents
+            assert named == struct.pack("<I", len(named) - 4) + b"101.000000:0:cat"
             assert (await client.call("ServerReady", pb.Empty(), pb.ServerReadyResponse)).ready
             one = pb.ModelRequest(name="m")
             assert (await client.call("ModelReady", one, pb.ModelReadyResponse)).ready
@@ -109,7 +116,7 @@ def test_answers_and_what_the_server_says_of_itself(tmp_path: Path, within: With
             config = (await client.call("ModelConfig", one, pb.ModelConfigResponse)).config
             assert (config.max_batch_size, list(config.input[0].dims), config.input[0].data_type) == (64, [2], pb.TYPE_FP32)
             stats = await client.call("ModelStatistics", one, pb.ModelStatisticsResponse)
-            assert stats.model_stats[0].inference_stats.success.count == 3
+            assert stats.model_stats[0].inference_stats.success.count == 4
             index = await client.call("RepositoryIndex", pb.RepositoryIndexRequest(), pb.RepositoryIndexResponse)
             assert [(row.name, row.state) for row in index.models] == [("m", "READY")]
 

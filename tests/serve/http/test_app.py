@@ -80,6 +80,27 @@ def test_classes_and_chosen_outputs(tmp_path: Path, within: Within) -> None:
     within(run())
 
 
+def test_classes_have_the_names_that_the_version_stores(tmp_path: Path, within: Within) -> None:
+    """A client would get a number and have to know the names of a thousand classes; or get them in place of the values."""
+
+    async def run() -> None:
+        served = Served(tmp_path)
+        own = served.core.catalogue.models["m"].versions["1"]
+        assert own.version is not None
+        own.version = replace(own.version, labels={"y": ["a cat", "d:o:g"]})
+        outputs = [{"name": "y", "parameters": {"classification": 2}}]
+        uneven = {**TEN, "data": [10, 12, 13, 11]}
+        answer = await served.call("POST", INFER, {"inputs": [uneven], "outputs": outputs})
+        assert answer.json["outputs"][0]["data"] == [
+            *("121.000000:1:d:o:g", "101.000000:0:a cat"),
+            *("131.000000:0:a cat", "111.000000:1:d:o:g"),
+        ]
+        plain = await served.call("POST", INFER, {"inputs": [uneven]})
+        assert plain.json["outputs"][0]["data"] == [101, 121, 131, 111]
+
+    within(run())
+
+
 def test_what_the_server_says_of_itself(tmp_path: Path, within: Within) -> None:
     """perf_analyzer and orchestrators read these before they send anything."""
 

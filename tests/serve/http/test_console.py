@@ -3,7 +3,9 @@
 import asyncio
 import io
 import itertools
+import json
 import re
+import shutil
 import socket
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -22,7 +24,8 @@ from cnna.serve.boards.board_spec import board_specs
 from cnna.serve.engine.core import Core
 from cnna.serve.http.app import App
 from cnna.serve.http.front import Uvicorn
-from cnna.serve.models.repository import open_repository
+from cnna.serve.models.labels import classes_of
+from cnna.serve.models.repository import Repository, open_repository
 from cnna.serve.protocol.photographs import decoded
 from cnna.serve.requests.history import KEPT_SECONDS, KEPT_TROUBLES, History
 from cnna.spec.errors import BusyError
@@ -49,6 +52,8 @@ input.files = transfer.files;
 input.dispatchEvent(new Event("change", { bubbles: true }));
 await until(() => all("table.classes tbody tr").length);
 document.body.dataset.best = all("table.classes tbody td")[0].textContent;
+document.body.dataset.named = all("table.classes td.name")[0].textContent;
+document.body.dataset.numbers = all(".plot .top").length;
 document.body.dataset.cause = all('tr[data-board="bad"] td.reason')[0].textContent;
 document.body.dataset.state = all('tr[data-model="tiny"] td.state')[0].textContent;
 document.body.dataset.bars = [...all("svg.chart rect.samples")].filter((one) => one.getAttribute("height") > 0).length;
@@ -133,8 +138,9 @@ def test_history_is_bounded_and_complete() -> None:
 
 @needs_browser
 @pytest.mark.parametrize(("token", "wide"), [(None, 400), (TOKEN, 1200)])
-def test_a_browser_draws_it_and_tries_a_picture(token: str | None, wide: int, within: Within) -> None:
-    """A table would be empty, a board's cause not shown, a picture not classified, or an error stand in the browser's console.
+def test_a_browser_draws_it_and_tries_a_picture(token: str | None, wide: int, within: Within, tmp_path: Path) -> None:
+    """A table would be empty, a board's cause not shown, a picture not classified, a class without its name, or an error stand in
+    the browser's console.
 
     On a telephone, the reasons and the buttons would lie right of the edge.
     """
@@ -142,7 +148,7 @@ def test_a_browser_draws_it_and_tries_a_picture(token: str | None, wide: int, wi
     Image.fromarray(pictures()[0]).save(file, "PNG")
 
     async def run() -> None:
-        core = Core(open_repository(path_of("tiny")), board_specs(["good=emulator", "bad=emulator,kill=1"]))
+        core = Core(named_classes(tmp_path), board_specs(["good=emulator", "bad=emulator,kill=1"]))
         app = App(core, "9.9", token).asgi()
         page = bytes((await call(app, "GET", "/")).body).replace(
             b"</head>", b'<script type="module" src="used.js"></script></head>'
@@ -168,9 +174,10 @@ def test_a_browser_draws_it_and_tries_a_picture(token: str | None, wide: int, wi
                 await core.close()
         data = dict(re.findall(r'data-(\w+)="([^"]*)"', body[: body.index(">")]))
         best = int(np.argmax(next(iter(wanted.values())).reshape(-1)))
-        assert {name: data.get(name) for name in ("used", "best", "state", "said")} == {
+        assert {name: data.get(name) for name in ("used", "best", "named", "state", "said")} == {
             "used": "all",
             "best": str(best),
+            "named": f"a: {best}",
             "state": "ready",
             "said": "",
         }
@@ -179,9 +186,20 @@ def test_a_browser_draws_it_and_tries_a_picture(token: str | None, wide: int, wi
         highest, said = map(float, data["highest"].split())
         assert 0 < highest == said, "the line would name another speed than that of the highest bar"
         assert int(data["bars"]) > 0
+        assert int(data["numbers"]) > 0, "the highest bar has its number"
         assert int(data["troubles"]) > 0
 
     within(run())
+
+
+def named_classes(root: Path) -> Repository:
+    """The self-test's network as a repository, whose classes have names with a colon."""
+    (root / "tiny" / "1").mkdir(parents=True)
+    shutil.copy(path_of("tiny"), root / "tiny" / "1" / "tiny-b1.cnna")
+    (output,) = open_repository(path_of("tiny")).version("tiny", "1").signature.outputs
+    names = [f"a: {number}" for number in range(classes_of(output) or 0)]
+    (root / "tiny" / "1" / "labels.json").write_text(json.dumps({output.name: names}))
+    return open_repository(root)
 
 
 def route(path: str, content: bytes, kind: str) -> Route:
