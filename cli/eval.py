@@ -15,7 +15,7 @@ from cnna.spec.files import write_text
 
 OUTPUTS = {"html": PAGES}
 DEVICES = ("emulator", "reference", "rtl", "pynq")
-TOP = 5
+FITS, COORDINATES = ("letterbox", "whole"), ("pixels", "shares")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -50,11 +50,18 @@ def _add_task_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--output", metavar="NAME", help="the output that is judged (default: the first)")
     parser.add_argument("--labels", type=Path, metavar="F", help="names of the classes, one a line")
+    parser.add_argument("--images", type=Path, metavar="DIR", help="pictures of a COCO file (default: its folder, or images there)")
+    parser.add_argument("--columns", metavar="FILE,LABEL", help="columns of a CSV (default: those called file and label, or alike)")
+    parser.add_argument("--offset", type=int, metavar="N", help="outputs before the first class: 1 for a background")
+    parser.add_argument("--top", type=int, metavar="K", help="the K of top-K (default: 5)")
+    parser.add_argument("--decode", metavar="FORM", help="boxes of a detector's outputs: yolov5, yolov8, boxes, or FILE.py:NAME")
+    parser.add_argument("--min-score", type=float, metavar="S", help="keep boxes with this score (default: 0.001)")
+    parser.add_argument("--overlap", type=float, metavar="O", help="boxes that overlap by more are one object (default: 0.6)")
+    parser.add_argument("--fit", choices=FITS, help="how a whole picture meets a detector's input (default: letterbox)")
+    parser.add_argument("--ignored", type=int, metavar="N", help="number of a mask's pixels that do not count (default: 255)")
     parser.add_argument(
-        "--columns", metavar="FILE,LABEL", help="the columns of a CSV (default: those called file and label, or alike)"
+        "--coordinates", choices=COORDINATES, help="what an output of points counts in (default: pixels of the input)"
     )
-    parser.add_argument("--offset", type=int, default=0, metavar="N", help="outputs before the first class: 1 for a background")
-    parser.add_argument("--top", type=int, default=TOP, metavar="K", help=f"the K of top-K (default: {TOP})")
     parser.add_argument(
         "--metric", metavar="FILE.py:NAME", help="judge by a function of your own: NAME(answers, target) gives numbers"
     )
@@ -99,8 +106,8 @@ def _task_options(args: argparse.Namespace) -> dict[str, Any]:
     columns = args.columns.split(",") if args.columns else None
     if columns is not None and (len(columns) != 2 or not all(columns)):
         raise UserError(f"--columns {args.columns}: name two columns, as in file,label")
-    names = ("task", "output", "labels", "offset", "top", "metric")
-    return {**{name: getattr(args, name) for name in names}, "columns": columns}
+    names = ("task", "output", "labels", "metric", "images", "fit", "top", "offset", "decode", "min_score", "overlap", "ignored")
+    return {"coordinates": args.coordinates, **{name: getattr(args, name) for name in names}, "columns": columns}
 
 
 def _device_options(args: argparse.Namespace) -> dict[str, Any]:

@@ -6,37 +6,82 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cnna.evaluate.datasets.dataset import Dataset
+from cnna.evaluate.datasets.dataset import FITS, LETTERBOX, WHOLE, Dataset
 from cnna.evaluate.datasets.labels import digest_of_file
-from cnna.evaluate.datasets.layouts import CLASSIFICATION, OWN, Reading, read_data
+from cnna.evaluate.datasets.layouts import (
+    CLASSIFICATION,
+    DETECTION,
+    EMBEDDING,
+    KEYPOINTS,
+    OWN,
+    SEGMENTATION,
+    task_of_data,
+)
+from cnna.evaluate.tasks import decoding, detection
 from cnna.evaluate.tasks.classification import Classification
+from cnna.evaluate.tasks.embedding import Embedding
+from cnna.evaluate.tasks.keypoints import COORDINATES, PIXELS, Keypoints
 from cnna.evaluate.tasks.own import Own, function_of
+from cnna.evaluate.tasks.segmentation import IGNORED, Segmentation
 from cnna.evaluate.tasks.task import Chosen, Task
 from cnna.spec.errors import UserError
 
-TASKS = (CLASSIFICATION, OWN)
+TASKS = (CLASSIFICATION, DETECTION, SEGMENTATION, KEYPOINTS, EMBEDDING, OWN)
+OF = {  # option: the default, and the tasks that it is for
+    "top": (5, (CLASSIFICATION,)),
+    "offset": (0, (CLASSIFICATION, DETECTION)),
+    "decode": (None, (DETECTION,)),
+    "min_score": (decoding.LEAST, (DETECTION,)),
+    "overlap": (decoding.OVERLAP, (DETECTION,)),
+    "ignored": (IGNORED, (SEGMENTATION,)),
+    "coordinates": (PIXELS, (KEYPOINTS,)),
+}
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The options of tasks. metric: a function, or FILE.py:NAME."""
+    """The options of tasks, as of `evaluate`; for those of OF, None stands for the default."""
 
     output: str | None = None
-    top: int = 5
-    offset: int = 0
     metric: str | Callable[..., Any] | None = None
+    top: int | None = None
+    offset: int | None = None
+    decode: str | Callable[..., Any] | None = None
+    min_score: float | None = None
+    overlap: float | None = None
+    ignored: int | None = None
+    coordinates: str | None = None
 
     def about(self) -> dict[str, Any]:
         """For the journal: whatever a record depends on."""
-        return {"output": self.output, "top": self.top, "offset": self.offset, "metric": _text_of(self.metric)}
+        values = {name: self.value(name) for name in OF}
+        return {"output": self.output, **values, "metric": _text_of(self.metric), "decode": _text_of(self.decode)}
+
+    def value(self, option: str) -> Any:
+        """An option, or its default."""
+        given = getattr(self, option)
+        return OF[option][0] if given is None else given
+
+    def check(self, task: str) -> None:
+        """UserError: an option is for other tasks, or has a value that there is not."""
+        for name, (_, tasks) in OF.items():
+            if getattr(self, name) is not None and task not in tasks:
+                raise UserError(f"--{name.replace('_', '-')} is for {' and '.join(tasks)}, not for {task}")
+        if self.output is not None and task in (DETECTION, OWN):
+            raise UserError(f"--output names one output, but {task} takes all of them")
+        for name, least in (("top", 1), ("offset", 0), ("ignored", 0), ("min_score", 0), ("overlap", 0)):
+            value = self.value(name)
+            if not value >= least or (least == 0 and isinstance(value, float) and value > 1):
+                raise UserError(f"--{name.replace('_', '-')} {value}: must be {f'at least {least}' if value < least else '0 to 1'}")
+        if self.value("coordinates") not in COORDINATES:
+            raise UserError(f"--coordinates {self.coordinates}: there are {', '.join(COORDINATES)}")
 
 
 def _text_of(function: str | Callable[..., Any] | None) -> str | None:
     """What tells one function from another: its file's content, or its source."""
-    if function is None:
-        return None
-    if isinstance(function, str):
-        return f"{function} {digest_of_file(Path(function.rpartition(':')[0]))}"
+    if function is None or isinstance(function, str):
+        file = (function or "").rpartition(":")[0]
+        return f"{function} {digest_of_file(Path(file))}" if file else function
     try:
         return inspect.getsource(function)
     except (OSError, TypeError):  # of a function that was typed in
@@ -51,20 +96,46 @@ def task_name(task: str | None, data: Path, metric: Any) -> str:
         raise UserError(f"--metric is a task of its own; leave --task {task} out")
     if metric is None and task == OWN:
         raise UserError("--task own: give the function, --metric FILE.py:NAME")
-    return OWN if metric is not None else task or CLASSIFICATION
+    return OWN if metric is not None else task or task_of_data(data)
 
 
-def data_for(path: Path, task: str, reading: Reading) -> Dataset:
-    """The data, in the layouts of the task. DataError: as of `read_data`."""
-    return read_data(path, task, reading)
+def fit_of(fit: str | None) -> str:
+    """How whole pictures meet a detector's input. UserError: there is no such way."""
+    if fit is not None and fit not in FITS[:2]:
+        raise UserError(f"--fit {fit}: there are {LETTERBOX} and {WHOLE}")
+    return fit or LETTERBOX
 
 
-def task_of(name: str, choice: Choice) -> Task:
-    """The task with its options. UserError: the function cannot be had."""
+def task_of(name: str, choice: Choice, data: Dataset) -> Task:
+    """The task with its options. UserError: a function or a package cannot be had."""
+    choice.check(name)
+    chosen = Chosen(choice.output)
     if name == OWN:
-        metric = choice.metric
-        function = function_of(metric, "--metric") if isinstance(metric, str) else metric
-        assert function is not None
-        main = metric.rpartition(":")[2] if isinstance(metric, str) else getattr(function, "__name__", "metric")
-        return Own(function, f"--metric {metric if isinstance(metric, str) else main}", main)
-    return Classification(choice.top, choice.offset, Chosen(choice.output))
+        return _own(choice)
+    if name == DETECTION:
+        detection.check_installed()
+        return detection.Detection(_decode(choice, data), choice.value("offset"))
+    if name == SEGMENTATION:
+        return Segmentation(choice.value("ignored"), chosen)
+    if name == KEYPOINTS:
+        return Keypoints(choice.value("coordinates"), chosen)
+    if name == EMBEDDING:
+        return Embedding(chosen)
+    return Classification(choice.value("top"), choice.value("offset"), chosen)
+
+
+def _own(choice: Choice) -> Task:
+    metric = choice.metric
+    function = function_of(metric, "--metric") if isinstance(metric, str) else metric
+    assert function is not None
+    main = metric.rpartition(":")[2] if isinstance(metric, str) else getattr(function, "__name__", "metric")
+    return Own(function, f"--metric {metric if isinstance(metric, str) else main}", main)
+
+
+def _decode(choice: Choice, data: Dataset) -> decoding.Decode:
+    """What makes boxes of outputs."""
+    given = choice.decode
+    if given is None or given in decoding.FORMS:
+        return decoding.decoder(given, len(data.classes or ()), choice.value("min_score"), choice.value("overlap"))
+    function = function_of(given, "--decode") if isinstance(given, str) else given
+    return decoding.own_decoder(f"--decode {given if isinstance(given, str) else getattr(given, '__name__', 'function')}", function)

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from cnna.evaluate.chosen_task import Choice, data_for, task_name, task_of
+from cnna.evaluate.chosen_task import Choice, fit_of, task_name, task_of
 from cnna.evaluate.datasets.dataset import Dataset
 from cnna.evaluate.datasets.labels import read_labels
-from cnna.evaluate.datasets.layouts import Reading
+from cnna.evaluate.datasets.layouts import Reading, read_data
 from cnna.evaluate.journal import Journal
 from cnna.evaluate.loop import Count, Loop, step_of, targets_of
 from cnna.evaluate.result import Evaluation, difference_of, model_result
@@ -39,10 +39,17 @@ def evaluate(
     base: str | None = None,
     output: str | None = None,
     labels: File | None = None,
-    offset: int = 0,
-    top: int = 5,
     metric: str | Callable[..., Any] | None = None,
+    top: int | None = None,
+    offset: int | None = None,
+    decode: str | Callable[..., Any] | None = None,
+    min_score: float | None = None,
+    overlap: float | None = None,
+    ignored: int | None = None,
+    coordinates: str | None = None,
     columns: Sequence[str] | None = None,
+    images: File | None = None,
+    fit: str | None = None,
     preprocess: Mapping[str, Any] | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     limit: int | None = None,
@@ -59,25 +66,31 @@ def evaluate(
     models: .cnna and .onnx files. data: samples and what is right for them (docs/eval.md has every layout). task: classification,
     embedding, ...; None: what suits the data, or `own` where `metric` is given. device: where each .cnna runs, as of
     `InferenceSession`; device_options go to it. base: the model, by its file's name, with which the others are compared; None: the
-    first float one, or else the first. output: the output that is judged. labels: a file with the names of classes. offset:
-    outputs before the first class. top: the k of top-k. metric: a function of answers and target, or FILE.py:NAME. columns: of a
-    CSV. preprocess: how pictures become inputs, before what models store. shapes: sizes of inputs that an .onnx leaves open.
-    limit: so many samples, the first, or drawn with `seed`. batch: samples that are taken together. skip_unreadable: leaves
-    pictures out that cannot be read, and counts them. journal: the file that keeps what is measured; None: one in the cache, which
-    goes when all is done. count: called with the samples that are done, and all. say: called with lines for the user.
+    first float one, or else the first. output: the output that is judged. labels: a file with the names of classes. metric: a
+    function of answers and target, or FILE.py:NAME. top: the k of top-k. offset: outputs before the first class. decode: makes
+    boxes of a detector's outputs: "yolov5", "yolov8", "boxes", a function of answers and (rows, columns), or FILE.py:NAME.
+    min_score, overlap: of boxes that are kept, and of boxes of one object. ignored: the number of a mask's pixels that do not
+    count. coordinates: "pixels" or "shares", of an output that has points. columns: of a CSV. images: the folder of COCO's
+    pictures. fit: how whole pictures meet a detector's input, "letterbox" or "whole". preprocess: how pictures become inputs,
+    before what models store. shapes: sizes of inputs that an .onnx leaves open. limit: so many samples, the first, or drawn with
+    `seed`. batch: samples that are taken together. skip_unreadable: leaves pictures out that cannot be read, and counts them.
+    journal: the file that keeps what is measured; None: one in the cache, which goes when all is done. count: called with the
+    samples that are done, and all. say: called with lines for the user.
 
     UserError: a file, an option or a sample is at fault. RunError: the accelerator stopped.
     """
     paths = [Path(models)] if isinstance(models, str | PathLike) else [Path(model) for model in models]
-    _check(paths, limit, seed, batch, top, offset)
+    _check(paths, limit, seed, batch)
     tell = say or (lambda line: None)
-    choice = Choice(output, top, offset, metric)
+    choice = Choice(output, metric, top, offset, decode, min_score, overlap, ignored, coordinates)
     named = task_name(task, Path(data), metric)
+    choice.check(named)
     names = read_labels(Path(labels)) if labels is not None else None
-    samples = data_for(Path(data), named, Reading(names, columns))
+    reading = Reading(names, columns, Path(images) if images is not None else None, fit_of(fit))
+    samples = read_data(Path(data), named, reading)
     for note in samples.notes:
         tell(f"note: {note}")
-    judge = task_of(named, choice)
+    judge = task_of(named, choice, samples)
     numbers, selection = _selected(samples, limit, seed)
     runners = open_models(paths, device, device_options or {}, preprocess or {}, shapes or {})
     try:
@@ -95,17 +108,11 @@ def evaluate(
         close_all(runners)
 
 
-def _check(paths: Sequence[Path], limit: int | None, seed: int | None, batch: int | None, top: int, offset: int) -> None:
+def _check(paths: Sequence[Path], limit: int | None, seed: int | None, batch: int | None) -> None:
     """UserError: a number that no evaluation has."""
     if not paths:
         raise UserError("there is no model to measure")
-    for option, value, least in (
-        ("limit", limit, 1),
-        ("seed", seed, 0),
-        ("batch", batch, 1),
-        ("top", top, 1),
-        ("offset", offset, 0),
-    ):
+    for option, value, least in (("limit", limit, 1), ("seed", seed, 0), ("batch", batch, 1)):
         if value is not None and value < least:
             raise UserError(f"--{option} {value}: must be at least {least}")
     if seed is not None and limit is None:
@@ -185,7 +192,7 @@ def _evaluation(loop: Loop, journal: Journal, base: Identity | None, selection: 
         records = [entries[number].records[place] for number in kept]
         results.append(model_result(runner.identity, loop.task, records, targets, loop.seconds[place] or None))
     other = next((one for one in results if one.identity == base), None)
-    differences = [difference_of(loop.task, one, other, targets) for one in results if other is not None and one is not other]
+    differences = [difference_of(loop.task, one, other) for one in results if other is not None and one is not other]
     about = {"path": loop.data.path, "layout": loop.data.layout, "available": len(loop.data), "identity": loop.data.identity}
     name = base.name if base else None
     return Evaluation(

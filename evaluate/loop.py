@@ -3,13 +3,14 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from cnna.evaluate.datasets.dataset import Dataset, Inputs, SampleError
 from cnna.evaluate.journal import Entry, Journal
 from cnna.evaluate.runners import Runner
-from cnna.evaluate.tasks.task import Record, Targets, Task
+from cnna.evaluate.tasks.task import Asked, Record, Targets, Task
 from cnna.spec.errors import DataError
 
 Count = Callable[[int, int], object]  # takes the samples that are done, and all
@@ -84,18 +85,32 @@ class Loop:
     def _records(self, place: int, inputs: Inputs, numbers: Sequence[int]) -> list[Record]:
         """One model's records of some samples."""
         runner = self.runners[place]
-        name, began = runner.identity.name, time.perf_counter()
+        intake, began = runner.intake, time.perf_counter()
         answers = runner.run(inputs)
         self.seconds[place] += time.perf_counter() - began
+        model = Asked(runner.identity.name, intake.frame, intake.how.layout == "nhwc")
         if place not in self._checked:
-            self.task.check(name, answers[0], targets_of(self.data, self.numbers))
+            self.task.check(model, answers[0], targets_of(self.data, self.numbers))
             self._checked.add(place)
-        return [self.task.record(name, answer, self.data.targets[number]) for number, answer in zip(numbers, answers, strict=True)]
+        return [self.task.record(model, answer, self.data.targets[number]) for number, answer in zip(numbers, answers, strict=True)]
+
+
+class Picked(Sequence[Any]):
+    """Some of the entries of a sequence, which are read when they are asked for: masks may be large."""
+
+    def __init__(self, whole: Sequence[Any], numbers: Sequence[int]) -> None:
+        self._whole, self._numbers = whole, numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._whole[self._numbers[place]]
 
 
 def targets_of(data: Dataset, numbers: Sequence[int]) -> Targets:
     """What is right for some samples of the data, in their order."""
-    return Targets([data.targets[number] for number in numbers], [data.names[number] for number in numbers], data.classes)
+    return Targets(Picked(data.targets, numbers), [data.names[number] for number in numbers], data.classes)
 
 
 def step_of(runners: Sequence[Runner], batch: int | None) -> int:

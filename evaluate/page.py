@@ -10,20 +10,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.evaluate.result import Evaluation, ModelResult, changes
+from cnna.evaluate.tasks.task import Outline
 from cnna.evaluate.text import ALIKE, figures_of, headline, points, same_text, shown, title
 from cnna.spec.counts import listed, many
 from cnna.spec.errors import ToolError
 
 MOST = 120  # samples of a section that are drawn
-SIDE = 160  # pixels of a picture's longer side
+SIDE, WIDE = 160, 280  # pixels of a picture's longer side, and of one over which something is drawn
+COLOURS = 5  # of what is right, and of models; further ones have the last
+LOOKED_AT = 50  # samples that tell whether a task draws anything
 SMALL = 64  # below so many pixels, a picture is drawn larger, pixel by pixel
 QUALITY = 80  # of JPEG
-LIGHT = "--good: #1f7a4d; --bad: #b3303f; --card: #fff;"
+SHAPES = "--c0: #35c46a; --c1: #ff5d6c; --c2: #3f8cff; --c3: #ffb02e; --c4: #b06cff;"  # over pictures, light or dark
+LIGHT = f"--good: #1f7a4d; --bad: #b3303f; --card: #fff; {SHAPES}"
 DARK = "--good: #5cc891; --bad: #ee7080; --card: #1a1e23;"
 RULES = """th, td { text-align: right } td.word, th.word { text-align: left } tbody tr:nth-child(odd) { background: var(--soft) }
 .cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(12.5rem, 1fr)); gap: .8rem; margin-top: .6rem }
 .card { border: 1px solid var(--line); border-radius: 6px; background: var(--card); padding: .5rem; font-size: .85rem }
 .card .picture { position: relative; width: fit-content; max-width: 100%; margin: 0 auto .4rem }
+.card svg { position: absolute; inset: 0; width: 100%; height: 100%; overflow: visible }
+.card svg rect { fill: none; stroke-width: 2px; vector-effect: non-scaling-stroke }
+.card svg path { fill: none; stroke-width: 6px; stroke-linecap: round; vector-effect: non-scaling-stroke }
+.card svg rect.c0 { stroke-width: 6px; opacity: .75 } .card svg path.c0 { stroke-width: 12px; opacity: .75 }
+.c0 { stroke: var(--c0); background: var(--c0) } .c1 { stroke: var(--c1); background: var(--c1) }
+.c2 { stroke: var(--c2); background: var(--c2) } .c3 { stroke: var(--c3); background: var(--c3) }
+.c4 { stroke: var(--c4); background: var(--c4) }
+.key i { display: inline-block; width: .8rem; height: .8rem; border-radius: 2px; margin-right: .3rem }
+.key .entry { margin-right: .8rem }
+.cards.wide-cards { grid-template-columns: repeat(auto-fill, minmax(18rem, 1fr)) }
 .card img { display: block; max-width: 100%; height: auto; border-radius: 3px } .card img.small { image-rendering: pixelated }
 .card .none { color: var(--dim); text-align: center; padding: 1.5rem 0 }
 .card p { margin: .1rem 0; overflow-wrap: anywhere } .card .name { color: var(--dim); font-size: .9em }
@@ -39,6 +53,7 @@ def html(found: Evaluation) -> str:
         raise ToolError(f"a page needs {missing.name}, which is not installed here; --json needs nothing more") from None
     parts = [f"<p>{escape(headline(found))}</p>", _figures(found)]
     parts += [_comparison(found)] if found.differences else []
+    parts.append(_key(found))
     changed = changed_samples(found)
     if found.differences:
         parts.append(_section(found, "Samples whose answers changed", _about_changed(found), changed))
@@ -123,7 +138,8 @@ def _section(found: Evaluation, heading: str, about: str, numbers: Sequence[int]
     """Cards of some samples, and how many there are."""
     shown_here = f"{many(len(numbers), 'sample')}{f'; the first {MOST} are here' if len(numbers) > MOST else ''}."
     cards = "\n".join(_card(found, number) for number in numbers[:MOST])
-    return f'<h2>{escape(heading)}</h2><p>{escape(about)} {shown_here}</p><div class="cards">{cards}</div>'
+    wide = " wide-cards" if "<svg" in cards else ""
+    return f'<h2>{escape(heading)}</h2><p>{escape(about)} {shown_here}</p><div class="cards{wide}">{cards}</div>'
 
 
 def _card(found: Evaluation, number: int) -> str:
@@ -140,15 +156,48 @@ def _card(found: Evaluation, number: int) -> str:
 
 
 def _picture(found: Evaluation, number: int) -> str:
+    """The picture, with what is right and what the models say drawn over it."""
     picture = found.source.picture(found.numbers[number])
     if picture is None:
         return '<div class="none">no picture</div>'
-    address, width, height, small = thumbnail(picture)
+    drawn = _drawn(found, number)
+    address, width, height, small = thumbnail(picture, WIDE if drawn else SIDE)
     kind = ' class="small"' if small else ""
-    return f'<div class="picture"><img{kind} src="{address}" width="{width}" height="{height}" alt=""></div>'
+    image = f'<img{kind} src="{address}" width="{width}" height="{height}" alt="">'
+    over = f'<svg viewBox="0 0 {picture.shape[1]} {picture.shape[0]}">{drawn}</svg>' if drawn else ""
+    return f'<div class="picture">{image}{over}</div>'
 
 
-def thumbnail(picture: NDArray[np.uint8]) -> tuple[str, int, int, bool]:
+def _drawn(found: Evaluation, number: int) -> str:
+    """SVG in the picture's pixels: what is right in the first colour, then each model in its own."""
+    target = found.targets.targets[number]
+    layers = [found.task.outlines(None, target, found.targets)]
+    layers += [found.task.outlines(model.records[number], target, found.targets) for model in found.models]
+    return "".join(_shape(place, one) for place, layer in enumerate(layers) for one in layer)
+
+
+def _shape(place: int, one: Outline) -> str:
+    kind, name = f"c{min(place, COLOURS - 1)}", f"<title>{escape(one.label)}</title>"
+    if len(one.place) == 2:
+        x, y = one.place
+        return f'<path class="{kind} point" d="M{x:.1f} {y:.1f}h0">{name}</path>'
+    left, top, right, bottom = one.place
+    size = f'width="{max(right - left, 0):.1f}" height="{max(bottom - top, 0):.1f}"'
+    return f'<rect class="{kind}" x="{left:.1f}" y="{top:.1f}" {size}>{name}</rect>'
+
+
+def _key(found: Evaluation) -> str:
+    """Whose colour is whose; empty where nothing is drawn."""
+    if not any(_drawn(found, number) for number in range(min(found.samples, LOOKED_AT))):
+        return ""
+    names = ["right", *(model.identity.name for model in found.models)]
+    from cnna.compiler.report.page import key_entry
+
+    entries = [key_entry(f'class="c{min(place, COLOURS - 1)}"', name) for place, name in enumerate(names)]
+    return f'<p class="key">{"".join(entries)}</p>'
+
+
+def thumbnail(picture: NDArray[np.uint8], side: int = SIDE) -> tuple[str, int, int, bool]:
     """A picture as a data address, its size on the page, and whether its pixels are drawn large. ToolError: no Pillow."""
     try:
         from PIL import Image
@@ -156,7 +205,7 @@ def thumbnail(picture: NDArray[np.uint8]) -> tuple[str, int, int, bool]:
         raise ToolError("a page's pictures are written with Pillow, which is not installed: pip install pillow") from None
     drawn: Any = Image.fromarray(picture)
     small = max(drawn.size) <= SMALL
-    scale = SIDE / max(drawn.size)
+    scale = side / max(drawn.size)
     width, height = (max(1, round(side * scale)) for side in drawn.size)
     if not small:
         drawn = drawn.resize((width, height))

@@ -12,7 +12,7 @@ import numpy as np
 from cnna.evaluate.datasets.dataset import Source
 from cnna.evaluate.runners import Identity
 from cnna.evaluate.standard_errors import Estimate, mean, mean_difference, whole, whole_difference
-from cnna.evaluate.tasks.task import Record, Targets, Task, Values, has_nan
+from cnna.evaluate.tasks.task import Record, Targets, Task, Values, Whole, has_nan
 
 KIND, SCHEMA = "evaluation", 1
 SAME = "same"  # the figure of `Task.alike`: how much two models' answers are the same
@@ -20,12 +20,13 @@ SAME = "same"  # the figure of `Task.alike`: how much two models' answers are th
 
 @dataclass(frozen=True, eq=False)
 class ModelResult:
-    """One model. estimates: figures by name, in order. values: of each sample, for the figures that are means. nan: answers with
-    NaN. seconds: that answering took, without samples that a journal had; None: it had all.
+    """One model. estimates: figures by name, in order. wholes: those of the set as a whole. values: of each sample, for
+    those that are means. nan: answers with NaN. seconds: that answering took, without samples that a journal had; None: it had all.
     """
 
     identity: Identity
     estimates: Mapping[str, Estimate]
+    wholes: Mapping[str, Whole]
     values: Mapping[str, Values]
     records: Sequence[Record]
     nan: int
@@ -123,15 +124,18 @@ def _plain(value: float) -> float | None:
 def model_result(identity: Identity, task: Task, records: Sequence[Record], data: Targets, seconds: float | None) -> ModelResult:
     """One model's figures, from its records."""
     values = task.scores(records, data)
-    wholes = {name: whole(one, len(records)) for name, one in task.wholes(records, data).items()}
-    estimates = {**wholes, **{name: mean(one) for name, one in values.items()}}
-    return ModelResult(identity, estimates, values, records, sum(map(has_nan, records)), seconds)
+    wholes = task.wholes(records, data)
+    estimates = {
+        **{name: whole(one, len(records)) for name, one in wholes.items()},
+        **{name: mean(one) for name, one in values.items()},
+    }
+    return ModelResult(identity, estimates, wholes, values, records, sum(map(has_nan, records)), seconds)
 
 
-def difference_of(task: Task, model: ModelResult, base: ModelResult, data: Targets) -> Difference:
+def difference_of(task: Task, model: ModelResult, base: ModelResult) -> Difference:
     """A model beside another on the same samples."""
-    ours, theirs = task.wholes(model.records, data), task.wholes(base.records, data)
-    estimates = {name: whole_difference(one, theirs[name], len(model.records)) for name, one in ours.items() if name in theirs}
+    count, shared = len(model.records), [name for name in model.wholes if name in base.wholes]
+    estimates = {name: whole_difference(model.wholes[name], base.wholes[name], count) for name in shared}
     estimates |= {name: mean_difference(one, base.values[name]) for name, one in model.values.items() if name in base.values}
     pairs = zip(model.records, base.records, strict=True)
     alike = [value for one, other in pairs if (value := task.alike(one, other)) is not None]

@@ -6,7 +6,17 @@ from cnna.evaluate.result import Difference, Evaluation, ModelResult
 from cnna.evaluate.standard_errors import Estimate
 from cnna.spec.counts import many
 
-TITLES = {"top1": "top-1", "recall1": "recall@1", "recall5": "recall@5", "miou": "mIoU", "iou": "IoU", "map": "mAP", "oks": "OKS"}
+TITLES = {
+    "ap": "AP",
+    "ap50": "AP50",
+    "ap75": "AP75",
+    "recall1": "recall@1",
+    "recall5": "recall@5",
+    "miou": "mIoU",
+    "iou": "IoU",
+    "map": "mAP",
+    "oks": "OKS",
+}
 ALIKE = {"classification": "the same class", "embedding": "cosine between both"}
 
 

@@ -114,7 +114,7 @@ ROOMS = {
         ("serve.models", "serve.protocol", "serve.runtimes", "serve.grpc"),
     ),
     "evaluate.datasets": ("data that models are measured on, by layout", ("host.samples",)),
-    "evaluate.tasks": ("what answers are judged by", ()),
+    "evaluate.tasks": ("what answers are judged by", ("host.model",)),
     "evaluate": (
         "`evaluate`: models measured on a user's data, side by side",
         ("compiler.frontend", "compiler.report", "host.model", "host.samples", "evaluate.datasets", "evaluate.tasks"),

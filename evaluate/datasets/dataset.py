@@ -61,6 +61,14 @@ class Intake:
             raise DataError(f"{self.name}: {error}") from None
         return name, shape
 
+    @property
+    def frame(self) -> tuple[int, int] | None:
+        """Rows and columns of the pictures that the model takes; None: it takes none."""
+        try:
+            return pictures.frame(next(iter(self.inputs.values())), self.how)[1:] if len(self.inputs) == 1 else None
+        except DataError:
+            return None
+
     def same_cut(self, other: "Intake") -> bool:
         """Whether the other model takes pictures of the same pixels."""
         alike = [(tuple(one.inputs.values()), one.how.size, one.how.crop, one.how.layout, one.how.colour) for one in (self, other)]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cnna.evaluate.tasks.task import Answers, Chosen, Record, Targets, Values, Whole
+from cnna.evaluate.tasks.task import Answers, Asked, Chosen, Outline, Record, Targets, Values, Whole
 from cnna.spec.errors import DataError
 
 TOP = 5
@@ -24,29 +24,30 @@ class Classification:
     main: str = "top1"
     percent: bool = True
 
-    def check(self, model: str, answers: Answers, data: Targets) -> None:
+    def check(self, model: Asked, answers: Answers, data: Targets) -> None:
         """As of Task."""
         scores = self.chosen.of(model, answers)
         if scores.dtype.kind not in "fiu" or scores.size < 2:
             raise DataError(
-                f"{model}: an output of {scores.dtype} {list(scores.shape)} has no score for each class; --output names another"
+                f"{model.name}: an output of {scores.dtype} {list(scores.shape)} has no scores of classes; --output names another"
             )
         count = scores.size - self.offset
         if count < 1:
-            raise DataError(f"{model}: --offset {self.offset} leaves no class of {scores.size} outputs")
+            raise DataError(f"{model.name}: --offset {self.offset} leaves no class of {scores.size} outputs")
         for number, target in enumerate(data.targets):
             if target >= count:
+                behind = f", behind {self.offset} others" if self.offset else ""
                 raise DataError(
-                    f"{data.names[number]}: class {data.class_name(target)} is number {target}, but {model} has {count} classes "
-                    f"(0 to {count - 1}{f', behind {self.offset} others' if self.offset else ''}); --labels or --offset may help"
+                    f"{data.names[number]}: class {data.class_name(target)} is number {target}, but {model.name} has {count} "
+                    f"classes (0 to {count - 1}{behind}); --labels or --offset may help"
                 )
         if data.classes and len(data.classes) != count:
             raise DataError(
-                f"{model}: has {count} classes, but there are names for {len(data.classes)}; --labels F names all of them, "
+                f"{model.name}: has {count} classes, but there are names for {len(data.classes)}; --labels F names all of them, "
                 "and --offset says how many outputs stand before the first"
             )
 
-    def record(self, model: str, answers: Answers, target: Any) -> Record:
+    def record(self, model: Asked, answers: Answers, target: Any) -> Record:
         """The best classes, best first; `nan` where scores are NaN."""
         scores = self.chosen.of(model, answers).reshape(-1).astype(np.float64)
         if np.isnan(scores).any():
@@ -80,3 +81,7 @@ class Classification:
     def right(self, target: Any, data: Targets) -> str:
         """The right class."""
         return data.class_name(target)
+
+    def outlines(self, record: Record | None, target: Any, data: Targets) -> list[Outline]:
+        """Nothing."""
+        return []

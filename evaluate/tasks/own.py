@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cnna.evaluate.tasks.task import Answers, Record, Targets, Values, Whole
+from cnna.evaluate.tasks.task import Answers, Asked, Outline, Record, Targets, Values, Whole
 from cnna.spec.errors import DataError, UserError
 from cnna.spec.names import in_line
 
@@ -24,10 +24,10 @@ class Own:
     name: str = "own"
     percent: bool = False
 
-    def check(self, model: str, answers: Answers, data: Targets) -> None:
+    def check(self, model: Asked, answers: Answers, data: Targets) -> None:
         """Nothing: the function takes what it likes."""
 
-    def record(self, model: str, answers: Answers, target: Any) -> Record:
+    def record(self, model: Asked, answers: Answers, target: Any) -> Record:
         """The numbers. DataError: the function has failed, or gives something else."""
         found = called(self.where, self.function, dict(answers), target)
         numbers = dict(found) if isinstance(found, Mapping) else {self.main: found}
@@ -61,6 +61,10 @@ class Own:
     def right(self, target: Any, data: Targets) -> str:
         """The target, if it is short."""
         return "" if target is None or np.size(target) > 1 else str(target)
+
+    def outlines(self, record: Record | None, target: Any, data: Targets) -> list[Outline]:
+        """Nothing."""
+        return []
 
 
 def _number(value: Any) -> float:

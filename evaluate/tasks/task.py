@@ -28,6 +28,24 @@ class Whole(NamedTuple):
     resamples: int
 
 
+class Asked(NamedTuple):
+    """The model that has answered. frame: rows and columns of the pictures that it takes, where it takes pictures.
+
+    channels_last: whether the layout of its input is nhwc.
+    """
+
+    name: str
+    frame: tuple[int, int] | None = None
+    channels_last: bool = False
+
+
+class Outline(NamedTuple):
+    """Something to draw over a picture, in its pixels: a box of four numbers, or a point of two."""
+
+    place: tuple[float, ...]
+    label: str = ""
+
+
 @dataclass(frozen=True)
 class Targets:
     """What is right for the samples of an evaluation, in their order, and the names of classes by number."""
@@ -54,11 +72,11 @@ class Task(Protocol):
     @property
     def percent(self) -> bool: ...
 
-    def check(self, model: str, answers: Answers, data: Targets) -> None:
+    def check(self, model: Asked, answers: Answers, data: Targets) -> None:
         """Looks at the first answer. DataError: it is not of the task's kind, or data have classes that it lacks."""
 
-    def record(self, model: str, answers: Answers, target: Any) -> Record:
-        """What is kept of the answer to one sample. DataError: it cannot be judged; `model` is what messages call the model."""
+    def record(self, model: Asked, answers: Answers, target: Any) -> Record:
+        """What is kept of the answer to one sample. DataError: it cannot be judged."""
 
     def scores(self, records: Sequence[Record], data: Targets) -> dict[str, Values]:
         """Figures that are means over samples: the value of each sample."""
@@ -75,6 +93,9 @@ class Task(Protocol):
     def right(self, target: Any, data: Targets) -> str:
         """What is right, in a few words."""
 
+    def outlines(self, record: Record | None, target: Any, data: Targets) -> list[Outline]:
+        """What to draw over the picture: an answer, or what is right where `record` is None."""
+
 
 def has_nan(record: Record) -> bool:
     """Whether a record says that the answer held NaN."""
@@ -87,10 +108,10 @@ class Chosen:
 
     output: str | None = None
 
-    def of(self, model: str, answers: Answers) -> NDArray[Any]:
+    def of(self, model: Asked, answers: Answers) -> NDArray[Any]:
         """The output. DataError: there is none of that name."""
         if self.output is None:
             return next(iter(answers.values()))
         if self.output not in answers:
-            raise DataError(f"{model}: there is no output '{self.output}'; there are {in_line(answers)}")
+            raise DataError(f"{model.name}: there is no output '{self.output}'; there are {in_line(answers)}")
         return answers[self.output]

@@ -212,6 +212,7 @@ def test_mistakes_are_one_line_each(pair: dict[str, Any], tmp_path: Path) -> Non
     for options, said in (
         ({"data": tmp_path / "gone"}, "gone: no such file or folder"),
         ({"data": tmp_path / "empty"}, "empty: has no folder with pictures"),
+        ({"ignored": 3}, "--ignored is for segmentation, not for classification"),
         ({"data": nothing}, "n.npz: has arrays x, but none called y"),
         ({"data": tmp_path / "m.txt"}, "m.txt: line 1 .x. has no column for the file"),
         ({"data": far}, r"sample 1: class 7 is number 7, but neg.onnx has 7 classes \(0 to 6\)"),

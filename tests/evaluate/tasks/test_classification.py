@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 
 from cnna.evaluate.tasks.classification import Classification
-from cnna.evaluate.tasks.task import Targets
+from cnna.evaluate.tasks.task import Asked, Targets
 
 
 def records(task: Classification, scores: Any, targets: list[int]) -> list[Any]:
     """The records of some answers [N, ...]."""
-    return [task.record("m", {"y": np.asarray(one)}, target) for one, target in zip(scores, targets, strict=True)]
+    return [task.record(Asked("m"), {"y": np.asarray(one)}, target) for one, target in zip(scores, targets, strict=True)]
 
 
 def test_the_lowest_class_wins_a_tie() -> None:

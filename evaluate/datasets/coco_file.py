@@ -1,0 +1,160 @@
+"""A JSON file as COCO has it: `images`, `annotations` and `categories`, for boxes and for keypoints."""
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from cnna.evaluate.datasets.dataset import WHOLE, Dataset, Pictures, Place
+from cnna.evaluate.datasets.labels import identity_of
+from cnna.host.samples.picture_modes import size_of
+from cnna.spec.errors import DataError
+from cnna.spec.files import read_bytes
+from cnna.spec.names import in_line
+
+LISTS = ("images", "annotations", "categories")
+Json = Mapping[str, Any]
+
+
+def read_boxes(path: Path, labels: tuple[str, ...] | None, images: Path | None, fit: str) -> Dataset:
+    """A sample for each image, with its boxes. images: the folder of the pictures; None: that of the file, or `images` in it.
+
+    Categories are classes in the order of their ids, or as `labels` order their names. DataError: the file is not COCO's, or a
+    picture is not there.
+    """
+    whole = _read(path)
+    classes = _classes(path, whole, labels)
+    places = {one["id"]: classes.index(one["name"]) for one in whole["categories"]}
+    objects: dict[Any, list[dict[str, Any]]] = defaultdict(list)
+    for number, one in enumerate(whole["annotations"]):
+        where = f"{path}: annotation {number}"
+        _need(one, ("image_id", "category_id", "bbox"), where)
+        if one["category_id"] not in places:
+            raise DataError(f"{where}: category {one['category_id']} is not among the categories")
+        box = _box(one["bbox"], where)
+        area = float(one.get("area", box[2] * box[3]))
+        objects[one["image_id"]].append(
+            {"box": box, "area": area, "crowd": bool(one.get("iscrowd", 0)), "class": places[one["category_id"]]}
+        )
+    files = _files(path, whole["images"], images)
+    if lost := set(objects) - {one["id"] for one in whole["images"]}:
+        raise DataError(f"{path}: annotations name image {min(map(str, lost))}, which is not among the images")
+    targets = []
+    for one, file in zip(whole["images"], files, strict=True):
+        size = _size(path, one, file)
+        targets.append({"size": size, "objects": objects[one["id"]], "place": partial(_place, size, fit)})
+    return Dataset(
+        layout="COCO",
+        path=str(path),
+        names=[str(one["file_name"]) for one in whole["images"]],
+        targets=targets,
+        source=Pictures(files, fit),
+        identity=identity_of(files, read_bytes(path), repr((fit, classes)).encode()),
+        classes=classes,
+    )
+
+
+def read_points(path: Path, images: Path | None) -> Dataset:
+    """A sample for each object with keypoints: its box, cut out of its picture. Points are in pixels of that cut.
+
+    DataError: as of `read_boxes`, or there are no keypoints.
+    """
+    whole = _read(path)
+    by_id = dict(zip([one["id"] for one in whole["images"]], _files(path, whole["images"], images), strict=True))
+    files, boxes, names, targets = [], [], [], []
+    for number, one in enumerate(whole["annotations"]):
+        where = f"{path}: annotation {number}"
+        points = one.get("keypoints") or []
+        if not any(points[2::3]) or one.get("iscrowd"):
+            continue
+        _need(one, ("image_id", "bbox"), where)
+        if one["image_id"] not in by_id:
+            raise DataError(f"{where}: image {one['image_id']} is not among the images")
+        if len(points) % 3:
+            raise DataError(f"{where}: {len(points)} numbers are no keypoints: each has x, y and whether it is known")
+        box = _box(one["bbox"], where)
+        if min(box[2:]) < 1:
+            raise DataError(f"{where}: bbox {box} has no pixel to cut out for its keypoints")
+        rows = [[points[at] - box[0], points[at + 1] - box[1], points[at + 2]] for at in range(0, len(points), 3)]
+        files.append(by_id[one["image_id"]])
+        boxes.append(box)
+        names.append(f"{files[-1].name}, object {one.get('id', number)}")
+        targets.append({"points": rows, "area": float(one.get("area", box[2] * box[3])), "size": (box[3], box[2])})
+    if not files:
+        raise DataError(f"{path}: has no annotation with keypoints")
+    identity = identity_of(files, read_bytes(path))
+    return Dataset("COCO keypoints", str(path), names, targets, Pictures(files, WHOLE, boxes), identity)
+
+
+def _place(size: tuple[int, int], fit: str, frame: tuple[int, int]) -> Place:
+    return Place.of(size, frame, fit)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """The file. DataError: it is no JSON, or lacks one of its lists."""
+    try:
+        whole = json.loads(read_bytes(path))
+    except (ValueError, RecursionError) as error:
+        where = f"line {error.lineno}: " if isinstance(error, json.JSONDecodeError) else ""
+        raise DataError(f"{path}: {where}not JSON; it must have {', '.join(LISTS)}, as COCO's annotations have") from None
+    if not isinstance(whole, dict) or not all(isinstance(whole.get(name), list) for name in LISTS):
+        missing = [name for name in LISTS if not isinstance(whole, dict) or not isinstance(whole.get(name), list)]
+        raise DataError(f"{path}: has no list {', '.join(missing)}; it must have {', '.join(LISTS)}, as COCO's annotations have")
+    for name in LISTS:
+        if wrong := [number for number, one in enumerate(whole[name]) if not isinstance(one, dict)]:
+            raise DataError(f"{path}: {name}[{wrong[0]}] is no object")
+    if not whole["images"]:
+        raise DataError(f"{path}: has no image")
+    for number, one in enumerate(whole["images"]):
+        _need(one, ("id", "file_name"), f"{path}: image {number}")
+    for number, one in enumerate(whole["categories"]):
+        _need(one, ("id", "name"), f"{path}: category {number}")
+    return whole
+
+
+def _need(one: Json, names: Sequence[str], where: str) -> None:
+    if missing := [name for name in names if name not in one]:
+        raise DataError(f"{where}: has no {', '.join(missing)}")
+
+
+def _box(box: Any, where: str) -> list[float]:
+    if not isinstance(box, list) or len(box) != 4 or not all(isinstance(one, int | float) for one in box) or min(box[2:]) < 0:
+        raise DataError(f"{where}: bbox {box!r:.60} is no box: left, top, width, height")
+    return [float(one) for one in box]
+
+
+def _classes(path: Path, whole: Json, labels: tuple[str, ...] | None) -> tuple[str, ...]:
+    """The names of the classes by number. DataError: a category has no label, or two have one name."""
+    names = [str(one["name"]) for one in sorted(whole["categories"], key=lambda one: one["id"])]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise DataError(f"{path}: two categories are called {twice}")
+    if labels is None:
+        return tuple(names)
+    if unknown := [name for name in names if name not in labels]:
+        raise DataError(f"{path}: --labels has no name for category {in_line(unknown)}")
+    return labels
+
+
+def _files(path: Path, images: Sequence[Json], folder: Path | None) -> list[Path]:
+    """Where the pictures are. DataError: one is not there."""
+    folders = [folder] if folder is not None else [path.parent, path.parent / "images", path.parent.parent / "images"]
+    first = str(images[0]["file_name"])
+    base = next((one for one in folders if (one / first).is_file()), folders[0])
+    files = [base / str(one["file_name"]) for one in images]
+    if missing := next((file for file in files if not file.is_file()), None):
+        remedy = "" if folder is not None else "; --images DIR says where the pictures are"
+        raise DataError(f"{path}: {missing}: no such picture{remedy}")
+    return files
+
+
+def _size(path: Path, one: Json, file: Path) -> tuple[int, int]:
+    """Rows and columns of a picture."""
+    size = one.get("height"), one.get("width")
+    if all(isinstance(side, int) and side > 0 for side in size):
+        return int(one["height"]), int(one["width"])
+    found = size_of(file)
+    if found is None:
+        raise DataError(f"{path}: {one['file_name']}: has no height and width, and its file says none")
+    return found
