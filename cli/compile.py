@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from cnna.cli.detector_option import add_detector_option
 from cnna.cli.main import Outcome
 from cnna.cli.options import CONFIG_HELP, add_batch_option, add_shape_option, given_shapes, warned
 from cnna.cli.progress import Progress
@@ -36,6 +37,7 @@ def add_options(parser: argparse.ArgumentParser, again: bool = False) -> None:
     add_batch_option(parser, again)
     place = "where to write the compiled model" + " (default: a .cnna is replaced)" * again
     parser.add_argument("-o", "--output", type=Path, required=not again, metavar="M.cnna", help=place)
+    add_detector_option(parser, ", for cnna.Detector" + own * again)
     parser.add_argument("--no-cpu", action="store_true", help="refuse to use the CPU between layers or for multiplications")
 
 
@@ -52,6 +54,7 @@ def run(args: argparse.Namespace) -> Outcome:
             batch=args.batch,
             cpu=not args.no_cpu,
             shapes=given_shapes(args),
+            detector=True if args.detector else None,
             output=output,
             dump=args.dump,
             progress=progress.step,

@@ -35,6 +35,7 @@ def run(args: argparse.Namespace) -> Outcome:
             **quantize.given_options(args),
             batch=args.batch,
             cpu=not args.no_cpu,
+            detector=args.detector is not None,
             metrics=metrics,
             limit=args.limit,
             output=args.output,

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from cnna.cli.detector_option import add_detector_option
 from cnna.cli.main import BAD_INPUT, PAGES, Outcome
 from cnna.cli.options import CONFIG_HELP, add_batch_option, add_shape_option, given_shapes, warned
 from cnna.cli.progress import Progress
@@ -18,6 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", metavar="C", help=f"{CONFIG_HELP} (default: {DEFAULT})")
     add_batch_option(parser)
     add_shape_option(parser)
+    add_detector_option(parser, ", or say which structure is missing")
     parser.add_argument("--html", type=Path, metavar="F", help="write a page with the graph drawn, coloured by pieces")
 
 
@@ -25,7 +27,15 @@ def run(args: argparse.Namespace) -> Outcome:
     """Explains the model. Nodes that cannot run are rows like the others, but the exit code says that `cnna compile` refuses it."""
     config = None if args.config is None else configuration(args.config)
     with Progress("load") as progress:
-        found = explain(args.model, config, batch=args.batch, shapes=given_shapes(args), progress=progress.step, warn=warned)
+        found = explain(
+            args.model,
+            config,
+            batch=args.batch,
+            detector=args.detector is not None,
+            shapes=given_shapes(args),
+            progress=progress.step,
+            warn=warned,
+        )
     print(found)
     if args.html:
         found.save(args.html)

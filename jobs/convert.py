@@ -1,7 +1,7 @@
 """`cnna.convert`: a float model becomes an artifact in one step, which is compared with float on the emulator."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from cnna.jobs import against
 from cnna.jobs.compile import Compiled, cpu_entries, cpu_lines, values_of
 from cnna.jobs.configurations import GivenConfig, config_of
 from cnna.jobs.data import Data, Table, called
+from cnna.jobs.detector import detector_lines, with_heads
 from cnna.jobs.examine import Examination
 from cnna.jobs.given import GivenModel, Progress, Shapes, Warn, Warnings, name_of, quiet, with_tools
 from cnna.jobs.metrics import Metrics, metrics_given
@@ -60,7 +61,11 @@ class Converted(Compiled):
         lines.append(f"{self.output or self.artifact.manifest['name']}: for {self.config}, {how}; {share}")
         if cpu_entries(self.artifact):
             lines += cpu_lines(self.figures())
-        lines += [str(self.predicted_end_to_end), f"compared with float, on {self.against.samples} of the calibration samples:"]
+        lines += [
+            *detector_lines(self.artifact),
+            str(self.predicted_end_to_end),
+            f"compared with float, on {self.against.samples} of the calibration samples:",
+        ]
         return "\n".join([*lines, *map(against.output_line, self.against.outputs), f"agreement with float: {self.agreement}"])
 
 
@@ -77,6 +82,7 @@ def convert(
     shapes: Shapes | None = None,
     batch: int = 1,
     cpu: bool = True,
+    detector: bool = False,
     metrics: Metrics | None = None,
     limit: int = LIMIT,
     output: str | PathLike[str] | None = None,
@@ -85,8 +91,9 @@ def convert(
 ) -> Converted:
     """Quantises, compiles, and compares `limit` of the samples with float, on the emulator.
 
-    Arguments and errors are those of `quantize` and `compile`. CheckError: the emulator and the reference differ. The artifact is
-    written after all of it, so there is never a half-finished file.
+    Arguments and errors are those of `quantize` and `compile`; with `detector`, what lies behind a detector's heads stays in float.
+    CheckError: the emulator and the reference differ. The artifact is written after all of it, so there is never a half-finished
+    file.
     """
     tell, warnings, judged = progress or quiet, Warnings(warn), metrics_given(metrics)
     if limit < 1:
@@ -98,10 +105,11 @@ def convert(
     from cnna.compiler.compile import compile_model
 
     found = given(model, data, preprocess, shapes, warnings)
-    done = made(model, data, found, how, Examination(), None, warnings)
+    done = made(model, data, found, replace(how, float_decode=detector), Examination(), None, warnings)
     with about_model(name_of(model)):
         tell(0, 0, f"compiling for {chosen.name}")
         artifact = compile_model(done.proto, chosen, batch=batch, cpu=cpu, count=tell)
+    artifact = with_heads(artifact, detector, warnings)
     compared = _compared(model, artifact, found.images, limit, judged, tell)
     if output is not None:
         save(artifact, output)

@@ -48,6 +48,7 @@ class Explained(Result):
     predicted_end_to_end: EndToEnd | None
     piece_times: "Sequence[PieceTime]"
     problems: Sequence[str]
+    detector: str | None
     nodes: "Sequence[Row]"
     explanation: "Explanation" = field(metadata=ASIDE)
     proto: "ModelProto" = field(metadata=ASIDE)
@@ -95,6 +96,7 @@ def explain(
     config: GivenConfig | None = None,
     *,
     batch: int = 1,
+    detector: bool = False,
     shapes: Shapes | None = None,
     progress: Progress | None = None,
     warn: Warn | None = None,
@@ -102,8 +104,9 @@ def explain(
     """Says for each node of a float or quantised model where it will run, why, what it takes, and what would help.
 
     model: a path, the bytes of an ONNX file, or an `onnx.ModelProto`. config: as of `config_of`; None: zcu102. batch: images in one
-    run. Nodes that cannot run are rows like the others; `refused` says that `cnna.compile` raises an error. UserError: there is no
-    such configuration. ModelError: the model cannot be read, or the batch is not one.
+    run. detector: whether to look for a detector's heads. Nodes that cannot run are rows like the others; `refused` says that
+    `cnna.compile` raises an error. UserError: there is no such configuration. ModelError: the model cannot be read, or the batch is
+    not one.
     """
     tell, warnings = progress or quiet, Warnings(warn)
     chosen, name = config_of(DEFAULT if config is None else config), name_of(model)
@@ -112,7 +115,7 @@ def explain(
     with about_model(name):
         tell(0, 0, "load")
         read = shaped(model, shapes, warnings)
-        found = compiler.explain(read, chosen, lambda what: tell(0, 0, what), batch, native_host())
+        found = compiler.explain(read, chosen, lambda what: tell(0, 0, what), batch, native_host(), detector)
     figures = found.figures()
     own = {"predicted_end_to_end": found.speed, "piece_times": found.times, "nodes": found.rows}
     about = {"model": name, "default_config": config is None, **figures, **own}

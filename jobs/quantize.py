@@ -98,13 +98,17 @@ class Quantized(Result):
 
 @dataclass(frozen=True, eq=False)
 class Quantisation:
-    """How a model is quantised. counter: makes callbacks of progress of what it names."""
+    """How a model is quantised. counter: makes callbacks of progress of what it names.
+
+    float_decode: what a detector does behind its heads stays in float.
+    """
 
     method: str
     effort: int
     fc_bits: str
     metrics: Mapping[str, str]
     counter: Callable[[str], Callable[[int, int], None]]
+    float_decode: bool = False
 
     def calibrated(self, found: "Given", images: Arrays) -> "Calibrated":
         """The model, calibrated with some of its samples."""
@@ -250,7 +254,9 @@ def made(
         proto, report = measured.model, measured.report
     else:
         with about_model(name):
-            proto, report = how.calibrated(found, found.images).quantised(refining=how.counter("refining"))
+            calibrated = how.calibrated(found, found.images)
+            kept = calibrated.behind_heads() if how.float_decode else ()
+            proto, report = calibrated.quantised(kept, refining=how.counter("refining"))
     for line in report.warnings:
         warn(line)
     return Quantized(

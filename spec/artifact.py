@@ -124,11 +124,12 @@ class Artifact:
 
 
 class StoredModel(NamedTuple):
-    """The model that an artifact was compiled from, as ONNX, and for what."""
+    """The model that an artifact was compiled from, as ONNX, and for what. detector: whether it has a detector's heads."""
 
     model: bytes
     config: Config
     batch: int
+    detector: bool = False
 
 
 def artifact_of(manifest: ModelEntries, pieces: Sequence[tuple[PieceEntry, Sequence[bytes]]], model: bytes) -> Artifact:
@@ -219,7 +220,7 @@ def stored_model(path: Path) -> StoredModel:
         raise ArtifactError(f"{path}: {MANIFEST} does not say for what it was compiled ({error}); {remedy}") from None
     if type(batch) is not int or kept != digest_of(model):
         raise ArtifactError(f"{path}: altered: {MODEL} or its batch is not what {MANIFEST} says; compile its ONNX model")
-    return StoredModel(model, config, batch)
+    return StoredModel(model, config, batch, "detector" in manifest)
 
 
 def _in_pieces(old: dict[str, Any], contents: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, bytes]]:

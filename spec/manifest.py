@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal, TypedDict
 from cnna.spec.checks.json_kinds import ANYTHING, COUNT, TEXT, each, is_number, is_whole, kind_of, maybe, plain, record
 from cnna.spec.config import OPTIONS, Config
 from cnna.spec.ddr import DdrSpeed
+from cnna.spec.detection.heads import DetectorEntry
 
 SMALLEST, GREATEST = 2.0**-126, 2.0**127  # of scales: float32 holds them, and the quotients by them
 MOST_SIZE = 1 << 32  # of an axis: a segment has fewer bytes
@@ -246,6 +247,7 @@ def _piece(value: Any) -> str | None:
 class _MaybeThere(TypedDict, total=False):
     format: Annotated[str, ANYTHING]  # `artifact` writes these two and checks them first
     schema: Annotated[int, ANYTHING]
+    detector: DetectorEntry  # only where it was asked for and found
 
 
 class ModelEntries(CommonEntries, _MaybeThere):

@@ -59,11 +59,12 @@ ROOMS = {
         ),
     ),
     "compiler.report": ("what an artifact and its quantisation cost, in text and pictures", ("compiler.cost", "compiler.predict")),
+    "compiler.heads": ("the heads of detectors, found in compiled models", ()),
     "compiler.explain": (
         "what will happen to each node of a model",
         (
             *("compiler", "compiler.graph", "compiler.passes", "compiler.frontend", "compiler.lower", "compiler.quantise"),
-            "compiler.report",
+            *("compiler.report", "compiler.heads"),
         ),
     ),
     "compiler.explore": (
@@ -123,7 +124,7 @@ ROOMS = {
         "what the commands do, as functions for Python",
         (
             *("compiler", "compiler.frontend", "compiler.quantise", "compiler.explain", "compiler.report"),
-            *("host.model", "host.native", "host.samples"),
+            *("compiler.heads", "host.model", "host.native", "host.samples"),
         ),
     ),
     "cli": (

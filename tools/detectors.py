@@ -78,11 +78,11 @@ def detector(name: str, seed: int = 1) -> ModelProto:
     body = TRUNK + "".join(HEADS[name].replace("{l}", level) for level in LEVELS)
     text = f"detector (float[N,3,{SIDE},{SIDE}] x) => (float[N,boxes,scores] y) {{ {body} y = Concat <axis=1> (fine_y, coarse_y) }}"
     model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 18]> {text}')
-    constants = _constants(name) | {f"w{one}": rng.normal(size=(out, inner, 3, 3)) for one, out, inner in _trunk()}
-    constants |= {f"b{one}": np.zeros(out) for one, out, _ in _trunk()}
+    arrays = constants(name) | {f"w{one}": rng.normal(size=(out, inner, 3, 3)) for one, out, inner in _trunk()}
+    arrays |= {f"b{one}": np.zeros(out) for one, out, _ in _trunk()}
     for head, channels in _head_channels(name).items():
-        constants |= {f"w_{head}": rng.normal(size=(channels, CHANNELS, 1, 1)), f"b_{head}": np.zeros(channels)}
-    for key, value in constants.items():
+        arrays |= {f"w_{head}": rng.normal(size=(channels, CHANNELS, 1, 1)), f"b_{head}": np.zeros(channels)}
+    for key, value in arrays.items():
         stored = np.asarray(value) if np.asarray(value).dtype == np.int64 else np.asarray(value, np.float32)
         model.graph.initializer.append(numpy_helper.from_array(stored, key))
     x = pictures(32, seed)
@@ -165,7 +165,7 @@ def _scale(model: ModelProto, x: Array, tensor: str, wanted: Wanted) -> None:
         held.CopyFrom(numpy_helper.from_array(change(numpy_helper.to_array(held)).astype(np.float32), held.name))
 
 
-def _constants(name: str) -> dict[str, Any]:
+def constants(name: str) -> dict[str, Any]:
     """Grids, strides, anchors' sizes, and the shapes of views."""
     found: dict[str, Any] = {
         "parts": np.array([2, 2, 1 + CLASSES if name in ("yolov3", "yolov5") else CLASSES]),

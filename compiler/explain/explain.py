@@ -12,6 +12,7 @@ from cnna.compiler.compile import check_batch, cpu_piece, program_piece
 from cnna.compiler.explain.assumed_ranges import quantised
 from cnna.compiler.explain.origins import origins
 from cnna.compiler.explain.rows import REFUSED, Facts, Row, rows
+from cnna.compiler.frontend.model_ports import model_inputs
 from cnna.compiler.frontend.onnx_import import source_of, to_graph
 from cnna.compiler.frontend.pieces import support
 from cnna.compiler.frontend.pieces.cpu_parts import cpu_models
@@ -19,8 +20,9 @@ from cnna.compiler.frontend.pieces.crossings import cheaper
 from cnna.compiler.frontend.pieces.partition import Piece, Reasons, cut, placed
 from cnna.compiler.frontend.pieces.refusals import refusal, refused
 from cnna.compiler.frontend.quantised_import import ImportedPiece, placement, to_int8
-from cnna.compiler.frontend.source_model import Readable
+from cnna.compiler.frontend.source_model import Readable, SourceModel
 from cnna.compiler.graph.ir import Graph
+from cnna.compiler.heads.find import Missed, find
 from cnna.compiler.passes.pipeline import QUANTISATION, REWRITES, run_passes
 from cnna.compiler.quantise.quantise import is_quantised
 from cnna.compiler.report.report import coded_in
@@ -41,7 +43,8 @@ class Explanation:
     assumed: whether ranges were assumed, because the model is not quantised. pieces: in the order in which they run.
     operators: of each piece, those that the CPU runs. macs, cpu_macs: of one image, on the accelerator and on the CPU. speed: None
     if the model cannot be compiled; `problems` then says why, and there are no `times` of pieces. certain: whether a problem stays
-    whatever the ranges are, such as a layer that is too large for the configuration.
+    whatever the ranges are, such as a layer that is too large for the configuration. detector: what is known of a detector's heads;
+    None: nobody asked.
     """
 
     name: str
@@ -58,6 +61,7 @@ class Explanation:
     problems: tuple[str, ...]
     times: tuple[PieceTime, ...] = ()
     certain: bool = False
+    detector: str | None = None
 
     @property
     def mac_share(self) -> float:
@@ -86,6 +90,7 @@ class Explanation:
             "predicted_end_to_end": self.speed and self.speed.figures(),
             "piece_times": [{**asdict(time), "seconds": time.seconds} for time in self.times],
             "problems": list(self.problems),
+            "detector": self.detector,
             "nodes": [asdict(row) for row in self.rows],
         }
 
@@ -102,9 +107,11 @@ class _Partitioned:
     problems: tuple[str, ...] = ()
 
 
-def explain(model: Readable, config: Config, say: Say | None = None, batch: int = 1, native: bool = True) -> Explanation:
+def explain(
+    model: Readable, config: Config, say: Say | None = None, batch: int = 1, native: bool = True, detector: bool = False
+) -> Explanation:
     """Explains a model that was read. say: called with the name of each step. batch: images in one run of a program.
-    native: whether the host has its native library, for what is modelled of it.
+    native: whether the host has its native library, for what is modelled of it. detector: whether to look for a detector's heads.
 
     ModelError: the model cannot become a graph at all, so there are no nodes to explain; or the batch is not one.
     """
@@ -114,7 +121,7 @@ def explain(model: Readable, config: Config, say: Say | None = None, batch: int 
     say("read")
     rewritten = run_passes(to_graph(source), REWRITES)
     say("place")
-    found = _placed(rewritten)
+    found = _placed(rewritten, detector)
     reasons = cheaper(config)(found.whole, found.reasons)
     pieces = cut(found.whole, reasons)
     say("try what runs on the CPU")
@@ -139,7 +146,16 @@ def explain(model: Readable, config: Config, say: Say | None = None, batch: int 
         (*found.problems, *problems),
         piece_times(whole, config, batch, native=native) if can else (),
         certain,
+        _heads(source, pieces, found.whole, whole) if detector and can else None,
     )
+
+
+def _heads(source: SourceModel, pieces: Sequence[Piece], graph: Graph, entries: Sequence[PieceEntry]) -> str:
+    """Which heads a compiled detector has, or which structure was expected, and where it broke off."""
+    last = cpu_models(pieces, graph)[-1]
+    outputs = [value.name for value in source.proto.graph.output]
+    heads = find(entries, last and last.SerializeToString(), outputs, model_inputs(source))
+    return str(heads) if isinstance(heads, Missed) else f"detector {heads.said()}; decoded on integers with --detector auto"
 
 
 def _cpu_operators(entry: PieceEntry | None) -> tuple[str, ...]:
@@ -150,7 +166,7 @@ def _macs(pieces: Sequence[Piece], kind: str) -> int:
     return sum(ImportedPiece(piece).float_macs for piece in pieces if piece.kind == kind)
 
 
-def _placed(rewritten: Graph) -> _Partitioned:
+def _placed(rewritten: Graph, detector: bool) -> _Partitioned:
     """Finds where nodes could run. A model that `compile` refuses as it is, is placed as far as its operators allow."""
     if is_quantised(rewritten) or support.foreign_quantisation(rewritten):
         whole = run_passes(rewritten, QUANTISATION)
@@ -158,7 +174,7 @@ def _placed(rewritten: Graph) -> _Partitioned:
             return _Partitioned(False, rewritten, whole, placement(whole), {})
         except ModelError as error:
             return _Partitioned(False, rewritten, whole, placed(whole, support.quantised_limit), {}, (str(error),))
-    made, stays_float = quantised(rewritten)
+    made, stays_float = quantised(rewritten, detector)
     source = replace(to_graph(made), sources=rewritten.sources)
     whole = run_passes(source, (*REWRITES, *QUANTISATION))
     return _Partitioned(True, rewritten, whole, placement(whole), stays_float)

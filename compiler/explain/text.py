@@ -87,6 +87,8 @@ def summary(found: Explanation, model: str, default: bool) -> list[str]:
     ]
     if found.speed is not None:
         lines.append(str(found.speed))
+    if found.detector is not None:
+        lines.append(found.detector)
     lines += _normalisations(found)
     return [*lines, *(f"cnna compile will refuse it: {problem}" for problem in found.problems)]
 

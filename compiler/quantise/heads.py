@@ -85,6 +85,14 @@ def float_tail(graph: Graph, reasons: Reasons) -> set[str]:
     return found
 
 
+def behind_heads(graph: Graph, reasons: Reasons) -> frozenset[str]:
+    """The nodes, by output, that could run on the accelerator but lie behind its greatest piece: a detector's decode."""
+    pieces = [piece for piece in cut(graph, reasons) if piece.kind == ACCELERATOR]
+    macs = [sum(float_macs(node, graph) for node in piece.graph.nodes) for piece in pieces]
+    behind = pieces[macs.index(max(macs)) + 1 :] if pieces else []
+    return frozenset(name for piece in behind for node in piece.graph.nodes for name in outputs_of(node))
+
+
 def heads_of(graph: Graph, body: Graph) -> Iterator[Head]:
     """The convolutions of one group at the end whose channels the CPU slices."""
     for node in body.nodes:

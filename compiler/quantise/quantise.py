@@ -24,7 +24,7 @@ from cnna.compiler.passes.pipeline import REWRITES, Dump, run_passes
 from cnna.compiler.quantise.activations import activation_quants
 from cnna.compiler.quantise.books import nearest_in_books
 from cnna.compiler.quantise.calibrate import Progress, Statistics, Watch, calibrate, check_samples, flat_warnings
-from cnna.compiler.quantise.heads import float_tail
+from cnna.compiler.quantise.heads import behind_heads, float_tail
 from cnna.compiler.quantise.noise import layers_of, measured
 from cnna.compiler.quantise.outliers import (
     Outlier,
@@ -119,6 +119,10 @@ class Calibrated:
     def _body(self, kept: Collection[str]) -> tuple[Reasons, Graph]:
         """As `float_body`; also in float is what an outlier leaves no range."""
         return float_body(self.graph, {*kept, *held_back(self.body, self.outliers)})
+
+    def behind_heads(self) -> frozenset[str]:
+        """The nodes, by output, that a detector's decode has on the accelerator: what `quantised` keeps in float for it."""
+        return behind_heads(self.graph, self._body(())[0])
 
     def _warned(self, body: Graph, result: ModelProto, quants: Mapping[str, Quant]) -> tuple[str, ...]:
         """What the user should look at in a quantised model."""

@@ -1,0 +1,132 @@
+"""Finds a detector's heads in a compiled model: asks its tail, tries one family after another, and proves what was found.
+
+`with_detector` adds the heads to an artifact. `Missed` says which structure was expected, and where it broke off.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.compiler.heads import anchors, distances
+from cnna.compiler.heads.family import Asked, Corners
+from cnna.compiler.heads.grids import grids_of
+from cnna.compiler.heads.measured import runs_of
+from cnna.compiler.heads.sources import BOX, NONE, Arrangement, arrangements, sources, traced
+from cnna.compiler.heads.tail import Tail, UnlikeError
+from cnna.spec.artifact import Artifact, CpuPiece
+from cnna.spec.detection.decode import candidates
+from cnna.spec.detection.heads import Heads, heads_of
+from cnna.spec.errors import ArtifactError
+from cnna.spec.manifest import ModelInput, PieceEntry
+
+MOST_WEIGHT = 1 << 24  # elements of heads: no detector has as many
+SEED, DRAWS = 1, 2
+SCORES_AGREE, BOXES_AGREE = 1e-6, 1e-4  # how far the decode may be from the tail; boxes as shares of the picture's longer side
+
+
+@dataclass(frozen=True)
+class Missed:
+    """No heads were found. why: which structure was expected, and where it broke off."""
+
+    why: str
+
+    def __str__(self) -> str:
+        """For a line behind the model's name."""
+        return f"no detector's heads found: {self.why}"
+
+
+def with_detector(artifact: Artifact) -> tuple[Artifact, Heads | Missed]:
+    """The artifact with the detector that was found in it, if one was."""
+    manifest = artifact.manifest
+    last = artifact.pieces[-1] if artifact.pieces else None
+    model = last.model if isinstance(last, CpuPiece) else None
+    outputs = [entry["name"] for entry in manifest["model_outputs"]]
+    found = find(manifest["pieces"], model, outputs, manifest["model_inputs"])
+    if isinstance(found, Missed):
+        return artifact, found
+    return replace(artifact, manifest={**manifest, "detector": found.entry}), found
+
+
+def find(pieces: Sequence[PieceEntry], model: bytes | None, outputs: Sequence[str], inputs: Sequence[ModelInput]) -> Heads | Missed:
+    """The heads of a compiled model. model: the ONNX file of its last piece, if that runs on the CPU."""
+    try:
+        picture = _picture(inputs)
+        tail = Tail.of(pieces, model, outputs)
+        if sum(int(np.prod(shape)) for shape in tail.shapes) > MOST_WEIGHT:
+            raise UnlikeError("its last maps are too large for a detector's heads")
+        return _found(tail, picture)
+    except UnlikeError as error:
+        return Missed(str(error))
+    except ArtifactError as error:  # of the tail, for some integers
+        return Missed(f"its last piece cannot be asked: {error}")
+
+
+def _picture(inputs: Sequence[ModelInput]) -> tuple[int, int]:
+    """Rows and columns of the only input."""
+    shape = inputs[0]["shape"] if inputs else []
+    if len(inputs) != 1 or len(shape) != 3 or None in shape:
+        raise UnlikeError("a detector has one input, a picture of a fixed size")
+    sizes = [size for size in shape if size is not None]
+    rows, columns = sizes[1:] if sizes[0] in (1, 3) else sizes[:2]
+    return rows, columns
+
+
+def _found(tail: Tail, picture: tuple[int, int]) -> Heads:
+    """UnlikeError: none of the ways to read the outputs as boxes leads to heads; it says why the likeliest does not."""
+    outputs = tail.run(tail.filled(0))
+    ways = arrangements(outputs)
+    if not ways:
+        shapes = ", ".join(str(list(y.shape)) for y in outputs.values())
+        raise UnlikeError(f"its output should be rows of boxes and scores, such as [1, 8400, 85] or [1, 84, 8400], and is {shapes}")
+    numbers = traced(tail)
+    reasons = []
+    for way in ways:
+        try:
+            return _by_families(tail, way, numbers, picture)
+        except UnlikeError as error:
+            reasons.append(str(error))
+    raise UnlikeError(reasons[0])
+
+
+def _by_families(tail: Tail, way: Arrangement, numbers: Mapping[str, NDArray[np.int64]], picture: tuple[int, int]) -> Heads:
+    source = sources(tail, way.rows(dict(numbers)))
+    grids = grids_of(tail, source)
+
+    def rows(tensors: list[NDArray[np.int8]]) -> NDArray[np.float32]:
+        made: NDArray[np.float32] = way.rows(tail.run(tensors))
+        return made
+
+    asked = Asked(tail, grids, source, rows, runs_of(tail, grids, rows, picture), picture)
+    mixed = (source.head[:, :BOX] == NONE).any()
+    entry, corners = distances.found(asked) if mixed else anchors.found(asked)
+    try:
+        heads = heads_of(entry, tail.shapes, "the model")
+    except ArtifactError as error:
+        raise UnlikeError(str(error)) from None
+    _prove(asked, heads, corners)
+    return heads
+
+
+def _prove(asked: Asked, heads: Heads, corners: Corners) -> None:
+    """Compares the decode with the tail on drawn heads. UnlikeError: they differ."""
+    rng = np.random.default_rng(SEED)
+    objectness = heads.entry["grids"][0]["objectness"] is not None
+    for _ in range(DRAWS):
+        tensors = asked.tail.drawn(rng)
+        rows = asked.rows(tensors)
+        scores = rows[:, 5:] * rows[:, 4:5] if objectness else rows[:, BOX:]
+        least = float(np.quantile(scores.max(axis=1), 0.5))
+        found = candidates(heads, tensors, least, "all", scores.size)
+        wrong = np.abs(found.scores - scores[found.rows, found.classes]).max(initial=0) > SCORES_AGREE
+        if wrong or len(found.rows) != int((scores >= np.float32(least)).sum()):
+            raise UnlikeError(f"it looks like a {heads.entry['family']}, but its scores for drawn heads are others")
+        wanted = corners(rows)[found.rows]
+        off = (np.abs(found.boxes - wanted) / np.maximum(np.abs(wanted), max(asked.picture))).max(initial=0)
+        if not off <= BOXES_AGREE:
+            remedy = "; if Q and DQ stand between its softmax and its boxes, quantise it with --detector auto"
+            raise UnlikeError(
+                f"it looks like a {heads.entry['family']}, but its boxes for drawn heads are up to {off:.2g} of the picture away"
+                + remedy * (heads.entry["form"] == "corners")
+            )

@@ -1,0 +1,33 @@
+"""A detector's heads, found in what a job has compiled: they go into its artifact, and their figures into its result."""
+
+from typing import Any
+
+from cnna.jobs.given import Warn
+from cnna.spec.artifact import Artifact
+from cnna.spec.detection.heads import in_words
+
+TABLES = ("tables", "grids")  # what only the decode reads
+
+
+def with_heads(artifact: Artifact, wanted: bool, warn: Warn) -> Artifact:
+    """The artifact with the heads that were found, if they are wanted. A warning says why there are none."""
+    if not wanted:
+        return artifact
+    from cnna.compiler.heads.find import Missed, with_detector
+
+    artifact, found = with_detector(artifact)
+    if isinstance(found, Missed):
+        warn(f"{found}; its outputs stay as they are")
+    return artifact
+
+
+def detector_figures(artifact: Artifact) -> dict[str, Any] | None:
+    """What is known of a detector's heads, without their tables; None: there are none, or nobody asked."""
+    entry = artifact.manifest.get("detector")
+    return None if entry is None else {key: value for key, value in entry.items() if key not in TABLES}
+
+
+def detector_lines(artifact: Artifact) -> list[str]:
+    """A line that says which heads were found; none if none were."""
+    entry = artifact.manifest.get("detector")
+    return [] if entry is None else [f"detector {in_words(entry)}; cnna.Detector decodes it on integers"]
