@@ -1,10 +1,12 @@
-"""`cnna compare`: two runs, reports or configurations side by side, layer by layer."""
+"""`cnna compare`: two runs, reports or configurations side by side, layer by layer, or two evaluations, figure by figure."""
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from cnna.cli.main import PAGES, Outcome
 from cnna.cli.options import add_library_option, chart_library
+from cnna.spec.errors import DataError
 from cnna.spec.files import read_bytes, write_text
 
 OUTPUTS = {"html": PAGES}
@@ -12,20 +14,42 @@ OUTPUTS = {"html": PAGES}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
-    about = "figures that cnna run --json or cnna report --json has written"
+    about = "figures that cnna run --json, cnna report --json or cnna eval --json has written"
     parser.add_argument("first", type=Path, metavar="A.json", help=about)
-    parser.add_argument("second", type=Path, metavar="B.json", help="the same of another run, configuration or model")
-    parser.add_argument("--html", type=Path, metavar="F", help="write a page with a bar for each layer's difference")
+    parser.add_argument("second", type=Path, metavar="B.json", help="the same of another run, configuration, model or evaluation")
+    parser.add_argument(
+        "--html", type=Path, metavar="F", help="write a page with a bar for each layer's difference, or the samples that changed"
+    )
     add_library_option(parser)
 
 
 def run(args: argparse.Namespace) -> Outcome:
-    """Prints both, in clocks an image, and the layers that differ most first."""
+    """Prints both: runs in clocks an image, the layers that differ most first; evaluations in their figures."""
     from cnna.compiler.report import compare
+    from cnna.evaluate.compare import is_evaluation
 
-    sides = [compare.side(compare.read(read_bytes(path), str(path)), str(path)) for path in (args.first, args.second)]
-    found = compare.compared(*sides)
+    read = [compare.read(read_bytes(path), str(path)) for path in (args.first, args.second)]
+    if any(map(is_evaluation, read)):
+        return _evaluations(args, read)
+    found = compare.compared(*(compare.side(one, str(path)) for one, path in zip(read, (args.first, args.second), strict=True)))
     print(compare.text(found))
     if args.html:
         write_text(args.html, compare.html(found, chart_library(args.cache)))
+    return Outcome(found, written=(args.html,) if args.html else ())
+
+
+def _evaluations(args: argparse.Namespace, read: list[dict[str, Any]]) -> Outcome:
+    """Prints two evaluations. DataError: only one file is of an evaluation."""
+    from cnna.evaluate import compare
+
+    paths = (args.first, args.second)
+    for path, one in zip(paths, read, strict=True):
+        if not compare.is_evaluation(one):
+            raise DataError(
+                f"{path}: not what `cnna eval --json` writes, as the other file is; an evaluation compares with another"
+            )
+    found = compare.compared(*(compare.side(one, str(path)) for one, path in zip(read, paths, strict=True)))
+    print(compare.text(found))
+    if args.html:
+        write_text(args.html, compare.html(found))
     return Outcome(found, written=(args.html,) if args.html else ())

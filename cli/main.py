@@ -37,7 +37,7 @@ COMMANDS = {
     "run": "run a .cnna on the simulated RTL, the emulator, the reference or a board",
     "eval": "measure models on your data: accuracy, and which samples changed",
     "report": "show a .cnna layer by layer, predicted or measured",
-    "compare": "show two runs or reports side by side, layer by layer",
+    "compare": "show two runs, reports or evaluations side by side",
     "rtl": "write the accelerator's Verilog",
     "models": "list models to try, or write one to a file",
     "explore": "compare configurations of the accelerator for a model",
