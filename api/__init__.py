@@ -1,16 +1,17 @@
 """cnna: an open int8 CNN accelerator for FPGAs, the compiler that feeds it and the host that drives it.
 
 The names in `__all__` are the public interface (docs/python.md). `cnna.InferenceSession` runs a compiled model on any device,
-`cnna.Overlay` offers it as a DPU's users know it, and `cnna.compile`, `cnna.explain` and the other functions do what the commands
-of the same names do. `cnna.__version__` is the installed version, and `python -m cnna` is the command line. Everything else lives
-in `cnna.spec`, `hw`, `compiler`, `host`, `sim`, `jobs` and `cli`; each says in its docstring what it owns. Importing this package
-imports none of them.
+`cnna.Detector` gives a detector's boxes, `cnna.Overlay` offers a model as a DPU's users know it, and `cnna.compile`, `cnna.explain`
+and the other functions do what the commands of the same names do. `cnna.__version__` is the installed version, and `python -m cnna`
+is the command line. Everything else lives in `cnna.spec`, `hw`, `compiler`, `host`, `sim`, `jobs` and `cli`; each says in its
+docstring what it owns. Importing this package imports none of them.
 """
 
 import os
 
 TYPE_CHECKING = False  # as in `typing`, whose import would be a tenth of the time until the command line minds Ctrl-C
 if TYPE_CHECKING:
+    from cnna.host.model.detector import Detector
     from cnna.host.model.session import InferenceSession
     from cnna.host.model.vart import Overlay
     from cnna.jobs.compile import Compiled, compile
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 # Where the public names are: each is looked up when it is asked for, since a session imports numpy.
 _PLACES = {
+    "cnna.host.model.detector": ("Detector",),
     "cnna.host.model.session": ("InferenceSession",),
     "cnna.host.model.vart": ("Overlay",),
     "cnna.jobs.compile": ("Compiled", "compile"),
@@ -55,6 +57,7 @@ __all__ = [
     "Config",
     "Converted",
     "DataError",
+    "Detector",
     "Explained",
     "InferenceSession",
     "ModelError",

@@ -10,7 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cnna.host.native.detect import suppressed
+from cnna.spec.detection.suppression import iou
 from cnna.spec.errors import DataError
+
+__all__ = [
+    *("Boxes", "Detections", "best", "corners", "iou", "matches", "ssd_boxes", "ssd_priors", "suppress", "yolo_rows"),
+    *("yolov5_rows", "yolox_rows"),
+]
 
 Boxes = NDArray[np.float32]
 VARIANCES = (0.1, 0.2)  # of centres and of sizes, in SSD and its descendants
@@ -30,22 +37,11 @@ def corners(centred: NDArray[Any]) -> Boxes:
     return np.concatenate([centre - half, centre + half], axis=1).astype(np.float32)
 
 
-def iou(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float32]:
-    """Intersection over union of boxes [N, 4] and [M, 4], as [N, M]; 0 where neither box has an area."""
-    low, high = np.maximum(a[:, None, :2], b[None, :, :2]), np.minimum(a[:, None, 2:], b[None, :, 2:])
-    shared = np.clip(high - low, 0, None).prod(axis=2)
-    own, other = (np.clip(boxes[:, 2:] - boxes[:, :2], 0, None).prod(axis=1) for boxes in (a, b))
-    whole = own[:, None] + other[None] - shared
-    return np.divide(shared, whole, out=np.zeros_like(shared), where=whole > 0).astype(np.float32)
-
-
 def suppress(boxes: NDArray[Any], scores: NDArray[Any], overlap: float = 0.5) -> NDArray[np.int64]:
     """Non-maximum suppression: indices of the boxes to keep, the surest first. None overlaps a surer one by more than `overlap`."""
-    rest, kept = np.argsort(-scores, kind="stable"), []
-    while len(rest):
-        kept.append(rest[0])
-        rest = rest[1:][iou(boxes[rest[:1]], boxes[rest[1:]])[0] <= overlap]
-    return np.array(kept, np.int64)
+    order = np.argsort(-scores, kind="stable")
+    chosen: NDArray[np.int64] = order[suppressed(boxes[order], overlap)]
+    return chosen
 
 
 def best(boxes: NDArray[Any], scores: NDArray[Any], least: float = 0.5, overlap: float = 0.5, most: int = 200) -> Detections:

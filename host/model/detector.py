@@ -1,0 +1,188 @@
+"""`cnna.Detector`: pictures in, boxes out, decoded from the accelerator's own integers (docs/detectors.md).
+
+with cnna.Detector("yolo.cnna", device="cnna.bit") as detector:
+    boxes, scores, classes = detector.detect("street.jpg")
+"""
+
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import replace
+from functools import cached_property
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.host.model.detections import Detections
+from cnna.host.model.letterbox import Picture, Placed, put, read
+from cnna.host.model.session import InferenceSession
+from cnna.host.native.detect import Settings, detections
+from cnna.host.samples.pictures import frame
+from cnna.spec.artifact import Artifact, CpuPiece, Source, load
+from cnna.spec.cpu_ops import CpuPart, makes
+from cnna.spec.detection.decode import LABELS, Int8, Labels
+from cnna.spec.detection.heads import Heads, heads_of
+from cnna.spec.errors import DataError
+from cnna.spec.manifest import ACCELERATOR, Manifest, ModelOutput, Port
+from cnna.spec.samples import pack
+from cnna.spec.samples.preprocess import from_entry
+
+AT_CORNER = ("YOLOX",)  # families that are trained with pictures at the top and left
+MOST = 1 << 16  # detections that can be asked for
+
+
+class Detector:
+    """A compiled detector on one device: a path or the bytes of a .cnna file that was compiled with --detector.
+
+    device and options: those of `InferenceSession`. least: the lowest score that counts. overlap: of two boxes of a class that
+    overlap by more, the surer one stays. labels: "all" gives a detection for each class that counts, "best" one for each box. most:
+    detections in a picture.
+
+    ArtifactError: as of `InferenceSession`. DataError: no heads are known, it stores no preprocessing, or an argument does not fit.
+    """
+
+    def __init__(
+        self,
+        path_or_artifact: Source | Artifact,
+        device: Any = "emulator",
+        *,
+        least: float = 0.25,
+        overlap: float = 0.5,
+        labels: Labels = "all",
+        most: int = 200,
+        **options: Any,
+    ) -> None:
+        self.settings = _settings(least, overlap, labels, most)
+        artifact = path_or_artifact if isinstance(path_or_artifact, Artifact) else load(path_or_artifact)
+        self.heads, self._ports = _heads(artifact.manifest)
+        self._how = _preprocessing(artifact.manifest)
+        (entry,) = artifact.manifest["model_inputs"]
+        self._input = entry["name"]
+        self._channels, *room = frame(entry["shape"], self._how)
+        self._room = (room[0], room[1])
+        self._artifact = artifact
+        self._outputs = [output["name"] for output in artifact.manifest["model_outputs"]]
+        self.session = InferenceSession(_without_tail(artifact, self._ports), device, **options)
+
+    def detect(self, picture: Any) -> Detections:
+        """The detections in one picture: a file, or uint8 [rows, columns, channels] in RGB, of any size. Boxes: in its pixels.
+
+        DataError: it is no such picture. RunError: as of `InferenceSession`.
+        """
+        placed, feed = self._feed([picture])
+        return self._decoded([y[0] for y in self.session.run(None, feed)], placed[0])
+
+    def stream(self, pictures: Iterable[Any]) -> Generator[Detections, None, None]:
+        """Yields the detections in one picture after another. A board prepares the next while it computes one."""
+        waiting: deque[list[Placed]] = deque()
+
+        def feeds() -> Iterator[dict[str, NDArray[Any]]]:
+            for group in _groups(pictures, self.session.manifest["batch"]):
+                placed, feed = self._feed(group)
+                waiting.append(placed)
+                yield feed
+
+        for tensors in self.session.stream(None, feeds()):
+            for number, placed in enumerate(waiting.popleft()):
+                yield self._decoded([y[number] for y in tensors], placed)
+
+    def outputs(self, picture: Any) -> dict[str, NDArray[Any]]:
+        """The model's own outputs for one picture, by name, as any `InferenceSession` of the file gives them."""
+        made = self.session.run(None, self._feed([picture])[1])
+        real = {port["name"]: pack.dequantise(q, port["scale"], port["zero"]) for port, q in zip(self._ports, made, strict=True)}
+        real |= self._tail.run(real) if self._tail else {}
+        return {name: real[name] for name in self._outputs}
+
+    def close(self) -> None:
+        """Closes the session."""
+        self.session.close()
+
+    def __enter__(self) -> "Detector":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __str__(self) -> str:
+        return f"{self.session.name}: {self.heads.said()}"
+
+    # --- inside ---
+
+    @cached_property
+    def _tail(self) -> CpuPart | None:
+        """What makes the model's outputs of its heads, which may need onnxruntime; None: nothing needs to."""
+        last = self._artifact.pieces[-1]
+        if not isinstance(last, CpuPiece):
+            return None
+        names = [name for name in self._outputs if name in makes(last.manifest["operators"])]
+        return CpuPart(last.model, last.manifest["operators"], names, numpy=last.manifest["numpy"])
+
+    def _feed(self, pictures: list[Any]) -> tuple[list[Placed], dict[str, NDArray[Any]]]:
+        """Where the pictures lie in the input, and the input."""
+        read_in = [read(picture, self._channels) for picture in pictures]
+        x: Picture = np.empty((len(read_in), *self._room, self._channels), np.uint8)
+        turned = [picture[..., ::-1] if self._how.colour == "bgr" else picture for picture in read_in]
+        placed = [put(picture, into, self.heads.entry["family"] in AT_CORNER) for picture, into in zip(turned, x, strict=True)]
+        return placed, {self._input: x}
+
+    def _decoded(self, tensors: list[Int8], placed: Placed) -> Detections:
+        found = detections(self.heads, tensors, self.settings)
+        return Detections(placed.back(found.boxes), found.scores, found.classes)
+
+
+def _settings(least: float, overlap: float, labels: Labels, most: int) -> Settings:
+    """DataError: an argument is out of its range."""
+    for name, value in (("least", least), ("overlap", overlap)):
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.floating)) or not 0 <= value <= 1:
+            raise DataError(f"{name}={value!r}: must be a number from 0 to 1")
+    if labels not in LABELS:
+        raise DataError(f"labels={labels!r}: must be {' or '.join(map(repr, LABELS))}")
+    if isinstance(most, bool) or not isinstance(most, (int, np.integer)) or not 1 <= most <= MOST:
+        raise DataError(f"most={most!r}: must be a whole number from 1 to {MOST:,}")
+    return Settings(float(least), float(overlap), labels, int(most))
+
+
+def _heads(manifest: Manifest) -> tuple[Heads, list[Port]]:
+    """The heads, and their ports. DataError: there are none. ArtifactError: the programs do not have them."""
+    entry = manifest.get("detector")
+    if entry is None:
+        raise DataError(
+            f"{manifest['name']}: its file knows no detector's heads: compile it with --detector auto, which says why it finds none"
+        )
+    ports = {port["name"]: port for piece in manifest["pieces"] if piece["kind"] == ACCELERATOR for port in piece["outputs"]}
+    found = [ports[name] for name in entry["heads"] if name in ports]
+    return heads_of(entry, [port["shape"] for port in found], manifest["name"]), found
+
+
+def _preprocessing(manifest: Manifest) -> Any:
+    """DataError: the model stores none."""
+    entry = manifest["preprocess"]
+    if entry is None:
+        raise DataError(
+            f"{manifest['name']}: it does not say how it takes pictures: quantise it with --scale, --mean, --std, as --scale 1/255"
+        )
+    return from_entry(entry, f"{manifest['name']}: preprocess", strict=False)
+
+
+def _without_tail(artifact: Artifact, ports: list[Port]) -> Artifact:
+    """The artifact whose outputs are its heads, as int8."""
+    pieces = artifact.pieces[:-1] if isinstance(artifact.pieces[-1], CpuPiece) else artifact.pieces
+    outputs: list[ModelOutput] = [
+        {"name": port["name"], "shape": [1, *port["shape"]], "dtype": "int8", "batch_axis": 0} for port in ports
+    ]
+    entries = artifact.manifest["pieces"][: len(pieces)]
+    manifest: Manifest = {**artifact.manifest, "pieces": entries, "model_outputs": outputs}
+    return replace(artifact, manifest=manifest, pieces=pieces)
+
+
+def _groups(pictures: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    """The pictures in lists of so many; the last one may be shorter."""
+    group: list[Any] = []
+    for picture in pictures:
+        group.append(picture)
+        if len(group) == size:
+            yield group
+            group = []
+    if group:
+        yield group
