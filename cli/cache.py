@@ -91,7 +91,7 @@ def _clear(folder: Path, parts: list[Part]) -> int:
         raise UserError(f"{folder}: holds no simulators and no Verilog, so it may be no cache of cnna; remove it yourself")
     private(folder)
     before = sum(part.size_bytes for part in parts)
-    for name in KINDS if not _building(folder) else ("simulators",):
+    for name in KINDS if not building(folder) else ("simulators",):
         entries = [path for path in (folder / name).iterdir() if ENTRY.fullmatch(path.name)] if (folder / name).is_dir() else []
         for entry in entries:
             (drop if name == "simulators" else remove)(entry)
@@ -100,7 +100,7 @@ def _clear(folder: Path, parts: list[Part]) -> int:
     return before - left
 
 
-def _building(folder: Path) -> bool:
+def building(folder: Path) -> bool:
     """Whether a process is building a simulator, for which it may need Verilog and what simulators share."""
     for lock in (folder / "simulators").glob("*.lock"):
         try:

@@ -1,18 +1,29 @@
 """`cnna doctor`: says what is installed, in which version, and what is missing. Code 1: the profile cannot do without it.
 
-The profile is a PC with the tools or, with `--board`, a board that only runs models.
+The profile is a PC with the tools or, with `--board`, a board that only runs models. `--report F` writes all of it, and what else
+a report of a fault needs, to one text file.
 """
 
 import argparse
 import sys
+from pathlib import Path
 
 from cnna.cli.main import FAILED, Outcome, installed_version
 from cnna.cli.prerequisites import BOARD, TOOLS, Need, examine
 from cnna.host.native.library import native
+from cnna.spec.files import write_text
+
+OUTPUTS = {"report": ()}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds the option of the command."""
+    """Adds the options of the command."""
+    parser.add_argument(
+        "--report",
+        type=Path,
+        metavar="F",
+        help="write one text file for a report of a fault; no file, name or value of yours is in it",
+    )
     parser.add_argument(
         "--board", action="store_true", help="examine a board, which only runs models (default: a PC with the tools)"
     )
@@ -36,7 +47,12 @@ def run(args: argparse.Namespace) -> Outcome:
     remedies = {finding.name: finding.remedy for finding in lacking}
     figures = {"cnna": installed_version(), "profile": profile, "installed": installed}
     figures |= {"conversion": str(native()), "missing": missing, "optional": optional, "remedies": remedies}
-    return Outcome(figures, FAILED if missing else 0)
+    if args.report:
+        from cnna.cli.bug_report import bug_report
+
+        write_text(args.report, bug_report(findings, str(native())))
+        print(f"{args.report}: read it, then add it to your report")
+    return Outcome(figures, FAILED if missing else 0, (args.report,) if args.report else ())
 
 
 def _line(finding: Need, profile: str, width: int) -> str:

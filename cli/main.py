@@ -15,11 +15,12 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NoReturn
 
-from cnna.cli import completion
+from cnna.cli import completion, last_error
 from cnna.cli.exit_signals import ended_in_order
 from cnna.cli.progress import clear_line
 from cnna.jobs.given import missing_tool
@@ -51,6 +52,7 @@ COMMANDS = {
 # By command: the folder of its module, where that is not `cli` itself.
 FOLDERS = {"serve": "serving", "publish": "serving", "split": "serving"}
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+INTERNAL = " (--debug shows where; cnna doctor --report bug.txt writes what a report of this fault needs)"
 PAGES = (".html", ".htm")  # endings of a page's name
 STANDARD_OUTPUT = Path("-")  # of --json: the figures alone, and everything else to standard error
 JSON_HELP = "write the figures as JSON; - is standard output, and everything else then goes to standard error"
@@ -86,6 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
+    say = partial(_say, arguments=arguments if argv is None else None, debug=debug)  # a program that calls `main` keeps its own
     try:
         with ended_in_order():
             return _run(arguments)
@@ -100,17 +103,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         _drop_output()
         return 0
     except CnnaError as error:
-        return _say(error, error.exit_code, debug)
+        return say(error, error.exit_code)
     except ImportError as missing:
-        return _say(missing_tool(missing), BAD_INPUT, debug)
+        return say(missing_tool(missing), BAD_INPUT)
     except MemoryError as error:  # as for `cnna models espcn --count 100000000000`
-        return _say(error, BAD_INPUT, debug, "there is not enough memory; fewer samples or a smaller batch need less: ")
+        return say(error, BAD_INPUT, "there is not enough memory; fewer samples or a smaller batch need less: ")
     except Exception as error:
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:  # errors about files name them; this is a shell's `> FILE`
             _drop_output()
-            return _say(UserError("standard output: no space left on device"), BAD_INPUT, debug)
-        # our own fault: one line, which says how to see more
-        return _say(error, FAILED, debug, f"internal error: {type(error).__name__}: ", " (--debug shows where)")
+            return say(UserError("standard output: no space left on device"), BAD_INPUT)
+        # our own fault: one line, which says how to see more, and what to send us
+        return say(error, FAILED, f"internal error: {type(error).__name__}: ", INTERNAL)
 
 
 def _run(arguments: list[str]) -> int:
@@ -233,9 +236,16 @@ def installed_version() -> str:
         return "unknown"
 
 
-def _say(error: BaseException, exit_code: int, debug: bool, before: str = "", after: str = "") -> int:
-    """Prints an error as one line, with its traceback before it if `debug` asks for that."""
+def _say(
+    error: BaseException, exit_code: int, before: str = "", after: str = "", *, arguments: Sequence[str] | None, debug: bool
+) -> int:
+    """Prints an error as one line, with its traceback before it if `debug` asks for that.
+
+    arguments: those of a command whose error is kept for a report; None: it is not. `doctor` writes the report itself.
+    """
     clear_line()
+    if arguments and arguments[0] != "doctor":
+        last_error.keep(error, arguments, exit_code, installed_version(), internal=after == INTERNAL)
     if debug:
         traceback.print_exception(error)
     print(f"cnna: {before}{' '.join(str(error).split())}{after}", file=sys.stderr)

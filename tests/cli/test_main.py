@@ -39,7 +39,11 @@ def _raise(error: BaseException) -> Callable[[object], Outcome]:
     [
         (DataError("x.npy: two\nlines"), 2, "cnna: x.npy: two lines"),
         (CheckError("RTL != emulator"), 1, "cnna: RTL != emulator"),
-        (KeyError("oops"), 1, "cnna: internal error: KeyError: 'oops' (--debug shows where)"),
+        (
+            KeyError("oops"),
+            1,
+            "cnna: internal error: KeyError: 'oops' (--debug shows where; cnna doctor --report bug.txt writes what ",
+        ),
         (ModuleNotFoundError("No module named 'onnx'", name="onnx.checker"), 2, "cnna: the package onnx is missing"),
         (MemoryError("Unable to allocate 669. TiB"), 2, "cnna: there is not enough memory; fewer samples"),
         (KeyboardInterrupt(), 130, "cnna: interrupted"),
