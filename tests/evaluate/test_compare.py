@@ -77,7 +77,8 @@ def test_what_does_not_compare_is_one_line(tmp_path: Path, capsys: pytest.Captur
     with pytest.raises(DataError, match="A is of classification and B of own"):
         compared(side(found, "A"), side(other, "B"))
     for name in ("samples", "models", "data"):
-        for value in (None, {}, [], 3):
+        values: list[Any] = [None, {}, [], 3]
+        for value in values:
             with pytest.raises(DataError, match="A: not what `cnna eval --json` writes"):
                 side({**found, name: value}, "A")
     (tmp_path / "e.json").write_text(json.dumps(found))
