@@ -112,11 +112,11 @@ def test_an_internal_error_has_its_traceback(
     code = compile(f"def {NODE}(*given):\n    raise KeyError('{TOKEN} {WEIGHT}')\n", str(own), "exec")
     made: dict[str, Callable[[], None]] = {}
     exec(code, made)
-    monkeypatch.setattr("cnna.cli.compile._wanted", made[NODE])
-    assert typed("compile", str(own), "--config", "zcu102,pix=4", "--batch=2") == 1
+    monkeypatch.setattr("cnna.jobs.compile._wanted", made[NODE])
+    assert typed("compile", str(own), "--config", "zcu102,pix=4", "--batch=2", "-o", str(own.with_suffix(".cnna"))) == 1
     assert "cnna doctor --report bug.txt" in capsys.readouterr().err
     text = text_of(tmp_path, home)
-    assert "compile … --config zcu102,pix=4 --batch=2" in text
+    assert "compile … --config zcu102,pix=4 --batch=2 -o …" in text
     assert "code 1, KeyError: " in text
     frames = [line.strip() for line in text.splitlines() if line.startswith("  ")]
     assert [frame.partition(":")[0] for frame in frames][:2] == ["cnna/cli/main.py"] * 2
