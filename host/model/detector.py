@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from cnna.host.model.detections import Detections
 from cnna.host.model.letterbox import Picture, Placed, put, read
 from cnna.host.model.session import InferenceSession
-from cnna.host.native.detect import Settings, detections
+from cnna.host.native.detect import Decoder, Settings
 from cnna.host.samples.pictures import frame
 from cnna.spec.artifact import Artifact, CpuPiece, Source, load
 from cnna.spec.cpu_ops import CpuPart, makes
@@ -56,6 +56,7 @@ class Detector:
         self.settings = _settings(least, overlap, labels, most)
         artifact = path_or_artifact if isinstance(path_or_artifact, Artifact) else load(path_or_artifact)
         self.heads, self._ports = _heads(artifact.manifest)
+        self._decode = Decoder(self.heads, self.settings)
         self._how = _preprocessing(artifact.manifest)
         (entry,) = artifact.manifest["model_inputs"]
         self._input = entry["name"]
@@ -127,7 +128,7 @@ class Detector:
         return placed, {self._input: x}
 
     def _decoded(self, tensors: list[Int8], placed: Placed) -> Detections:
-        found = detections(self.heads, tensors, self.settings)
+        found = self._decode(tensors)
         return Detections(placed.back(found.boxes), found.scores, found.classes)
 
 

@@ -93,6 +93,46 @@ CNNA_API int cnna_resize(
     const uint8_t *picture, int64_t rows, int64_t columns, int64_t channels, int64_t pitch, int64_t filter,
     uint8_t *answer, int64_t wanted_rows, int64_t wanted_columns, int64_t answer_pitch);
 
+/* --- detectors: docs/detectors.md says what grids, numbers and tables are --- */
+
+/* A number of a box, in pixels of the model's picture: base + down * row + across * column + factor * value. The value is that of a table of a channel's integer;
+ * with several bins, the mean number of a bin, where table[most - q] is the weight of the bin of integer q. */
+typedef struct {
+    int64_t head, channel, bins, table;
+    float base, down, across, factor;
+} cnna_number;
+
+/* The boxes of one map, or of one anchor in it. first, down, across: rows of the model's output. classes, objectness: head, first
+ * channel, table; objectness[0] is -1 where there is none. */
+typedef struct {
+    int64_t rows, columns;
+    int64_t first, down, across;
+    int64_t classes[3], objectness[3];
+    cnna_number box[4];
+} cnna_grid;
+
+/* channels, cells: of each head tensor, int8 [channels][cells]. table: [tables][256], from integer -128 on; scores must rise.
+ * centre: whether a box is x, y, width and height; else left, top, right, bottom. */
+typedef struct {
+    int64_t labels, centre, heads, tables, grids;
+    const int64_t *channels, *cells;
+    const float *table;
+    const cnna_grid *grid;
+} cnna_heads;
+
+/* least: score. overlap: of boxes of one class. best: the best class of each box alone. candidates: with which suppression begins, the surest. most: detections. */
+typedef struct {
+    float least, overlap;
+    int64_t best, candidates, most;
+} cnna_wanted;
+
+/* The detections of one picture, the surest first; of equal ones that of the lowest class, then of the lowest row. boxes: [most][4], left, top, right, bottom;
+ * scores, labels: [most]. */
+CNNA_API int cnna_detect(const cnna_heads *heads, const int8_t *const *tensors, const cnna_wanted *wanted, float *boxes, float *scores, int64_t *labels, int64_t *count);
+
+/* The numbers of the boxes to keep, of finite boxes [count][4], the surest first: none overlaps one before it that is kept by more. kept: room for `count`. */
+CNNA_API int cnna_suppress(const float *boxes, size_t count, float overlap, int64_t *kept, size_t *left);
+
 /* --- the run loop: a thread that packs, starts, waits and unpacks, run after run --- */
 
 /* A write to a register: its byte offset, and the word. */

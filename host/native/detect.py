@@ -1,13 +1,17 @@
 """From a detector's int8 head tensors to its detections, natively or by `spec.detection`, alike to the bit."""
 
+import ctypes
 from collections.abc import Sequence
+from ctypes import byref
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cnna.host.native import library
+from cnna.host.native.library import CGrid, CHeads, CNumber, CWanted
 from cnna.spec.detection.decode import Int8, Labels, candidates
-from cnna.spec.detection.heads import Heads
+from cnna.spec.detection.heads import GridEntry, Heads
 from cnna.spec.detection.suppression import kept
 
 MOST_CANDIDATES = 4096  # that suppression begins with, the surest ones
@@ -30,8 +34,61 @@ class Settings(NamedTuple):
     most: int
 
 
-def detections(heads: Heads, tensors: Sequence[Int8], settings: Settings) -> Found:
-    """The detections of one picture. tensors: int8 [C, H, W] of each head, dense."""
+class Decoder:
+    """A detector's heads, ready to decode. Any thread may call it."""
+
+    def __init__(self, heads: Heads, settings: Settings) -> None:
+        self.heads, self.settings = heads, settings
+        self._calls = library.native().calls
+        if self._calls is not None:
+            entry, shapes = heads.entry, heads.shapes
+            self._channels = np.array([channels for channels, _, _ in shapes], np.int64)
+            self._cells = np.array([rows * columns for _, rows, columns in shapes], np.int64)
+            self._tables = np.ascontiguousarray(heads.tables)
+            self._grids = described(entry["grids"])
+            counts = (entry["labels"], entry["form"] == "centre", len(shapes), len(self._tables), len(self._grids))
+            places = (self._channels.ctypes.data, self._cells.ctypes.data, self._tables.ctypes.data)
+            self._c_heads = CHeads(*counts, *places, self._grids)
+            self._c_wanted = wanted(settings)
+
+    def __call__(self, tensors: Sequence[Int8]) -> Found:
+        """The detections of one picture. tensors: int8 [C, H, W] of each head."""
+        if self._calls is None:
+            return by_numpy(self.heads, tensors, self.settings)
+        dense = [np.ascontiguousarray(q) for q in tensors]
+        assert tuple(q.shape for q in dense) == self.heads.shapes, "tensors of other shapes than the heads"
+        assert all(q.dtype == np.int8 for q in dense)
+        places = (ctypes.c_void_p * len(dense))(*(q.ctypes.data for q in dense))
+        boxes = np.empty((self.settings.most, 4), np.float32)
+        scores, classes = np.empty(self.settings.most, np.float32), np.empty(self.settings.most, np.int64)
+        count = ctypes.c_int64()
+        where = (boxes.ctypes.data, scores.ctypes.data, classes.ctypes.data, byref(count))
+        code = self._calls.cnna_detect(byref(self._c_heads), places, byref(self._c_wanted), *where)
+        library.check(code, "decoding a detector's heads")
+        return Found(boxes[: count.value].copy(), scores[: count.value].copy(), classes[: count.value].copy())
+
+
+def wanted(settings: Settings) -> CWanted:
+    """The settings for the library."""
+    return CWanted(settings.least, settings.overlap, settings.labels == "best", MOST_CANDIDATES, settings.most)
+
+
+def described(grids: Sequence[GridEntry]) -> ctypes.Array[CGrid]:
+    """A manifest's grids for the library."""
+    return (CGrid * len(grids))(*map(_grid, grids))
+
+
+def _grid(entry: GridEntry) -> CGrid:
+    numbers = [
+        CNumber(*(one["head"], one["channel"], one["bins"], one["table"]), one["base"], one["down"], one["across"], one["factor"])
+        for one in entry["box"]
+    ]
+    fields = ((ctypes.c_int64 * 3)(*entry["classes"]), (ctypes.c_int64 * 3)(*(entry["objectness"] or (-1, 0, 0))))
+    return CGrid(*entry["size"], *entry["row"], *fields, (CNumber * 4)(*numbers))
+
+
+def by_numpy(heads: Heads, tensors: Sequence[Int8], settings: Settings) -> Found:
+    """As `Decoder`, without the library."""
     made = candidates(heads, tensors, settings.least, settings.labels, MOST_CANDIDATES)
     stay = np.zeros(len(made.classes), bool)
     for number in np.unique(made.classes):
@@ -42,5 +99,11 @@ def detections(heads: Heads, tensors: Sequence[Int8], settings: Settings) -> Fou
 
 
 def suppressed(boxes: NDArray[Any], overlap: float) -> NDArray[np.int64]:
-    """The boxes to keep, by number, of boxes [N, 4] of one class, the surest first."""
-    return kept(boxes, overlap)
+    """The numbers of the boxes to keep, of boxes [N, 4] of one class, the surest first."""
+    calls = library.native().calls
+    if calls is None or boxes.dtype != np.float32 or not overlap >= 0 or not np.isfinite(boxes).all():
+        return kept(boxes, overlap)
+    dense, found, left = np.ascontiguousarray(boxes), np.empty(len(boxes), np.int64), ctypes.c_size_t()
+    code = calls.cnna_suppress(dense.ctypes.data, len(dense), overlap, found.ctypes.data, byref(left))
+    library.check(code, "suppressing doubles")
+    return found[: left.value].copy()

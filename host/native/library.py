@@ -39,6 +39,41 @@ class CPort(ctypes.Structure):
     )
 
 
+class CNumber(ctypes.Structure):
+    """cnna_number: how a number of a box follows from integers."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("head", "channel", "bins", "table")),
+        *((name, c_float) for name in ("base", "down", "across", "factor")),
+    )
+
+
+class CGrid(ctypes.Structure):
+    """cnna_grid: the boxes of one map."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("rows", "columns", "first", "down", "across")),
+        *((name, c_int64 * 3) for name in ("classes", "objectness")),
+        ("box", CNumber * 4),
+    )
+
+
+class CHeads(ctypes.Structure):
+    """cnna_heads: a detector."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("labels", "centre", "heads", "tables", "grids")),
+        *((name, c_void_p) for name in ("channels", "cells", "table")),
+        ("grid", POINTER(CGrid)),
+    )
+
+
+class CWanted(ctypes.Structure):
+    """cnna_wanted: which detections count."""
+
+    _fields_ = (*((name, c_float) for name in ("least", "overlap")), *((name, c_int64) for name in ("best", "candidates", "most")))
+
+
 SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cnna_pack": (POINTER(CPort), POINTER(CTensor), c_void_p, c_int64, c_void_p, c_size_t),
     "cnna_packer_open": (POINTER(CPort), POINTER(c_void_p)),
@@ -49,6 +84,8 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cnna_argmax": (c_void_p, c_size_t, c_size_t, c_void_p),
     "cnna_top_k": (c_void_p, c_size_t, c_size_t, c_size_t, c_void_p, c_void_p),
     "cnna_resize": (c_void_p, *(c_int64,) * 5, c_void_p, *(c_int64,) * 3),
+    "cnna_detect": (POINTER(CHeads), c_void_p, POINTER(CWanted), c_void_p, c_void_p, c_void_p, POINTER(c_int64)),
+    "cnna_suppress": (c_void_p, c_size_t, c_float, c_void_p, POINTER(c_size_t)),
     "cnna_loop_open": (c_void_p, POINTER(c_void_p)),
     "cnna_loop_submit": (c_void_p, c_void_p),
     "cnna_loop_run": (c_void_p, c_void_p, c_double),

@@ -94,6 +94,31 @@ int answers() {
     }
 }
 
+// A detector whose heads are as large as is said; what its grids read may lie beyond, which must be refused.
+int detect() {
+    const int64_t channels = number(1, 12), rows = number(1, 9), columns = number(1, 9), labels = any(1, 4), tables = number(1, 3);
+    const int64_t cells = rows * columns, none = number(0, 2) ? -1 : 0;
+    std::vector<int8_t> head(static_cast<size_t>(channels * cells));
+    for (int8_t &value : head) value = static_cast<int8_t>(number(-128, 127));
+    std::vector<float> table(static_cast<size_t>(tables) * 256);
+    for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<float>(i % 256) / 255;
+    const cnna_number side{0, number(0, 3), number(0, 5) ? 1 : any(1, 4), number(0, 9) ? 0 : any(0, 2), 1, 2, 3, 4};
+    cnna_grid grid{rows, columns, 0, columns, 1, {0, number(0, 4), 0}, {none, 0, 0}, {side, side, side, side}};
+    if (!number(0, 9)) grid.rows = any(1, 9);
+    if (!number(0, 9)) grid.classes[number(0, 2)] = any(0, 3);
+    const int8_t *tensor = number(0, 30) ? head.data() : nullptr;
+    const cnna_heads heads{labels, number(0, 1), 1, tables, 1, &channels, &cells, table.data(), &grid};
+    const auto room = static_cast<size_t>(number(1, 60));
+    const cnna_wanted wanted{0.1f * static_cast<float>(number(0, 11)), number(0, 9) ? 0.5f : -1.0f, number(0, 1), any(1, 50), static_cast<int64_t>(room)};
+    std::vector<float> boxes(4 * room), scores(room);
+    std::vector<int64_t> found(room);
+    int64_t left = 0;
+    if (number(0, 3)) return cnna_detect(&heads, &tensor, &wanted, boxes.data(), scores.data(), found.data(), &left);
+    size_t kept = 0;
+    for (float &value : boxes) value = static_cast<float>(number(-9, 9));
+    return cnna_suppress(boxes.data(), room, wanted.overlap, found.data(), &kept);
+}
+
 // A loop of a program, with a job that may be packed meanwhile. Nobody plays the accelerator.
 int loop() {
     const cnna_port in = port(), out = port();
@@ -141,10 +166,10 @@ int loop() {
 int main(int count, char **arguments) {
     if (count != 3) return std::fprintf(stderr, "usage: door_fuzz CALLS SEED\n"), 1;
     drawn.seed(std::strtoull(arguments[2], nullptr, 10));
-    int (*const calls[])() = {pack, unpack, resize, answers, loop};
-    long long codes[5][16] = {};
+    int (*const calls[])() = {pack, unpack, resize, answers, detect, loop};
+    long long codes[6][16] = {};
     for (long long n = std::atoll(arguments[1]); n; --n) {
-        const int64_t which = number(0, 200) ? number(0, 3) : 4;  // a loop takes some 100 us
+        const int64_t which = number(0, 200) ? number(0, 4) : 5;  // a loop takes some 100 us
         const int code = calls[which]();
         if (code < CNNA_OK || code > CNNA_MEMORY) return std::fprintf(stderr, "an unknown code: %d\n", code), 1;
         ++codes[which][code];

@@ -50,6 +50,12 @@ class Records {
     size_t at_ = 0;
 };
 
+template <typename Kind>
+void append(Bytes &to, const Kind *from, size_t elements) {
+    const auto *bytes = reinterpret_cast<const uint8_t *>(from);
+    to.insert(to.end(), bytes, bytes + elements * sizeof(Kind));
+}
+
 int main(int count, char **arguments) {
     if (count != 2) fail("usage: replay FILE", 0);
     Records records(arguments[1]);
@@ -106,6 +112,39 @@ int main(int count, char **arguments) {
             found.resize(wanted.size());
             code = cnna_resize(picture.data(), size[0], size[1], size[2], size[1] * size[2], size[3], found.data(), size[4], size[5],
                                size[5] * size[2]);
+        } else if (function == "detect") {
+            const Bytes counts = records.next(), channels = records.next(), cells = records.next(), tables = records.next();
+            const Bytes grids = records.next(), data = records.next();
+            const auto settings = Records::as<cnna_wanted>(records.next());
+            wanted = records.next();
+            const auto *size = reinterpret_cast<const int64_t *>(counts.data());  // labels, centre, heads, tables
+            const auto *channel = reinterpret_cast<const int64_t *>(channels.data());
+            const auto *cell = reinterpret_cast<const int64_t *>(cells.data());
+            std::vector<std::vector<int8_t>> tensors;  // apart, so that an access beyond one is found
+            std::vector<const int8_t *> places;
+            const auto *next = reinterpret_cast<const int8_t *>(data.data());
+            for (int64_t head = 0; head < size[2]; next += channel[head] * cell[head], ++head)
+                tensors.emplace_back(next, next + channel[head] * cell[head]);
+            for (const auto &tensor : tensors) places.push_back(tensor.data());
+            const cnna_heads heads{size[0], size[1], size[2], size[3], static_cast<int64_t>(grids.size() / sizeof(cnna_grid)), channel, cell,
+                                   reinterpret_cast<const float *>(tables.data()), reinterpret_cast<const cnna_grid *>(grids.data())};
+            const auto most = static_cast<size_t>(settings.most);
+            std::vector<float> boxes(4 * most), scores(most);
+            std::vector<int64_t> labels(most);
+            int64_t left = 0;
+            code = cnna_detect(&heads, places.data(), &settings, boxes.data(), scores.data(), labels.data(), &left);
+            append(found, boxes.data(), 4 * static_cast<size_t>(left));
+            append(found, scores.data(), static_cast<size_t>(left));
+            append(found, labels.data(), static_cast<size_t>(left));
+        } else if (function == "suppress") {
+            const Bytes data = records.next();
+            const auto overlap = Records::as<float>(records.next());
+            wanted = records.next();
+            const size_t boxes = data.size() / (4 * sizeof(float));
+            std::vector<int64_t> numbers(boxes + 1);
+            size_t left = 0;
+            code = cnna_suppress(reinterpret_cast<const float *>(data.data()), boxes, overlap, numbers.data(), &left);
+            append(found, numbers.data(), left);
         } else {
             fail("an unknown function", record);
         }

@@ -14,13 +14,17 @@ import pytest
 from numpy.typing import NDArray
 
 from cnna.host.native import build
+from cnna.host.native.detect import by_numpy, wanted
+from cnna.host.native.detect import described as described_grids
 from cnna.host.native.library import FLOAT32, INT8, CTensor
 from cnna.host.native.tensors import TYPES, described
 from cnna.spec import cpu_ops
+from cnna.spec.detection.suppression import kept
 from cnna.spec.samples import pack, resampling
 from cnna.spec.samples.resampling import FILTERS
 
 from .cases import drawn_port, pack_cases, pictures, score_rows
+from .detector_cases import cases
 
 SECONDS, CALLS = 300, 200_000
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1", "-g"]
@@ -57,10 +61,26 @@ def records(count: int) -> Iterator[bytes]:
         yield record("softmax", x, *x.shape, _one_nan(cpu_ops.softmax(x)))
         k = min(x.shape[1], int(rng.integers(64)))
         yield record("top_k", x, *x.shape, k, cpu_ops.top_k(x, k)[1])
+    yield from _detections(count, rng)
     for picture, size in pictures(count, seed=14):
         for number, kind in enumerate(FILTERS):
             how = np.array([*picture.shape, number, *size], np.int64)
             yield record("resize", picture, how, resampling.resize(picture, size, kind))
+
+
+def _detections(count: int, rng: np.random.Generator) -> Iterator[bytes]:
+    """Calls for detectors."""
+    for heads, tensors, settings in cases(count, seed=15):
+        sizes = np.array([(channels, rows * columns) for channels, rows, columns in heads.shapes], np.int64).T
+        counts = np.array([heads.entry["labels"], heads.entry["form"] == "centre", len(tensors), len(heads.tables)], np.int64)
+        found = by_numpy(heads, tensors, settings)
+        whole = b"".join(q.tobytes() for q in tensors)
+        wants = found.boxes.tobytes() + found.scores.tobytes() + found.classes.tobytes()
+        what = (described_grids(heads.entry["grids"]), whole, wanted(settings))
+        yield record("detect", counts, sizes[0].copy(), sizes[1].copy(), heads.tables, *what, wants)
+        low = rng.integers(0, 20, (len(whole) % 99, 2))
+        boxes = np.concatenate([low, low + rng.integers(-1, 9, low.shape)], axis=1).astype(np.float32)
+        yield record("suppress", boxes, np.array([0.25], np.float32), kept(boxes, 0.25))
 
 
 def _memory(x: NDArray[np.generic]) -> tuple[bytes, int]:
@@ -104,7 +124,7 @@ def test_a_number_that_makes_no_sense_is_refused(tmp_path: Path, seed: int) -> N
     done = subprocess.run([str(program), str(CALLS), str(seed)], capture_output=True, text=True, timeout=SECONDS, check=False)
     assert not done.returncode, done.stderr[-2000:]
     counts = [list(map(int, re.findall(r"\d+", line))) for line in done.stdout.splitlines()]
-    assert len(counts) == 5
+    assert len(counts) == 6
     assert all(min(found) > sum(found) / 30 for found in counts), "the numbers drawn are all of one kind"
 
 
