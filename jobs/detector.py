@@ -5,6 +5,7 @@ from typing import Any
 from cnna.jobs.given import Warn
 from cnna.spec.artifact import Artifact
 from cnna.spec.detection.heads import in_words
+from cnna.spec.host_time.detector_time import gain
 
 TABLES = ("tables", "grids")  # what only the decode reads
 
@@ -28,6 +29,10 @@ def detector_figures(artifact: Artifact) -> dict[str, Any] | None:
 
 
 def detector_lines(artifact: Artifact) -> list[str]:
-    """A line that says which heads were found; none if none were."""
+    """A line that says which heads were found, and what decoding them on integers brings; none if none were."""
     entry = artifact.manifest.get("detector")
-    return [] if entry is None else [f"detector {in_words(entry)}; cnna.Detector decodes it on integers"]
+    if entry is None:
+        return []
+    manifest = artifact.manifest
+    quicker = gain(entry, manifest["pieces"], artifact.predicted_clocks(), artifact.config.clock_mhz, manifest["batch"])
+    return [f"detector {in_words(entry)}; with cnna.Detector, which decodes it on integers: {quicker}, natively, at the slow end"]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.host.model.detections import Detections
-from cnna.host.model.letterbox import Picture, Placed, put, read
+from cnna.host.model.letterbox import Picture, Placed, placed, put, read
 from cnna.host.model.session import InferenceSession
 from cnna.host.native.detect import Decoder, Settings
 from cnna.host.samples.pictures import frame
@@ -71,8 +71,8 @@ class Detector:
 
         DataError: it is no such picture. RunError: as of `InferenceSession`.
         """
-        placed, feed = self._feed([picture])
-        return self._decoded([y[0] for y in self.session.run(None, feed)], placed[0])
+        places, feed = self._feed([picture], copied=False)
+        return self._decoded([y[0] for y in self.session.run(None, feed)], places[0])
 
     def stream(self, pictures: Iterable[Any]) -> Generator[Detections, None, None]:
         """Yields the detections in one picture after another. A board prepares the next while it computes one."""
@@ -80,13 +80,13 @@ class Detector:
 
         def feeds() -> Iterator[dict[str, NDArray[Any]]]:
             for group in _groups(pictures, self.session.manifest["batch"]):
-                placed, feed = self._feed(group)
-                waiting.append(placed)
+                places, feed = self._feed(group)
+                waiting.append(places)
                 yield feed
 
         for tensors in self.session.stream(None, feeds()):
-            for number, placed in enumerate(waiting.popleft()):
-                yield self._decoded([y[number] for y in tensors], placed)
+            for number, place in enumerate(waiting.popleft()):
+                yield self._decoded([y[number] for y in tensors], place)
 
     def outputs(self, picture: Any) -> dict[str, NDArray[Any]]:
         """The model's own outputs for one picture, by name, as any `InferenceSession` of the file gives them."""
@@ -119,17 +119,19 @@ class Detector:
         names = [name for name in self._outputs if name in makes(last.manifest["operators"])]
         return CpuPart(last.model, last.manifest["operators"], names, numpy=last.manifest["numpy"])
 
-    def _feed(self, pictures: list[Any]) -> tuple[list[Placed], dict[str, NDArray[Any]]]:
-        """Where the pictures lie in the input, and the input."""
+    def _feed(self, pictures: list[Any], copied: bool = True) -> tuple[list[Placed], dict[str, NDArray[Any]]]:
+        """Where the pictures lie in the input, and the input. copied: whether the caller may change them meanwhile."""
         read_in = [read(picture, self._channels) for picture in pictures]
+        if not copied and self._how.colour == "rgb" and read_in[0].shape[:2] == self._room:
+            return [placed(self._room, self._room, corner=False)], {self._input: read_in[0][None]}
         x: Picture = np.empty((len(read_in), *self._room, self._channels), np.uint8)
         turned = [picture[..., ::-1] if self._how.colour == "bgr" else picture for picture in read_in]
-        placed = [put(picture, into, self.heads.entry["family"] in AT_CORNER) for picture, into in zip(turned, x, strict=True)]
-        return placed, {self._input: x}
+        corner = self.heads.entry["family"] in AT_CORNER
+        return [put(picture, into, corner) for picture, into in zip(turned, x, strict=True)], {self._input: x}
 
-    def _decoded(self, tensors: list[Int8], placed: Placed) -> Detections:
+    def _decoded(self, tensors: list[Int8], place: Placed) -> Detections:
         found = self._decode(tensors)
-        return Detections(placed.back(found.boxes), found.scores, found.classes)
+        return Detections(place.back(found.boxes), found.scores, found.classes)
 
 
 def _settings(least: float, overlap: float, labels: Labels, most: int) -> Settings:

@@ -4,17 +4,21 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "checks.h"
 #include "cnna_host.h"
+#include "vectors.h"
 
 namespace cnna {
 
 namespace {
 
 constexpr int64_t VALUES = 256, HALF = 128, NEVER = 128;  // of int8; the last is a least integer that none reaches
-constexpr int64_t MOST_BINS = 256, TILE = 256;            // TILE: cells whose greatest class is looked for together
+constexpr int64_t MOST_BINS = 256;
+constexpr size_t TILE_PARTS = 4;
+constexpr int64_t TILE = TILE_PARTS * LANES;               // cells whose greatest class is looked for together
 constexpr int64_t MOST_NUMBERS = int64_t{1} << 30;        // of cells, rows and channels: products of two fit into 64 bits
 
 // A box that passes. Candidates are ordered by score, then class, then row of the model's output.
@@ -67,18 +71,50 @@ const int8_t *plane(const cnna_heads &heads, const int8_t *const *tensors, int64
     return tensors[head] + channel * heads.cells[head];
 }
 
-// The least integer whose score times `sure` counts. Tables rise.
-int least_integer(const float *scores, float sure, bool by_sure, float least) {
-    int low = -static_cast<int>(HALF), high = static_cast<int>(NEVER);
-    while (low < high) {
-        const int middle = (low + high) >> 1;
-        const float score = by_sure ? scores[middle] * sure : scores[middle];
-        if (score < least)
-            low = middle + 1;
-        else
-            high = middle;
+// The least integer whose score counts. Tables rise.
+int least_integer(const float *scores, float least) {
+    int value = static_cast<int>(NEVER);
+    while (value > -HALF && !(scores[value - 1] < least)) --value;
+    return value;
+}
+
+// The least integer of a class for each integer of the objectness, from -128 on: the surer that is, the less a class needs.
+std::array<int16_t, VALUES> least_integers(const float *scores, const float *sure, float least) {
+    std::array<int16_t, VALUES> found;
+    int value = static_cast<int>(NEVER);
+    for (int there = -static_cast<int>(HALF); there < HALF; ++there) {
+        while (value > -HALF && !(scores[value - 1] * sure[there] < least)) --value;
+        found[static_cast<size_t>(there + HALF)] = static_cast<int16_t>(value);
     }
-    return low;
+    return found;
+}
+
+using Signed16 = int8_t __attribute__((vector_size(LANES)));
+
+Signed16 signed16(const int8_t *from) {
+    Signed16 made;
+    std::memcpy(&made, from, LANES);
+    return made;
+}
+
+// Whether one of 16 integers is at least `limit`.
+bool some_of(Signed16 values, int8_t limit) {
+    const Signed16 reached = values >= limit;
+    int64_t halves[2];
+    std::memcpy(halves, &reached, LANES);
+    return halves[0] | halves[1];
+}
+
+// The greatest integer of each of 64 cells: planes lie `cells` bytes apart.
+void greatest64(const int8_t *classes, int64_t labels, int64_t cells, Signed16 (&most)[TILE_PARTS]) {
+    for (size_t part = 0; part < TILE_PARTS; ++part) most[part] = signed16(classes + part * LANES);
+    for (int64_t label = 1; label < labels; ++label) {
+        classes += cells;
+        for (size_t part = 0; part < TILE_PARTS; ++part) {
+            const Signed16 own = signed16(classes + part * LANES);
+            most[part] = own > most[part] ? own : most[part];
+        }
+    }
 }
 
 // One grid, as a scan sees it.
@@ -115,30 +151,37 @@ struct Scan {
     }
 
     void by_objectness(float least) {
-        std::array<int16_t, VALUES> limits;
-        for (int64_t value = 0; value < VALUES; ++value)
-            limits[static_cast<size_t>(value)] = static_cast<int16_t>(least_integer(scores, sure[value - HALF], true, least));
-        for (int64_t cell = 0; cell < cells; ++cell) {
-            const int limit = limits[static_cast<size_t>(there[cell] + HALF)];
-            if (limit < NEVER) hit(cell, limit);
+        const auto limits = least_integers(scores, sure, least);
+        const auto first = std::find_if(limits.begin(), limits.end(), [](int16_t limit) { return limit < NEVER; });
+        if (first == limits.end()) return;
+        const auto lowest = static_cast<int8_t>(first - limits.begin() - HALF);
+        for (int64_t cell = 0; cell < cells;) {
+            const bool whole = cell + static_cast<int64_t>(LANES) <= cells;
+            const int64_t end = whole ? cell + static_cast<int64_t>(LANES) : cells;
+            if (whole && !some_of(signed16(there + cell), lowest)) {
+                cell = end;
+                continue;
+            }
+            for (; cell < end; ++cell)
+                if (there[cell] >= lowest) hit(cell, limits[static_cast<size_t>(there[cell] + HALF)]);
         }
     }
 
-    // The greatest integer of each cell of a tile comes first: a loop without branches, 16 cells at a time.
+    // The greatest integer of each cell of a tile comes first, in a loop without branches.
     void by_class(float least) {
-        const int limit = least_integer(scores, 1.0f, false, least);
+        const int limit = least_integer(scores, least);
         if (limit >= NEVER) return;
-        std::array<int8_t, TILE> most;
-        for (int64_t start = 0; start < cells; start += TILE) {
-            const size_t count = static_cast<size_t>(std::min(TILE, cells - start));
-            std::copy_n(classes + start, count, most.begin());
-            for (int64_t label = 1; label < labels; ++label) {
-                const int8_t *own = classes + label * cells + start;
-                for (size_t i = 0; i < count; ++i) most[i] = own[i] > most[i] ? own[i] : most[i];
+        int64_t cell = 0;
+        Signed16 most[TILE_PARTS];
+        for (; cell + TILE <= cells; cell += TILE) {
+            greatest64(classes + cell, labels, cells, most);
+            for (size_t part = 0; part < TILE_PARTS; ++part) {
+                if (!some_of(most[part], static_cast<int8_t>(limit))) continue;
+                for (size_t lane = 0; lane < LANES; ++lane)
+                    if (most[part][lane] >= limit) hit(cell + static_cast<int64_t>(part * LANES + lane), limit);
             }
-            for (size_t i = 0; i < count; ++i)
-                if (most[i] >= limit) hit(start + static_cast<int64_t>(i), limit);
         }
+        for (; cell < cells; ++cell) hit(cell, limit);
     }
 };
 

@@ -1,0 +1,45 @@
+"""Images a second of a detector that the host decodes on integers, modelled: its programs without the tail, and the decode.
+
+The decode's instructions are a sum that was fitted to counts of aarch64 code (docs/detectors.md). The caller's thread does it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cnna.spec.detection.heads import DetectorEntry
+from cnna.spec.host_time.end_to_end import EndToEnd, end_to_end
+from cnna.spec.host_time.host_model import NATIVE_GENERAL
+from cnna.spec.host_time.host_work import HostWork
+from cnna.spec.manifest import CPU, PieceEntry
+
+CANDIDATES = 100  # in a picture
+SCAN_INSTRUCTIONS = 0.2  # for a byte that is scanned: of each class, or of the objectness alone
+GRID_INSTRUCTIONS = 5_000  # for a grid: its thresholds
+LABEL_INSTRUCTIONS = 5  # for each class of a cell that is looked at
+BIN_INSTRUCTIONS = 64  # for each bin of a box's four distances
+CANDIDATE_INSTRUCTIONS = 800  # for a candidate: its place in the order, its box, and how it overlaps others
+
+
+def decode_instructions(entry: DetectorEntry) -> float:
+    """Of a picture."""
+    cells = [grid["size"][0] * grid["size"][1] for grid in entry["grids"]]
+    each = [1 if grid["objectness"] else entry["labels"] for grid in entry["grids"]]
+    bins = max(number["bins"] for number in entry["grids"][0]["box"])
+    one = CANDIDATE_INSTRUCTIONS + LABEL_INSTRUCTIONS * entry["labels"] + (BIN_INSTRUCTIONS * bins if bins > 1 else 0)
+    scanned = sum(count * channels for count, channels in zip(cells, each, strict=True))
+    return SCAN_INSTRUCTIONS * scanned + GRID_INSTRUCTIONS * len(cells) + CANDIDATES * one
+
+
+def detector_end_to_end(entry: DetectorEntry, pieces: Sequence[PieceEntry], cycles: float, clock_mhz: int, batch: int) -> EndToEnd:
+    """The model of a detector's pieces with `cnna.Detector`, with the native library, for pictures of the input's size."""
+    without = pieces[:-1] if pieces[-1]["kind"] == CPU else pieces
+    found = end_to_end(without, cycles, clock_mhz, batch)
+    more = HostWork(libraries=batch * decode_instructions(entry)).plus(NATIVE_GENERAL.work)
+    return replace(found, stream=found.stream.plus(more), single=found.single.plus(more))
+
+
+def gain(entry: DetectorEntry, pieces: Sequence[PieceEntry], cycles: float, clock_mhz: int, batch: int) -> str:
+    """Pictures a second at the slow end, with the tail and with the decode on integers: `14 to 200 pictures a second`."""
+    before = end_to_end(pieces, cycles, clock_mhz, batch).fps()
+    after = detector_end_to_end(entry, pieces, cycles, clock_mhz, batch).fps()
+    return "" if before is None or after is None else f"{before.slow:.3g} -> {after.slow:.3g} pictures a second"

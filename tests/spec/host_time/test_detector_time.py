@@ -1,0 +1,32 @@
+"""What a detector that is decoded on integers is modelled to take."""
+
+from cnna.spec.detection.heads import DetectorEntry, GridEntry
+from cnna.spec.host_time.detector_time import decode_instructions, detector_end_to_end, gain
+from cnna.spec.host_time.end_to_end import end_to_end
+
+from ... import detector_models
+
+
+def test_the_decode_takes_the_tails_place() -> None:
+    """The line would promise what the tail's time alone makes, or count the tail and the decode."""
+    artifact = detector_models.made("yolov8").artifact
+    entry, pieces = artifact.manifest["detector"], artifact.manifest["pieces"]
+    run = (artifact.predicted_clocks(), artifact.config.clock_mhz, 1)
+    whole, found = end_to_end(pieces, *run), detector_end_to_end(entry, pieces, *run)
+    before, after, bare = whole.fps(), found.fps(), end_to_end(pieces[:-1], *run).fps()
+    assert before is not None
+    assert after is not None
+    assert bare is not None
+    assert before.slow < after.slow < bare.slow
+    assert gain(entry, pieces, *run) == f"{before.slow:.3g} -> {after.slow:.3g} pictures a second"
+
+
+def test_more_scores_take_more_work() -> None:
+    """Objectness spares the scan of classes; a detector without it reads them all."""
+    entry = detector_models.made("yolov8").artifact.manifest["detector"]
+    more: DetectorEntry = {**entry, "labels": 80}
+    assert decode_instructions(more) > 1.2 * decode_instructions(entry)
+    anchors = detector_models.made("yolov5").artifact.manifest["detector"]
+    grids: list[GridEntry] = [{**grid, "objectness": None} for grid in anchors["grids"]]
+    without: DetectorEntry = {**anchors, "grids": grids}
+    assert decode_instructions(without) > decode_instructions(anchors)
