@@ -55,8 +55,8 @@ class BoardDevice:
     timeout_seconds: after so long without progress, `wait` gives up. limit_clocks: the most clocks of a run; None: no limit. turns:
     shared with every other process that uses the board. uncached: whether its memory goes past the processor's cache, so that
     nothing needs to be flushed. caching: memory that does not, where this process can maintain the cache. interrupt: what tells the
-    native run loop of a run's end. threads: of that loop, which pack a run together. ArtifactError: the registers are not an
-    accelerator's, or not those that the overlay describes.
+    native run loop of a run's end. threads: of that loop, which pack a run together. capabilities: the words of the registers that
+    say so. ArtifactError: the registers are not an accelerator's, or not those that the overlay describes.
     """
 
     name = "pynq"
@@ -81,7 +81,7 @@ class BoardDevice:
         self._doubtful = False
         self._process = os.getpid()
         self.config = read_config(self.read)
-        self._capabilities = self._read_capabilities()
+        self.capabilities = self._read_capabilities()
         self.ddr = ddr_of(self.config)
         self._check_overlay(parameters or {})
         self._check_streams()
@@ -291,11 +291,11 @@ class BoardDevice:
         return [self.read(offset(name)) for name in CAPABILITIES]
 
     def _is_same(self) -> bool:
-        return self._read_capabilities() == self._capabilities
+        return self._read_capabilities() == self.capabilities
 
     def check_same(self, words: NDArray[np.uint32] | None = None) -> None:
         """RunError: another image has been loaded since this device was opened. words: as of `_read_capabilities`."""
-        if self._read_capabilities(words) == self._capabilities:
+        if self._read_capabilities(words) == self.capabilities:
             return
         try:
             now = f"it is {read_config(self.read).name} now"

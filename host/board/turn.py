@@ -47,7 +47,9 @@ class Turn(Protocol):
 class LocalTurn:
     """The turn of processes on one machine: a lock on a file, which names the process and object that have it or had it last.
 
-    The file stays open between two turns, without the lock: opening it takes longer than the rest of a turn.
+    The file stays open between two turns, without the lock: opening it takes longer than the rest of a turn. file, name, seen: the
+    open file; what it says after a turn of this object, for `who`; when somebody last looked whether the file is still there. The
+    library takes a turn by these too (`host/model/at_once.py`).
     """
 
     certain = True
@@ -57,16 +59,16 @@ class LocalTurn:
 
         self._flock, self._lock, self._unlock = fcntl.flock, fcntl.LOCK_EX | fcntl.LOCK_NB, fcntl.LOCK_UN
         self.path, self.passed = path, True
-        self._file: int | None = None
+        self.file: int | None = None
         self._closed: Callable[[], Any] = lambda: None  # closes the file
-        self._seen = -LOOK_AT_FILE_SECONDS  # when somebody last looked whether the file is still there
+        self.seen = -LOOK_AT_FILE_SECONDS
         self._token = uuid.uuid4().hex
-        self._who, self._name = "", b""  # that take it, and what the file says then
+        self.who, self.name = "", b""
 
     def take(self, who: str) -> bool:
         """Tries once, without waiting."""
-        if who != self._who:
-            self._who, self._name = who, f"{who}\n{self._token}".encode()
+        if who != self.who:
+            self.who, self.name = who, f"{who}\n{self._token}".encode()
         while True:
             file = self._opened()
             try:
@@ -86,15 +88,15 @@ class LocalTurn:
 
     def give(self) -> None:
         """Gives the turn back. A fork has none to give: what its parent has is the parent's."""
-        if self._file is not None:
-            self._flock(self._file, self._unlock)
+        if self.file is not None:
+            self._flock(self.file, self._unlock)
 
     def _is_there(self, file: int) -> bool:
         """Whether the file has still its name. A look takes as long as the rest of a turn, so there is one in a while."""
         now = time.monotonic()
-        if now - self._seen < LOOK_AT_FILE_SECONDS:
+        if now - self.seen < LOOK_AT_FILE_SECONDS:
             return True
-        self._seen = now
+        self.seen = now
         try:
             return os.path.samestat(os.stat(self.path), os.fstat(file))
         except FileNotFoundError:
@@ -102,12 +104,12 @@ class LocalTurn:
 
     def forget(self, file: int) -> None:
         """Closes a file, if it is still the one that is open; whoever else has it open keeps the lock."""
-        if self._file == file:
+        if self.file == file:
             self._close()
 
     def _note(self, file: int) -> None:
         """Writes the holder's name, unless it stands there since the last turn."""
-        name = self._name
+        name = self.name
         self.passed = False
         if os.pread(file, len(name) + 1, 0) != name:
             found = os.pread(file, MOST_BYTES, 0)
@@ -116,18 +118,18 @@ class LocalTurn:
             os.pwrite(file, name, 0)
 
     def _opened(self) -> int:
-        if self._file is None:
-            self._seen = -LOOK_AT_FILE_SECONDS
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-            self._closed = closed = weakref.finalize(self, os.close, self._file)
+        if self.file is None:
+            self.seen = -LOOK_AT_FILE_SECONDS
+            self.file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._closed = closed = weakref.finalize(self, os.close, self.file)
             closed.atexit = False  # a run that goes on until the very end keeps its turn
             # A fork would keep the lock of a parent that is killed.
-            os.register_at_fork(after_in_child=partial(_forget, weakref.ref(self), self._file))
-        return self._file
+            os.register_at_fork(after_in_child=partial(_forget, weakref.ref(self), self.file))
+        return self.file
 
     def _close(self) -> None:
         self._closed()
-        self._file = None
+        self.file = None
 
     def holder(self) -> str:
         """The name that the holder has given itself, in the file that this object waits for; by its path there may be another."""
@@ -145,7 +147,7 @@ class Turns:
         self.taken: Callable[[bool], None] = lambda passed: None
         self._lock, self._who = threading.Lock(), ""
         self._thread: int | None = None  # the thread of this process that has the turn
-        self._held = self._broken = False  # broken: that thread must end its turn
+        self.held = self._broken = False  # held: at the board. broken: that thread must end its turn
         self._names: tuple[tuple[int, str], str] = ((0, ""), "")
 
     def mine(self, what: str, wait_seconds: float | None = None) -> "Mine":
@@ -160,7 +162,7 @@ class Turns:
             who = self._who = self._named(what)
             if not self._take(who):
                 self._await(who, limit, left)
-            self._held = True
+            self.held = True
             self.taken(self.turn.passed)
         except BaseException:
             self.end()
@@ -169,14 +171,33 @@ class Turns:
     def end(self) -> None:
         """Gives the turn back, for whoever began it: another thread may do so, because it may end the iterator of a stream."""
         try:
-            if self._held:
-                self._held = False
+            if self.held:
+                self.held = False
                 self.turn.give()
         except Exception:  # if the board cannot be reached, nobody can wait for the turn either
             return
         finally:
             self._thread, self._broken = None, False
             self._lock.release()
+
+    def enter(self) -> bool:
+        """Marks the turn as this thread's, unless another one has it. Then the library asks for it at the board for one run.
+
+        `adopt` follows where the library has kept the turn, and `leave` where it has not.
+        """
+        if not self._lock.acquire(False):
+            return False
+        self._thread = threading.get_ident()
+        return True
+
+    def leave(self) -> None:
+        """The end of `enter`: the turn is nobody's."""
+        self._thread, self._broken = None, False
+        self._lock.release()
+
+    def adopt(self) -> None:
+        """Goes on with a turn that the library has kept, until `end`."""
+        self.held = True
 
     def check_free(self) -> None:
         """RunError: this thread has the turn, and would wait for itself, for example for its own open stream."""
@@ -235,7 +256,7 @@ class Turns:
 
         RunError: the board cannot be reached, so it is unknown who has the turn.
         """
-        if self._held:
+        if self.held:
             try:
                 self.turn.check(sure)
             except Exception as error:

@@ -14,12 +14,16 @@ from cnna.host.board.pynq_driver import open_board
 from cnna.host.device.accelerator import Accelerator, run_limit
 from cnna.host.device.limits import seconds, whole
 from cnna.host.model import model
+from cnna.host.model.at_once import AtOnce
 from cnna.host.model.flight import Job
+from cnna.host.model.inputs import Arrays
+from cnna.host.model.model import Seen
 from cnna.host.model.native_runs import NativeRuns, suits
 from cnna.host.model.pingpong import SLOTS, PingPong
 from cnna.host.model.planned import Plan, PlannedFlight
 from cnna.spec.artifact import Artifact, Source
 from cnna.spec.errors import RunError
+from cnna.spec.metrics import Figures
 
 MOST_RETRIES = 1000
 LATE_CLOCKS = 4_000_000  # more than RUN_LIMIT: a run that RUN_LIMIT has not stopped by then is left
@@ -62,7 +66,9 @@ class BoardModel(model.Model):
         self._made: list[int] = []
         self._held = _Held()
         self._forgotten = weakref.finalize(self, _abandon, self.board, self._made, self._held)  # of a model that nobody closes
-        self._changed = threading.Condition()
+        self._counted = threading.RLock()
+        self._changed = threading.Condition(self._counted)
+        self._at_once: AtOnce | None = None
         super().__init__(artifact, device=self.board, cpu_threads=cpu_threads)
 
     @property
@@ -90,8 +96,8 @@ class BoardModel(model.Model):
         """Places the model. It needs its turn for that, because placing resets the accelerator."""
         limits = [run_limit(program, self.board.ddr) for program in self.artifact.programs]
         self.limit_clocks = max(limits, default=0) + LATE_CLOCKS
-        self._turn = TurnOf([self])
-        with self._turn, self.board.kept(self._made):
+        self.turn = TurnOf([self])
+        with self.turn, self.board.kept(self._made):
             self.accelerators = [Accelerator(self.board, program, slots=SLOTS) for program in self.artifact.programs]
         if suits(self.board, self.accelerators):
             self._plan = Plan.of(self._route, self._outputs)
@@ -101,18 +107,35 @@ class BoardModel(model.Model):
         self, jobs: Iterable[Job | None], counted: bool
     ) -> Iterator[tuple[Mapping[str, NDArray[np.int8]], dict[str, int]]]:
         """Runs jobs in ping-pong, once the turn has come."""
-        with self.going(), self._turn:
+        with self.going(), self.turn:
             yield from self._runs().run(jobs, counted)
 
     def _fly(self, flight: PlannedFlight) -> None:
         """As of `Model`: without a stream's generators, which take longer than the run's own work."""
-        with self.going(), self._turn:
+        with self.going(), self.turn:
             runs, job = self._runs(), flight.advance()
             assert isinstance(runs, NativeRuns)
             assert job is not None
             answers, counters = runs.run_alone(job)
         self._seen[job.program].counters.append(counters)
         flight.take(answers)
+        if self._at_once is None or not self._at_once.stands(runs.loop):
+            self._at_once = AtOnce.of(self, self._plan, runs)
+
+    def at_once(self, x: Any) -> Arrays | None:
+        """As of `Model`, by `AtOnce`."""
+        return None if self._at_once is None else self._at_once.run(x)
+
+    def note_run(self, counters: bytes, wall_seconds: float, samples: int) -> None:
+        """Notes a run of `AtOnce`, whose figures nobody may ask for."""
+        self._ran = counters, wall_seconds, samples, None
+
+    def _figures(self, ran: Any, wall_seconds: float, samples: int, cpu_seconds: float | None) -> Figures:
+        if isinstance(ran, bytes):
+            runs = self._runs()
+            assert isinstance(runs, NativeRuns)
+            ran = [Seen([runs.figures(np.frombuffer(ran, np.uint32).tolist())])]
+        return super()._figures(ran, wall_seconds, samples, cpu_seconds)
 
     def _runs(self) -> PingPong | NativeRuns:
         """What runs jobs, in a turn."""
@@ -126,6 +149,14 @@ class BoardModel(model.Model):
         """Marks a run, from before its turn on, so that `close` waits for it. RunError: the model is closed."""
         return Going(self)
 
+    def joined(self) -> bool:
+        """As `begin_run`, of a process that has the board; False: the model is closed."""
+        with self._counted:
+            if self._closed:
+                return False
+            self._held.runs += 1
+            return True
+
     def begin_run(self) -> None:
         """The beginning of `going`."""
         if not self.board.ours:
@@ -137,8 +168,8 @@ class BoardModel(model.Model):
             self._held.runs += 1
 
     def end_run(self) -> None:
-        """The end of `going`."""
-        with self._changed:
+        """The end of `going`, and of `joined`."""
+        with self._counted:
             self._held.runs -= 1
             if self._closed:  # else nobody waits for it
                 self._changed.notify_all()
@@ -198,6 +229,14 @@ class TurnOf:
         board.turns.begin(self._what, limits[0])
         self._before = board.timeout_seconds, board.limit_clocks
         board.timeout_seconds, board.limit_clocks = limits[1:]
+
+    def adopt(self) -> None:
+        """Goes on with a turn of one model that the library has kept, until `__exit__`; does nothing the second time."""
+        board, model = self._board, self._models[0]
+        if not board.turns.held:
+            self._before = board.timeout_seconds, board.limit_clocks
+            board.timeout_seconds, board.limit_clocks = model.timeout_seconds, model.limit_clocks
+            board.turns.adopt()
 
     def __exit__(self, *raised: object) -> None:
         self._board.timeout_seconds, self._board.limit_clocks = self._before

@@ -58,7 +58,7 @@ class Keeper(Protocol):
 
 
 @dataclass
-class _Seen:
+class Seen:
     """What is known of one program's runs since `run` was called: the sum of their counters, and the rest of the last run."""
 
     counters: list[dict[str, int]] = field(default_factory=list)
@@ -96,7 +96,7 @@ class Model:
         self.check = check
         self._original = original
         self._last: Figures = {}
-        self._ran: tuple[list[_Seen], float, int, float | None] | None = None  # a run that has no figures yet
+        self._ran: tuple[Any, float, int, float | None] | None = None  # a run that has no figures yet: what was seen, and more
         self.device: Device | None = None if isinstance(device, str) else device
         self._owned = isinstance(device, str)
         self.device_name = device if isinstance(device, str) else device.name
@@ -109,7 +109,7 @@ class Model:
             self._route.watch, self.cpu_agreement = checked.check, checked.found
         self._outputs = outputs_of(self.manifest)
         self._plan: Plan | None = None  # of batches that need no way of their own
-        self._seen: list[_Seen] = []
+        self._seen: list[Seen] = []
         self._executors: list[Executor] = []
         self._one_run, self._one_job = threading.RLock(), threading.Lock()
         self._streams: weakref.WeakSet[Generator[Any, None, None]] = weakref.WeakSet()  # those that may be open
@@ -156,6 +156,10 @@ class Model:
             cpu_seconds += flight.cpu_seconds
         self._ran = self._seen, time.perf_counter() - started, samples, cpu_seconds
         return self._answer(x, self._joined(landed))
+
+    def at_once(self, x: Any) -> Arrays | None:
+        """What `run` returns for a dict, if the model has a shorter way for such a feed now; None: nothing was done."""
+        return None
 
     def _fly(self, flight: PlannedFlight) -> None:
         """Takes a planned batch through its only run."""
@@ -335,7 +339,7 @@ class Model:
         return outputs if type(x) is dict or len(outputs) > 1 or isinstance(x, Mapping) else next(iter(outputs.values()))
 
     def _forget_seen(self) -> None:
-        self._seen = [_Seen() for _ in self._executors]
+        self._seen = [Seen() for _ in self._executors]
 
     @property
     def agreement(self) -> Any:
@@ -354,7 +358,7 @@ class Model:
         keepers = [executor for executor in self._executors if isinstance(executor, Keeper)]
         return {name: x for keeper in keepers for name, x in keeper.real().items()}
 
-    def _figures(self, ran: Sequence[_Seen], wall_seconds: float, samples: int, cpu_seconds: float | None) -> Figures:
+    def _figures(self, ran: Sequence[Seen], wall_seconds: float, samples: int, cpu_seconds: float | None) -> Figures:
         runs = [RunRecords([run for run in seen.counters if run], seen.profile, seen.timeline, seen.weights) for seen in ran]
         pieces = len(self.artifact.programs) < len(self.artifact.pieces)
         cpu = cpu_seconds / samples if pieces and cpu_seconds is not None else None
@@ -362,7 +366,7 @@ class Model:
         return summary(self.artifact, self.device_name, runs, wall_seconds, True if _agreement(ran) else None, cpu, rate)
 
 
-def _agreement(ran: Sequence[_Seen]) -> Any:
+def _agreement(ran: Sequence[Seen]) -> Any:
     """What was found equal in some runs; None: nothing was compared."""
     found = [seen.agreement for seen in ran if seen.agreement is not None]
     return _tools("cnna.sim.check", CHECKING).together(found) if found else None

@@ -109,6 +109,20 @@ class NativeRuns:
                     self.board.reset()
         return self._answers(begun)
 
+    def go_on(self, begun: Begun) -> None:
+        """Waits for a job that a call of the library has left to the thread, as `run_alone` does; if it fails, see there."""
+        assert self._kept is not None
+        self._wait(self._kept, begun)
+
+    @property
+    def loop(self) -> Loop | None:
+        """The thread, if there is one."""
+        return self._kept
+
+    def figures(self, counters: Sequence[int]) -> dict[str, int]:
+        """The counters of a job by name."""
+        return dict(zip(self._counters, counters, strict=True))
+
     def close(self) -> None:
         """Ends the thread."""
         if self._kept is not None:
@@ -217,4 +231,4 @@ class NativeRuns:
         return late(self.board, clocks, self.board.limit_clocks or 0)
 
     def _answers(self, begun: Begun) -> tuple[dict[str, Any], dict[str, int]]:
-        return begun[1], dict(zip(self._counters, begun[2].tolist(), strict=True))
+        return begun[1], self.figures(begun[2].tolist())

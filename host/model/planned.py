@@ -28,6 +28,14 @@ Given = Sequence[NDArray[Any]]
 first_byte: Any = ctypes.c_char.from_buffer  # of an array: its address is known sooner than from `x.ctypes`
 
 
+def address_of(x: NDArray[Any]) -> int:
+    """Where a dense array begins."""
+    try:
+        return addressof(first_byte(x))
+    except (TypeError, ValueError):  # it is read-only
+        return int(x.ctypes.data)
+
+
 class Form(NamedTuple):
     """What is known of feeds of one type and shape.
 
@@ -103,15 +111,18 @@ class Answers:
 
 
 class Plan:
-    """What is known of a model before its batches come. One thread at a time may begin batches."""
+    """What is known of a model before its batches come. One thread at a time may begin batches.
+
+    rooms: for the answers of each output port, which are the model's own. batch: the samples of a run.
+    """
 
     def __init__(self, route: Route, outputs: Sequence[Output], found: Sequence[Tail], packings: Sequence[Packing]) -> None:
         self.route, self.names = route, [packing.port["name"] for packing in packings]
-        self._batch = route.manifest["batch"]
+        self.batch = route.manifest["batch"]
         self._packings = packings
         self._forms: dict[Any, Form | None] = {}
         of_port = sorted(zip(found, outputs, strict=True), key=lambda pair: pair[0].port)
-        self._answers = [Answers(output, self._batch) for _, output in of_port]
+        self.rooms = [Answers(output, self.batch) for _, output in of_port]
         self._softmax = [tail.softmax for tail, _ in of_port]
 
     @classmethod
@@ -153,7 +164,7 @@ class Plan:
         if key in self._forms:
             return self._forms[key]
         found = list(self.route.inputs.checked(dict(zip(self.names, given, strict=True))).values())
-        if any(len(x) > self._batch for x in found) or len(self._forms) >= MOST_FORMS:
+        if any(len(x) > self.batch for x in found) or len(self._forms) >= MOST_FORMS:
             return None
         same = all(x.dtype in KINDS and x.dtype == y.dtype and x.size == y.size for x, y in zip(given, found, strict=True))
         tensors = [packing.tensor(x) for packing, x in zip(self._packings, found, strict=True)]
@@ -162,15 +173,23 @@ class Plan:
         self._forms[key] = self._form(len(found[0]), known, copied) if same and len(known) == len(found) else None
         return self._forms[key]
 
-    def _form(self, samples: int, tensors: list[CTensor], copied: bool) -> Form:
-        arrays = loop.Arrays(
+    def known(self, key: Any) -> Form | None:
+        """The form of feeds that the plan has met; key: types and shapes, as `flight` chains them."""
+        return self._forms.get(key)
+
+    def arrays(self, tensors: Sequence[CTensor]) -> loop.Arrays:
+        """C arrays of jobs with inputs of a form."""
+        return loop.Arrays(
             tensors,
             [packing.table for packing in self._packings],
-            [0] * len(self._answers),
-            ["float32"] * len(self._answers),
-            [answers.elements for answers in self._answers],
+            [0] * len(self.rooms),
+            ["float32"] * len(self.rooms),
+            [answers.elements for answers in self.rooms],
             self._softmax,
         )
+
+    def _form(self, samples: int, tensors: list[CTensor], copied: bool) -> Form:
+        arrays = self.arrays(tensors)
         return Form(samples, arrays, list(arrays.tensors), copied)
 
     def begin(self, running: loop.Loop, job: PlannedJob) -> Begun:
@@ -188,14 +207,10 @@ class Plan:
         """A batch's C arrays, and room for its answers."""
         form, given = flight.form, flight.given
         for number, tensor in enumerate(form.tensors):  # sooner done than `zip` with `strict`
-            x = given[number]
-            try:
-                tensor.data = addressof(first_byte(x))
-            except (TypeError, ValueError):  # it is read-only
-                tensor.data = x.ctypes.data
+            tensor.data = address_of(given[number])
         arrays, outputs = form.arrays, {}
-        for number, answers in enumerate(self._answers):
+        for number, answers in enumerate(self.rooms):
             y, arrays.places[number] = answers.fresh()
-            outputs[answers.name] = y if form.samples == self._batch else y[: form.samples * answers.rows]
+            outputs[answers.name] = y if form.samples == self.batch else y[: form.samples * answers.rows]
         flight.outputs = outputs
         return arrays, outputs

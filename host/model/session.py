@@ -101,6 +101,7 @@ class InferenceSession:
         self._begun: weakref.WeakSet[Pending] = weakref.WeakSet()  # runs in the background
         self._model = _opened(path_or_artifact, device, check, options)
         self._outputs = {output.name: output for output in outputs_of(self._model.manifest)}
+        self._names = list(self._outputs)
         self._buffers: list[Memory] = []
 
     def run(self, output_names: Sequence[str] | None, input_feed: Feed, run_options: Any = None) -> list[Any]:
@@ -111,9 +112,12 @@ class InferenceSession:
         there for programs that were written for onnxruntime; nothing reads it. DataError: names, shapes or types do not fit.
         RunError: the accelerator stopped, or the session is closed.
         """
-        self._check_open()
-        names = self._chosen(output_names)
-        answers = self._model.run(_feed(input_feed))
+        if self._closed:
+            self._check_open()
+        names = self._names if output_names is None else self._chosen(output_names)
+        answers = self._model.at_once(input_feed)
+        if answers is None:
+            answers = self._model.run(_feed(input_feed))
         return listed(names, answers)
 
     def run_async(self, output_names: Sequence[str] | None, input_feed: Feed, run_options: Any = None) -> "Future[list[Any]]":

@@ -30,7 +30,8 @@ enum {
     CNNA_STOPPED = 5,    /* the accelerator has STATUS.error set */
     CNNA_STANDSTILL = 6, /* a run makes no progress */
     CNNA_LATE = 7,       /* a run takes more clocks than its limit */
-    CNNA_EXPIRED = 8     /* the time to wait is over */
+    CNNA_EXPIRED = 8,    /* the time to wait is over */
+    CNNA_BUSY = 9        /* somebody else may be at work: nothing was done */
 };
 
 /* Types of elements. */
@@ -200,6 +201,21 @@ CNNA_API int cnna_loop_submit(cnna_loop *loop, const cnna_job *job);
 /* Appends a job; if no other is open, the caller's own thread packs, starts, waits and unpacks, with the helpers, for about `seconds`.
  * CNNA_OK: it has ended. CNNA_EXPIRED: it was appended, and goes on by itself, or has failed: cnna_loop_wait says what came of it. */
 CNNA_API int cnna_loop_run(cnna_loop *loop, const cnna_job *job, double seconds);
+
+/* The turn to use the accelerator among several processes: the lock (flock) of an open file, which names its last holder. holder: what the
+ * file says if that was this one. registers: `held` has words that the registers hold while they are those of the same image, which is
+ * idle. kept: set by cnna_loop_run_in_turn: whether the lock is left to the caller. */
+typedef struct {
+    int32_t file, kept;
+    const uint8_t *holder;
+    int64_t holder_bytes, registers;
+    const cnna_write *held;
+} cnna_turn;
+
+/* As cnna_loop_run, in a turn that it takes before and gives back after. CNNA_BUSY, or another code: nothing was done, because the turn is
+ * another's or was meanwhile, registers hold other words, jobs are open, nobody helps, or this process is a fork. CNNA_EXPIRED: as there; the
+ * turn is kept. A loop of null is busy. */
+CNNA_API int cnna_loop_run_in_turn(cnna_loop *loop, const cnna_job *job, cnna_turn *turn, double seconds);
 
 /* Waits until more than `seen` jobs have ended, a job has failed, or the time is over (CNNA_EXPIRED). ended: how many by now. Returns
  * the code of the job that failed, which is job number `ended`; the thread then rests, and the accelerator stays as it is. */

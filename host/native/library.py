@@ -14,7 +14,7 @@ from typing import Any
 
 from cnna.host.native.build import FOLDER, NAME, digest, sources
 
-OK, NAN, BOUNDS, ARGUMENT, MEMORY, STOPPED, STANDSTILL, LATE, EXPIRED = range(9)  # codes of cnna_host.h
+OK, NAN, BOUNDS, ARGUMENT, MEMORY, STOPPED, STANDSTILL, LATE, EXPIRED, BUSY = range(10)  # codes of cnna_host.h
 UINT8, INT8, FLOAT32 = range(3)  # its types
 HEAD_BYTES = 64  # of an ELF file
 PROCESSORS = {40: "armv7l", 62: "x86_64", 183: "aarch64"}  # by its number there
@@ -89,6 +89,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cnna_loop_open": (c_void_p, POINTER(c_void_p)),
     "cnna_loop_submit": (c_void_p, c_void_p),
     "cnna_loop_run": (c_void_p, c_void_p, c_double),
+    "cnna_loop_run_in_turn": (c_void_p, c_void_p, c_void_p, c_double),
     "cnna_loop_wait": (c_void_p, c_int64, c_double, POINTER(c_int64)),
     "cnna_loop_retry": (c_void_p,),
     "cnna_loop_stop": (c_void_p,),

@@ -26,6 +26,7 @@
 #include "cnna_host.h"
 #include "loop_jobs.h"
 #include "loop_packing.h"
+#include "loop_turn.h"
 
 namespace {
 
@@ -118,6 +119,22 @@ struct cnna_loop {
         return CNNA_EXPIRED;
     }
 
+    int run_in_turn(const cnna_job &job, cnna_turn &turn, double seconds) {
+        turn.kept = 0;
+        if (getpid() != process_) return CNNA_BUSY;
+        auto made = std::make_unique<Job>();
+        if (const int code = take(job, made.get()); code != CNNA_OK) return code;
+        cnna::LoopTurn held(turn);
+        if (!held.taken() || !holds(turn) || !called()) return CNNA_BUSY;
+        if (driven(*made, Seconds(seconds))) {
+            leave(nullptr);
+            return CNNA_OK;
+        }
+        held.keep();
+        leave(std::move(made));
+        return CNNA_EXPIRED;
+    }
+
     int wait(int64_t seen, double seconds, int64_t *ended) {
         std::unique_lock<std::mutex> lock(mutex_);
         const bool came = ended_now_.wait_for(lock, Seconds(seconds), [&] { return ended_ > seen || failed_ != CNNA_OK; });
@@ -157,6 +174,11 @@ struct cnna_loop {
             made->outputs.push_back({job.outputs[port], job.types[port], job.elements[port], job.softmax ? job.softmax[port] : 0});
         made->counters = job.counters;
         return CNNA_OK;
+    }
+
+    // Whether registers hold what they must at the beginning of a turn.
+    bool holds(const cnna_turn &turn) const {
+        return std::all_of(turn.held, turn.held + turn.registers, [this](const cnna_write &one) { return read(one.offset) == one.word; });
     }
 
     void append(std::unique_ptr<Job> made) {
@@ -409,6 +431,7 @@ struct cnna_loop {
     void write(uint32_t offset, uint32_t word) const { __atomic_store_n(&device_.registers[offset / sizeof(uint32_t)], word, STORES); }
 
     const cnna_device device_;
+    const pid_t process_ = getpid();
     std::vector<Program> programs_;
     std::vector<uint32_t> counters_, progress_, progress_now_, progress_found_;
     Clock::time_point looked_{}, changed_{};
@@ -445,6 +468,10 @@ int cnna_loop_submit(cnna_loop *loop, const cnna_job *job) {
 
 int cnna_loop_run(cnna_loop *loop, const cnna_job *job, double seconds) {
     return cnna::guarded([=] { return loop->run(*job, seconds); });
+}
+
+int cnna_loop_run_in_turn(cnna_loop *loop, const cnna_job *job, cnna_turn *turn, double seconds) {
+    return loop ? cnna::guarded([=] { return loop->run_in_turn(*job, *turn, seconds); }) : static_cast<int>(CNNA_BUSY);
 }
 
 int cnna_loop_wait(cnna_loop *loop, int64_t seen, double seconds, int64_t *ended) { return loop->wait(seen, seconds, ended); }

@@ -8,7 +8,7 @@ import ctypes
 import os
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from ctypes import POINTER, byref, c_double, c_int32, c_int64, c_size_t, c_uint32, c_void_p
 from dataclasses import dataclass
@@ -75,6 +75,17 @@ class CJob(ctypes.Structure):
     _fields_ = (
         ("program", c_int64),
         *((name, c_void_p) for name in ("inputs", "tables", "outputs", "types", "elements", "counters", "softmax")),
+    )
+
+
+class CTurn(ctypes.Structure):
+    """cnna_turn."""
+
+    _fields_ = (
+        *((name, c_int32) for name in ("file", "kept")),
+        ("holder", c_void_p),
+        *((name, c_int64) for name in ("holder_bytes", "registers")),
+        ("held", c_void_p),
     )
 
 
@@ -181,13 +192,15 @@ class Loop:
             _close_file(registers.uio)
             raise
         self._jobs: deque[Any] = deque()  # arrays of jobs that have not ended
-        counters = np.zeros((ROWS, len(registers.counters)), np.uint32)
+        self.counters = len(registers.counters)  # of a job
+        counters = np.zeros((ROWS, self.counters), np.uint32)
         self._counters = [(row, row.ctypes.data) for row in counters]
         self._given = 0  # jobs that were handed over
         self._seen, self._ended, self._seconds = c_int64(), c_int64(), c_double()
         self._wait_for = partial(_bare(self._calls, "cnna_loop_wait"), self._handle, self._seen, self._seconds, byref(self._ended))
         self._submit = partial(_bare(self._calls, "cnna_loop_submit"), self._handle)
         self._run = partial(_bare(self._calls, "cnna_loop_run"), self._handle)
+        self._run_in_turn = partial(_bare(self._calls, "cnna_loop_run_in_turn"), self._handle)
         self._slice = c_double(FOREVER_SECONDS)
         # at the interpreter's exit it is ended, but not freed: a daemon thread may still wait for it
         self._freed = weakref.finalize(self, _free, self._calls, self._handle, self._process)
@@ -232,6 +245,17 @@ class Loop:
         if code != library.EXPIRED:
             self._refused(code)
         return row, False
+
+    def in_turn(self, arrays: Arrays, turn: CTurn) -> Callable[[], int]:
+        """A call that runs a job as `run_arrays` does, in a turn that it takes for itself, and returns the library's code.
+
+        Whoever calls it counts `taken` where a job has ended, and says `left` where one goes on. After `close` it is always busy.
+        """
+        return partial(self._run_in_turn, arrays.reference, byref(turn), self._slice)
+
+    def left(self, kept: Any) -> None:
+        """Notes a job that such a call has left to the thread. kept: what holds its memory."""
+        self._jobs.append(kept)
 
     def _refused(self, code: int) -> None:
         """Takes back the job that was noted last; those before it go on."""

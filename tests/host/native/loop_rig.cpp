@@ -8,6 +8,11 @@
 // in the middle of a line, so that threads that pack a picture write to lines of each other; then, and with `apart` only, they begin
 // with a line, and each row of the picture has lines of its own. The accelerator answers byte i of its output with a sum of input bytes, at random after a while, at random not at
 // all but with an error. `starve`: memory runs out at random, in the library alone. Ends with 0 and a line if every answer was right.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -27,7 +32,7 @@
 
 namespace {
 
-constexpr uint32_t CTRL = 0, STATUS = 4, CYCLES = 8, SLOT = 12, WORDS = 4;
+constexpr uint32_t CTRL = 0, STATUS = 4, CYCLES = 8, SLOT = 12, IMAGE = 16, WORDS = 5;  // IMAGE: nobody writes to it
 constexpr uint32_t START = 1, DONE = 2, ERROR = 4, MARK = 8;  // MARK: the accelerator wrote STATUS, not the host
 constexpr size_t LINE = 64, SLOTS = 2;
 constexpr int64_t THREADS = 3;
@@ -226,6 +231,43 @@ void own_lines() {
     }
 }
 
+// The turn of runs that take it for themselves: a file with a holder's name. Now and then something is in the way.
+class Turns {
+  public:
+    Turns() {
+        if (file_ < 0 || pwrite(file_, HOLDER, sizeof HOLDER, 0) != sizeof HOLDER) fail("no file for turns", 0);
+        std::snprintf(path_, sizeof path_, "/proc/self/fd/%d", file_);
+    }
+    ~Turns() { close(file_); }
+    Turns(const Turns &) = delete;
+    Turns &operator=(const Turns &) = delete;
+
+    // As cnna_loop_run. Where the loop finds the turn busy, the job is submitted.
+    int run(cnna_loop *loop, const cnna_job &job, double seconds, uint64_t drawn) const {
+        const uint64_t odd = drawn % 8;  // 0: the lock is another's; 1, 2: the file names another; 3: a register holds another word
+        const int other = odd == 0 ? open(path_, O_RDWR) : -1;
+        if (odd == 0 && flock(other, LOCK_EX | LOCK_NB)) fail("a turn was kept", 0);
+        const char *holder = odd == 1 ? "rix" : HOLDER;
+        const cnna_write image{IMAGE, odd == 3};
+        cnna_turn turn{file_, 7, reinterpret_cast<const uint8_t *>(holder), int64_t{sizeof HOLDER} - (odd == 2), 1, &image};
+        const int code = cnna_loop_run_in_turn(loop, &job, &turn, seconds);
+        if (odd < 4 && code != CNNA_BUSY && code != CNNA_MEMORY) fail("a run without a turn", 0);
+        if (turn.kept != (code == CNNA_EXPIRED)) fail("a turn is lost", 0);
+        if (turn.kept) flock(file_, LOCK_UN);
+        if (other >= 0) close(other);
+        taken_ += code == CNNA_OK || code == CNNA_EXPIRED;
+        return code == CNNA_BUSY ? cnna_loop_submit(loop, &job) : code;
+    }
+
+    int64_t taken() const { return taken_; }
+
+  private:
+    static constexpr char HOLDER[] = "rig";
+    const int file_ = memfd_create("turns", MFD_CLOEXEC);
+    char path_[32] = {};
+    mutable int64_t taken_ = 0;
+};
+
 // Returns by how many kB memory grew in the second half of the runs.
 long played(int64_t runs, uint64_t seed, const std::string &forget, Layout layout) {
     std::mt19937_64 random(seed);
@@ -252,13 +294,15 @@ long played(int64_t runs, uint64_t seed, const std::string &forget, Layout layou
     starving = forget == "starve" ? FEW : 0;
     if (opened != CNNA_OK) fail("it does not open", 0);
 
+    Turns turns;
     std::deque<Given> open;
     std::vector<uint8_t> packed(static_cast<size_t>(in.image_bytes)), answered(static_cast<size_t>(out.image_bytes));
     std::vector<float> wanted(elements);
     int64_t submitted = 0, seen = 0, failed = 0, refused = 0, starved_runs = 0;
     long before = 0;
     while (seen < runs) {
-        while (submitted < runs && open.size() < 3) {
+        const size_t most = random() % 2 ? 3 : 1;  // with 1, no other job is open: a caller may do its work itself
+        while (submitted < runs && open.size() < most) {
             Given &given = open.emplace_back();
             given.x.resize(static_cast<size_t>(6 * 5 * columns)), given.y.resize(elements);
             for (int8_t &value : given.x) value = static_cast<int8_t>(random());
@@ -267,11 +311,14 @@ long played(int64_t runs, uint64_t seed, const std::string &forget, Layout layou
             void *place = given.y.data();
             const int64_t type = CNNA_FLOAT32;
             const cnna_job job{0, &given.tensor, &table, &place, &type, &elements, given.counters, nullptr};
-            const bool called = random() % 3 == 0;
+            const uint64_t way = random() % 4;
             const double seconds = static_cast<double>(random() % 3) * 20e-6;  // some end in them, and some are left to the thread
             int code = CNNA_MEMORY;
             for (--refused; code == CNNA_MEMORY; ++refused)
-                code = starved([&] { return called ? cnna_loop_run(loop, &job, seconds) : cnna_loop_submit(loop, &job); });
+                code = starved([&] {
+                    if (way > 1) return cnna_loop_submit(loop, &job);
+                    return way ? cnna_loop_run(loop, &job, seconds) : turns.run(loop, job, seconds, random());
+                });
             if (code != CNNA_OK && code != CNNA_EXPIRED) fail("a job is refused", submitted);
             ++submitted;
         }
@@ -297,6 +344,7 @@ long played(int64_t runs, uint64_t seed, const std::string &forget, Layout layou
     board.over = true;
     accelerator.join();
     starving = 0;
+    if (forget.empty() && !turns.taken()) fail("no run took a turn for itself", 0);
     if (failed != board.errors) fail("an error was lost", failed);
     if (forget == "starve" && (!refused || !starved_runs)) fail("memory has never run out", refused);
     std::printf("%lld answers right, %lld errors tried again, memory grew by %ld kB\n", static_cast<long long>(seen),
