@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,11 +22,14 @@ from cnna.jobs.given import GivenModel, Progress, Shapes, Warn, Warnings, name_o
 from cnna.jobs.metrics import Metrics, metrics_given
 from cnna.jobs.quantize import METHODS, Quantized, given, made, quantisation
 from cnna.jobs.result import ASIDE
-from cnna.spec.artifact import Artifact, save
+from cnna.spec.artifact import save
 from cnna.spec.counts import many
 from cnna.spec.errors import UserError, about_model
 from cnna.spec.files import check_outputs
 from cnna.spec.verdicts import POOR, VERDICTS
+
+if TYPE_CHECKING:
+    from cnna.sim.reference.reference import Original
 
 LIMIT = 8  # samples of the calibration data that are compared with float
 
@@ -103,14 +106,15 @@ def convert(
     if output is not None:
         check_outputs({"output": Path(output)}, ())
     from cnna.compiler.compile import compile_model
+    from cnna.sim.reference.reference import Original
 
     found = given(model, data, preprocess, shapes, warnings)
     done = made(model, data, found, replace(how, float_decode=detector), Examination(), None, warnings)
     with about_model(name_of(model)):
         tell(0, 0, f"compiling for {chosen.name}")
-        artifact = compile_model(done.proto, chosen, batch=batch, cpu=cpu, count=tell)
+        artifact = compile_model(done.source, chosen, batch=batch, cpu=cpu, count=tell)
     artifact = with_heads(artifact, detector, warnings)
-    compared = _compared(model, artifact, found.images, limit, judged, tell)
+    compared = _compared(model, Original(artifact, done.source), found.images, limit, judged, tell)
     if output is not None:
         save(artifact, output)
     place = None if output is None else Path(output)
@@ -128,9 +132,10 @@ def convert(
 
 
 def _compared(
-    model: GivenModel, artifact: Artifact, images: Arrays, limit: int, metrics: Mapping[str, str], tell: Progress
+    model: GivenModel, original: "Original", images: Arrays, limit: int, metrics: Mapping[str, str], tell: Progress
 ) -> against.Against:
     """Compares some calibration samples on the emulator with float. CheckError: the emulator and the reference differ."""
+    artifact = original.artifact
     count = len(next(iter(images.values())))
     # Spread over the file: the first may all be of one class.
     chosen = np.unique(np.linspace(0, count - 1, min(limit, count)).astype(int))
@@ -138,13 +143,13 @@ def _compared(
     other = against.open_other(model, artifact, inputs)
     against.check_metrics(artifact, other, metrics)
     tell(0, 0, f"running {many(len(chosen), 'sample')} on the emulator")
-    with InferenceSession(artifact, "emulator", check=True) as session:
+    with InferenceSession(artifact, "emulator", check=True, original=original) as session:
         answers = named(outputs_of(artifact.manifest), session.run(None, inputs))
 
     def count_compared(done: int, total: int) -> None:
         tell(done, total, "comparing with float")
 
-    return against.compare(artifact, inputs, answers, other, count_compared, metrics, session.original)
+    return against.compare(artifact, inputs, answers, other, count_compared, metrics, original)
 
 
 def _advice(outputs: Sequence[OutputDivergence], effort: int, method: str, names: tuple[str, str, str]) -> str | None:

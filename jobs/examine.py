@@ -23,8 +23,7 @@ from cnna.spec.names import in_line
 from cnna.spec.verdicts import TOP1
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
-
+    from cnna.compiler.frontend.source_model import SourceModel
     from cnna.compiler.quantise.examine import Counter, Measured
     from cnna.compiler.quantise.quantise import Calibrated, Report
 
@@ -70,7 +69,7 @@ class Examination:
 class Examined:
     """A quantised network and what was measured of it. figures: as the report has them. lines: of a search."""
 
-    model: "ModelProto"
+    model: "SourceModel"
     report: "Report"
     figures: dict[str, Any]
     lines: tuple[str, ...]
@@ -97,20 +96,20 @@ def examined(
         calibrated = calibrate(seen)
         outputs = calibrated.graph.outputs
         metrics = {each: metric for each in outputs if (metric := metric_of(each, wanted.metrics or {}, outputs))}
-        model, report = calibrated.quantised(refining=counter("refining"))
+        model, report = calibrated.source(refining=counter("refining"))
         with _about_labels(labels):
             examiner = Examiner(calibrated, on, counter, metrics)
-        noise = examiner.noise(model, report)
+        noise = examiner.noise(model.proto, report)
         lines, more = tuple[str, ...](), dict[str, Any]()
         if wanted.search is None:
-            measured = examiner.examined(model, report, noise)
+            measured = examiner.examined(model.proto, report, noise)
         else:
             found = searched(examiner, wanted.search, (model, report), noise, config, wanted.config is None, counter)
             model, report, more, lines = found.model, found.report, {"search": found.figures}, found.lines
             costs = found.costs or (examiner.costs(noise) if wanted.report else {})
             kept = found.figures["kept"]
-            measured = examiner.examined(model, report, None if kept else noise, costs, kept)
-    return Examined(model, report, {"model": name, "name": model.graph.name, **measured.figures(), **more}, lines)
+            measured = examiner.examined(model.proto, report, None if kept else noise, costs, kept)
+    return Examined(model, report, {"model": name, "name": model.proto.graph.name, **measured.figures(), **more}, lines)
 
 
 def _split(search: bool, name: str, images: Arrays, labels: "_Labels | None") -> tuple[Arrays, "Measured"]:

@@ -23,6 +23,7 @@ from cnna.spec.samples.preprocess import Preprocess, from_entry
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+    from cnna.compiler.frontend.source_model import SourceModel
     from cnna.compiler.quantise.quantise import Calibrated, Report
 
 METHODS = ("minmax", "percentile", "mse")
@@ -38,8 +39,8 @@ class Quantized(Result):
 
     output: where it was written. samples: that it was calibrated with. floating: operators that stay in float; four_bits: layers
     with weights of 4 bits. tensors: scale, zero point and range of each. pictures: how they became the input. search: what a search
-    has found. proto: the model. report: what was measured, layer by layer, if that was asked for. quantiser: what was done, as the
-    compiler has it. on_pictures, on_search: lines about these. notes: all lines that `warn` got.
+    has found. source: the model, prepared for all that follows. report: what was measured, layer by layer, if that was asked for.
+    quantiser: what was done, as the compiler has it. on_pictures, on_search: lines about these. notes: all lines that `warn` got.
     """
 
     output: Path | None
@@ -52,12 +53,17 @@ class Quantized(Result):
     tensors: Mapping[str, Mapping[str, float]]
     pictures: Mapping[str, Any] | None = field(metadata=OPTIONAL)
     search: Mapping[str, Any] | None = field(metadata=OPTIONAL)
-    proto: "ModelProto" = field(metadata=ASIDE)
+    source: "SourceModel" = field(metadata=ASIDE)
     report: Mapping[str, Any] | None = field(metadata=ASIDE)
     quantiser: "Report" = field(metadata=ASIDE)
     on_pictures: str | None = field(metadata=ASIDE)
     on_search: tuple[str, ...] = field(metadata=ASIDE)
     notes: tuple[str, ...] = field(metadata=ASIDE)
+
+    @property
+    def proto(self) -> "ModelProto":
+        """The model."""
+        return self.source.proto
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Writes the model whole, or not at all. UserError: it cannot be written."""
@@ -251,12 +257,12 @@ def made(
     measured: Examined | None = None
     if wanted.wanted:
         measured = examined(wanted, name, data, found.images, lambda images: how.calibrated(found, images), how.counter)
-        proto, report = measured.model, measured.report
+        source, report = measured.model, measured.report
     else:
         with about_model(name):
             calibrated = how.calibrated(found, found.images)
             kept = calibrated.behind_heads() if how.float_decode else ()
-            proto, report = calibrated.quantised(kept, refining=how.counter("refining"))
+            source, report = calibrated.source(kept, refining=how.counter("refining"))
     for line in report.warnings:
         warn(line)
     return Quantized(
@@ -273,7 +279,7 @@ def made(
         },
         pictures=None if found.pictures is None else found.pictures.figures(),
         search=None if measured is None else measured.figures.get("search"),
-        proto=proto,
+        source=source,
         report=None if measured is None else measured.figures,
         quantiser=report,
         on_pictures=None if found.pictures is None else f"{called(data)}: {found.pictures}",

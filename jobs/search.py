@@ -13,8 +13,7 @@ from cnna.spec.host_time.cortex_a53 import Range
 from cnna.spec.host_time.end_to_end import IN_PYTHON, NATIVELY, rates
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
-
+    from cnna.compiler.frontend.source_model import SourceModel
     from cnna.compiler.quantise.examine import Counter, Examiner
     from cnna.compiler.quantise.noise import Noise
     from cnna.compiler.quantise.quantise import Report
@@ -27,7 +26,7 @@ NAMED = 8  # layers that are named in a line; the figures have all
 class Searched:
     """The network of a search, its figures, and what layers cost, if that was measured. lines: what was found, and its price."""
 
-    model: "ModelProto"
+    model: "SourceModel"
     report: "Report"
     costs: Mapping[str, float]
     figures: dict[str, Any]
@@ -37,7 +36,7 @@ class Searched:
 def searched(
     examiner: "Examiner",
     limit: float,
-    first: tuple["ModelProto", "Report"],
+    first: tuple["SourceModel", "Report"],
     noise: Mapping[str, "Noise"],
     config: Config,
     default: bool,
@@ -107,7 +106,7 @@ def _price(speeds: list[Range | None], config: str, default: bool) -> str:
     return f"on {chosen} {now}, and {all_int8} with all layers in int8"
 
 
-def _speed(model: "ModelProto", config: Config) -> Range | None:
+def _speed(model: "SourceModel", config: Config) -> Range | None:
     """The modelled images a second from end to end; None if the model cannot be compiled for the configuration."""
     from cnna.compiler.compile import compile_model
 

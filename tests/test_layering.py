@@ -124,7 +124,7 @@ ROOMS = {
         "what the commands do, as functions for Python",
         (
             *("compiler", "compiler.frontend", "compiler.quantise", "compiler.explain", "compiler.report"),
-            *("compiler.heads", "host.model", "host.native", "host.samples"),
+            *("compiler.heads", "host.model", "host.native", "host.samples", "sim.reference"),
         ),
     ),
     "cli": (

@@ -15,7 +15,7 @@ from cnna.compiler.frontend.pieces.partition import Reasons, cut, part_of, place
 from cnna.compiler.frontend.pieces.refusals import check_cpu
 from cnna.compiler.frontend.preprocess import Preprocess
 from cnna.compiler.frontend.quantised_import import import_quantised, output_axes, plain
-from cnna.compiler.frontend.source_model import Readable
+from cnna.compiler.frontend.source_model import Readable, SourceModel
 from cnna.compiler.graph.editor import Editor
 from cnna.compiler.graph.float_ops import Chain, Conv, Onnx, Requantise
 from cnna.compiler.graph.ir import Graph, Node, Quant
@@ -95,6 +95,11 @@ class Calibrated:
 
     def quantised(self, kept: Collection[str] = (), refining: Progress | None = None) -> tuple[ModelProto, Report]:
         """The model as QDQ. kept: nodes that stay in float, by output. ModelError: it could not be compiled."""
+        source, report = self.source(kept, refining)
+        return source.proto, report
+
+    def source(self, kept: Collection[str] = (), refining: Progress | None = None) -> tuple[SourceModel, Report]:
+        """As `quantised`, but the model is prepared for all that follows."""
         reasons, body = self._body(kept)
         if self.more:
             quants = activation_quants(self.graph, body, self.statistics, self.method)
@@ -103,7 +108,8 @@ class Calibrated:
             result = to_model(edit.finish())
         else:
             result, quants = written(self.graph, body, self.statistics, self.method, self.correct_bias, self.coded)
-        imported = import_quantised(result, sources=self.graph.sources)  # it can be compiled, or the user learns why not
+        source = source_of(result)  # metadata, which are no part of what is prepared, are added to it below
+        imported = import_quantised(source, sources=self.graph.sources)  # it can be compiled, or the user learns why not
         store_axes(result, {name: axis for name, axis in self.graph.joins.items() if imported.axes.get(name, axis) != axis})
         there = imported.reasons
         if self.preprocess:
@@ -112,7 +118,7 @@ class Calibrated:
         ranges = {name: (self.statistics[name].low, self.statistics[name].high) for name in quants}
         floating = tuple(map(kind_of, left))
         coded = tuple(node.name for node in body.nodes if node.output in self.coded)
-        return result, Report(
+        return source, Report(
             self.method, self.effort, self.samples, ranges, quants, floating, coded, self._warned(body, result, quants)
         )
 

@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from onnx import ModelProto
-
+from cnna.compiler.frontend.source_model import SourceModel
 from cnna.compiler.graph.editor import outputs_of
 from cnna.compiler.graph.ir import Graph
 from cnna.compiler.quantise.calibrate import Progress
@@ -23,7 +22,7 @@ class Quantised:
     """One network of a search: the layers kept in float, the model, what was done, and its loss in points."""
 
     kept: tuple[Layer, ...]
-    model: ModelProto
+    model: SourceModel
     report: Report
     loss: float
 
@@ -47,7 +46,7 @@ class Found:
 def search(
     examiner: Examiner,
     limit: float,
-    first: tuple[ModelProto, Report],
+    first: tuple[SourceModel, Report],
     noise: Mapping[str, Noise],
     progress: Progress | None = None,
 ) -> Found:
@@ -87,7 +86,7 @@ class _Tries:
 
     examiner: Examiner
     limit: float
-    first: tuple[ModelProto, Report]
+    first: tuple[SourceModel, Report]
     best: Quantised | None = None
     progress: Callable[[int], None] | None = None
     networks: int = 0
@@ -97,8 +96,8 @@ class _Tries:
     def meet(self, kept: Sequence[Layer]) -> bool:
         """Whether the loss is within the limit with these layers in float."""
         given, judge = self.examiner.given, self.examiner.judge
-        model, report = given.quantised(nodes_of(kept)) if kept else self.first
-        loss = judge.loss(judge.results(model))
+        model, report = given.source(nodes_of(kept)) if kept else self.first
+        loss = judge.loss(judge.results(model.proto))
         if loss is None:
             shapes = ", ".join(f"{name} {list(given.graph.tensors[name].shape)}" for name in given.graph.outputs)
             raise ModelError(f"{given.graph.name}: --search compares outputs with float, and none can be compared: {shapes}")

@@ -247,16 +247,19 @@ _EXECUTE: dict[type, Callable[[Any, list[Int8], ir.Graph, str], Int8]] = {
 
 
 class Original:
-    """The model in an artifact, for all that compares with it: it is read when that is first needed, and once."""
+    """The model in an artifact, for all that compares with it: it is read when that is first needed, and once.
 
-    def __init__(self, artifact: Artifact) -> None:
-        self.artifact = artifact
+    source: the model, if its maker still has it; the artifact's is not read then.
+    """
+
+    def __init__(self, artifact: Artifact, source: SourceModel | None = None) -> None:
+        self.artifact, self._given = artifact, source
         self.name = f"{artifact.manifest['name']}: its model.onnx"
 
     @cached_property
     def source(self) -> SourceModel:
         """The model. ModelError: it cannot be read."""
-        return read(self.artifact.model, self.name)
+        return self._given or read(self.artifact.model, self.name)
 
     @cached_property
     def graphs(self) -> list[ir.Graph]:

@@ -1,5 +1,7 @@
 """A command reads each model once and prepares it once, whatever it goes on to do with it."""
 
+import hashlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,12 +30,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def prepared(files: Path, monkeypatch: pytest.MonkeyPatch) -> Called:
-    """Runs a command; returns the name of each model that it prepared, with the number of its nodes."""
+    """Runs a command; returns a digest of each model that it prepared."""
     made: list[str] = []
     prepare = onnx_import.prepared
 
     def counted(model: ModelProto, single: frozenset[str], name: str) -> ModelProto:
-        made.append(f"{model.graph.name} {len(model.graph.node)}")
+        made.append(hashlib.sha256(model.SerializeToString(deterministic=True)).hexdigest()[:12])
         return prepare(model, single, name)
 
     monkeypatch.setattr(onnx_import, "prepared", counted)
@@ -62,9 +64,25 @@ def _arguments(call: str, folder: Path) -> list[str]:
         ("run q.cnna --input x.npy --device emulator --check", 1),
         ("run q.cnna --input x.npy --device reference --against m.onnx", 1),
         ("run q.cnna --input x.npy --device emulator --check --against m.onnx", 1),
+        ("convert m.onnx --calib x.npy --config tiny -o m.cnna", 2),
+        ("convert m.onnx --calib x.npy --effort 2 --config tiny -o m.cnna", 2),
+        ("quantize m.onnx --calib x.npy --report r.json -o again.onnx", 2),
     ],
 )
 def test_each_model_is_prepared_once(call: str, models: int, prepared: Called, capsys: pytest.CaptureFixture[str]) -> None:
     """Every room prepared what it was given again, up to six times in a command, and might choose the batch in another way."""
     found = prepared(call)
     assert len(found) == models == len(set(found)), found
+
+
+def test_a_search_prepares_each_network_that_it_makes_once(
+    files: Path, prepared: Called, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The two networks whose speeds are told, the first and the one that was found, would be prepared again to be compiled."""
+    bright = nets.samples(24)
+    bright[::3] *= 200  # their range leaves the other samples few steps
+    np.save(files / "bright.npy", bright)
+    found = prepared("quantize m.onnx --calib bright.npy --metric noise --search 1 --config tiny -o again.onnx --json s.json")
+    figures = json.loads((files / "s.json").read_text())["search"]
+    assert figures["fps"], "no layer is kept in float, so no speed is told"
+    assert len(found) == 1 + len(figures["tried"]) == len(set(found)), found

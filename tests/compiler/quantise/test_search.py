@@ -15,8 +15,8 @@ from .test_noise import CALIBRATION, MODEL, examiner
 
 
 def searched(found, limit):
-    first = found.given.quantised()
-    return search(found, limit, first, found.noise(*first))
+    first = found.given.source()
+    return search(found, limit, first, found.noise(first[0].proto, first[1]))
 
 
 def test_one_bad_layer_is_enough():
@@ -28,7 +28,7 @@ def test_one_bad_layer_is_enough():
     assert [layer.name for layer in result.best.kept] == ["two"]
     assert result.losses[0] > result.losses[1] == 0
     whole = answers(MODEL, CALIBRATION)[0].argmax(axis=1)
-    assert (answers(result.best.model, CALIBRATION)[0].argmax(axis=1) == whole).all()
+    assert (answers(result.best.model.proto, CALIBRATION)[0].argmax(axis=1) == whole).all()
 
 
 def test_what_int8_meets_keeps_nothing():
@@ -87,7 +87,7 @@ def test_what_has_no_classes_is_judged_by_what_it_is(tail, shape, metric, of):
     found = Examiner(calibrated(float_graph(model), samples), Measured(samples, 12), lambda what: None, metrics)
     whole = searched(found, 100.0)
     assert (whole.met, whole.of, whole.best.kept) == (True, SAID[of], ())
-    (judged,) = found.judge.results(whole.best.model).outputs
+    (judged,) = found.judge.results(whole.best.model.proto).outputs
     assert judged.choice[0] == of
     value = judged.values[of]
     expected = 100 * (10 ** (-value / 20) if of == NOISE else 1 - value)
