@@ -14,10 +14,14 @@ if TYPE_CHECKING:
     from cnna.host.model.detector import Detector
     from cnna.host.model.session import InferenceSession
     from cnna.host.model.vart import Overlay
+    from cnna.jobs.compare import Compared, compare
     from cnna.jobs.compile import Compiled, compile
     from cnna.jobs.convert import Converted, convert
+    from cnna.jobs.ddr import Ddr
     from cnna.jobs.explain import Explained, explain
+    from cnna.jobs.explore import Explored, Tilings, explore, tilings
     from cnna.jobs.quantize import Quantized, quantize
+    from cnna.jobs.report import Reported, report
     from cnna.spec.artifact import Artifact
     from cnna.spec.config import Config
     from cnna.spec.errors import (
@@ -39,9 +43,13 @@ _PLACES = {
     "cnna.host.model.session": ("InferenceSession",),
     "cnna.host.model.vart": ("Overlay",),
     "cnna.jobs.compile": ("Compiled", "compile"),
+    "cnna.jobs.compare": ("Compared", "compare"),
     "cnna.jobs.convert": ("Converted", "convert"),
+    "cnna.jobs.ddr": ("Ddr",),
     "cnna.jobs.explain": ("Explained", "explain"),
+    "cnna.jobs.explore": ("Explored", "Tilings", "explore", "tilings"),
     "cnna.jobs.quantize": ("Quantized", "quantize"),
+    "cnna.jobs.report": ("Reported", "report"),
     "cnna.spec.artifact": ("Artifact",),
     "cnna.spec.config": ("Config",),
     "cnna.spec.errors": (
@@ -53,24 +61,33 @@ __all__ = [
     "ArtifactError",
     "CheckError",
     "CnnaError",
+    "Compared",
     "Compiled",
     "Config",
     "Converted",
     "DataError",
+    "Ddr",
     "Detector",
     "Explained",
+    "Explored",
     "InferenceSession",
     "ModelError",
     "Overlay",
     "Quantized",
+    "Reported",
     "RunError",
+    "Tilings",
     "ToolError",
     "UserError",
     "__version__",
+    "compare",
     "compile",
     "convert",
     "explain",
+    "explore",
     "quantize",
+    "report",
+    "tilings",
 ]
 
 # onnxruntime reads it when it is first imported. Otherwise it numbers this computer in the home folder, and reports to its maker.

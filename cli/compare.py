@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from cnna.cli.main import PAGES, Outcome
-from cnna.cli.options import add_library_option, chart_library
+from cnna.cli.options import add_library_option
+from cnna.jobs.compare import compare
 from cnna.spec.errors import DataError
 from cnna.spec.files import read_bytes, write_text
 
@@ -25,31 +26,31 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> Outcome:
     """Prints both: runs in clocks an image, the layers that differ most first; evaluations in their figures."""
-    from cnna.compiler.report import compare
+    from cnna.compiler.report.compare import read
     from cnna.evaluate.compare import is_evaluation
 
-    read = [compare.read(read_bytes(path), str(path)) for path in (args.first, args.second)]
-    if any(map(is_evaluation, read)):
-        return _evaluations(args, read)
-    found = compare.compared(*(compare.side(one, str(path)) for one, path in zip(read, (args.first, args.second), strict=True)))
-    print(compare.text(found))
+    files = [read(read_bytes(path), str(path)) for path in (args.first, args.second)]
+    if any(map(is_evaluation, files)):
+        return _evaluations(args, files)
+    found = compare(args.first, args.second)
+    print(found)
     if args.html:
-        write_text(args.html, compare.html(found, chart_library(args.cache)))
-    return Outcome(found, written=(args.html,) if args.html else ())
+        found.save(args.html, args.cache)
+    return Outcome(found.figures(), written=(args.html,) if args.html else ())
 
 
 def _evaluations(args: argparse.Namespace, read: list[dict[str, Any]]) -> Outcome:
     """Prints two evaluations. DataError: only one file is of an evaluation."""
-    from cnna.evaluate import compare
+    from cnna.evaluate import compare as evaluations
 
     paths = (args.first, args.second)
     for path, one in zip(paths, read, strict=True):
-        if not compare.is_evaluation(one):
+        if not evaluations.is_evaluation(one):
             raise DataError(
                 f"{path}: not what `cnna eval --json` writes, as the other file is; an evaluation compares with another"
             )
-    found = compare.compared(*(compare.side(one, str(path)) for one, path in zip(read, paths, strict=True)))
-    print(compare.text(found))
+    found = evaluations.compared(*(evaluations.side(one, str(path)) for one, path in zip(read, paths, strict=True)))
+    print(evaluations.text(found))
     if args.html:
-        write_text(args.html, compare.html(found))
+        write_text(args.html, evaluations.html(found))
     return Outcome(found, written=(args.html,) if args.html else ())

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cnna.cli.main import Outcome
 from cnna.cli.metric_options import add_metric_option, given_metrics
-from cnna.cli.options import add_cache_option, add_ddr_options, add_road_options, ddr_figures, given_ddr, given_road, simulated_ddr
+from cnna.cli.options import add_cache_option, add_ddr_options, add_road_options, ddr_options
 from cnna.cli.picture_options import add_picture_options, given_preprocess, say_preparation
 from cnna.cli.progress import Progress, counter
 from cnna.host.board.overlay import is_virtual, open_overlay
@@ -23,6 +23,7 @@ from cnna.host.samples.given import open_samples
 from cnna.host.samples.rows import Rows
 from cnna.jobs import against
 from cnna.jobs.data import check_channels
+from cnna.jobs.ddr import ddr_figures
 from cnna.spec.artifact import Artifact, load
 from cnna.spec.device import Device
 from cnna.spec.errors import CheckError, DataError, UserError
@@ -188,7 +189,7 @@ def _device_options(args: argparse.Namespace) -> dict[str, Any]:
         "cache": args.cache,
     }
     options = {name: value for name, value in given.items() if value is not None}
-    ddr = {**given_road(args), **simulated_ddr(given_ddr(args))}
+    ddr = ddr_options(args).simulated()
     if args.device != "rtl" and ddr:
         raise UserError(f"--ddr, --ddr-bytes-per-cycle, --ddr-latency and --ddr-mts are for --device rtl, not {args.device}")
     if args.device != "rtl" and set(options) - {"cache"}:

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.host.samples import pictures
-from cnna.host.samples.arrays import Note, fitted
+from cnna.host.samples.arrays import fitted
 from cnna.host.samples.given import open_samples
 from cnna.host.samples.preparation import Preparation, preparation
 from cnna.host.samples.rows import Rows, rows_of
+from cnna.jobs.given import Note, Warn
 from cnna.spec.errors import DataError, ModelError
 from cnna.spec.samples.preprocess import Preprocess, channels_of, from_entry
 
@@ -48,9 +49,13 @@ def opened(
     types: Mapping[str, str],
     table: Mapping[str, Any],
     limit: int | None,
-    note: Note,
+    warn: Warn,
 ) -> dict[str, Rows]:
     """The first `limit` samples for each input, as of `open_samples`. DataError: they do not fit the model."""
+
+    def note(line: str) -> None:
+        warn(Note(line))
+
     if isinstance(data, str | PathLike):
         return open_samples(Path(data), inputs, types, table, limit, note)
     arrays = {name: rows_of(array) for name, array in gathered(data).items()}

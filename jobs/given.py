@@ -27,6 +27,10 @@ Taken = ParamSpec("Taken")
 Given = TypeVar("Given")
 
 
+class Note(str):
+    """A line for the user that is no warning. The command line prints it as it is."""
+
+
 def with_tools(job: Callable[Taken, Given]) -> Callable[Taken, Given]:
     """The job, which raises a ToolError that says how to install a package that is missing, as on a board."""
 

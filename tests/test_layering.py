@@ -124,13 +124,14 @@ ROOMS = {
         "what the commands do, as functions for Python",
         (
             *("compiler", "compiler.frontend", "compiler.quantise", "compiler.explain", "compiler.report"),
-            *("compiler.heads", "host.model", "host.native", "host.samples", "sim.reference"),
+            *("compiler.explore", "compiler.heads", "host.model", "host.native", "host.samples"),
+            *("sim.reference", "sim.rtl"),
         ),
     ),
     "cli": (
         "the command `cnna`",
         (
-            *("jobs", "compiler", "compiler.frontend", "compiler.quantise", "compiler.report", "compiler.explore"),
+            *("jobs", "compiler", "compiler.frontend", "compiler.report"),
             *(
                 "compiler.split",
                 "compiler.zoo",

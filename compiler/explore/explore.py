@@ -35,7 +35,7 @@ BATCHES = (2, 4)  # tried beside batch 1, on the best configurations
 BEST = 4
 SIZE_INCHES = (9.0, 6.0)  # of the picture
 NEAR = 0.07  # share of each axis within which only one of two points is named
-Say = Callable[[int, int, str], None]
+Say = Callable[[int, int, str], object]
 ALONE, TO_ANSWER = "fps, accelerator alone", "fps, picture to answer"  # headings
 
 

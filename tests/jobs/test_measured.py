@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cnna.cli import report
+from cnna.jobs.measured import read_measured
 from cnna.spec.errors import DataError
 
 NO_CLOCKS: tuple[object, ...] = (3, {}, [1], [[1]], [[1, 2, 3]], [[2, 1]], [[1, "2"]])
@@ -34,4 +34,4 @@ def test_measured_figures_of_another_kind_are_one_line(tmp_path: Path, change: d
     path = tmp_path / "r.json"
     path.write_text(json.dumps({"config": "tiny", "device": "rtl", "batch": 1, "cycles": None, "layers": [], **change}))
     with pytest.raises(DataError, match=f"r.json: .*{said}.*`cnna run --json`"):
-        report.read_measured(path)
+        read_measured(path)
