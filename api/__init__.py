@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cnna.host.model.session import InferenceSession
     from cnna.host.model.vart import Overlay
     from cnna.jobs.compare import Compared, compare
-    from cnna.jobs.compile import Compiled, compile
+    from cnna.jobs.compile import Compiled, compile, load
     from cnna.jobs.convert import Converted, convert
     from cnna.jobs.ddr import Ddr
     from cnna.jobs.explain import Explained, explain
@@ -42,7 +42,7 @@ _PLACES = {
     "cnna.host.model.detector": ("Detector",),
     "cnna.host.model.session": ("InferenceSession",),
     "cnna.host.model.vart": ("Overlay",),
-    "cnna.jobs.compile": ("Compiled", "compile"),
+    "cnna.jobs.compile": ("Compiled", "compile", "load"),
     "cnna.jobs.compare": ("Compared", "compare"),
     "cnna.jobs.convert": ("Converted", "convert"),
     "cnna.jobs.ddr": ("Ddr",),
@@ -85,6 +85,7 @@ __all__ = [
     "convert",
     "explain",
     "explore",
+    "load",
     "quantize",
     "report",
     "tilings",

@@ -11,6 +11,7 @@ from cnna.jobs.detector import detector_figures, detector_lines, with_heads
 from cnna.jobs.given import GivenModel, Progress, Shapes, Warn, Warnings, name_of, native_host, quiet, shaped, with_tools
 from cnna.jobs.result import ASIDE, Result
 from cnna.spec.artifact import Artifact, CpuPiece, save, stored_model
+from cnna.spec.artifact import load as read
 from cnna.spec.boards import described
 from cnna.spec.checks.archive import is_archive
 from cnna.spec.config import Config
@@ -122,13 +123,19 @@ def compile(  # as the command is called, whatever Python calls so
 
     with about_model(name):
         tell(0, 0, f"compiling for {chosen.name}")
-        read = shaped(source, shapes, warnings, name)
+        known = shaped(source, shapes, warnings, name)
         folder = None if dump is None else Path(dump)
-        made = compile_model(read, chosen, batch=images, dump=folder, cpu=cpu, count=tell)
+        made = compile_model(known, chosen, batch=images, dump=folder, cpu=cpu, count=tell)
         made = with_heads(made, heads if detector is None else detector, warnings)
     if output is not None:
         save(made, output)
     return compiled(made, None if output is None else Path(output), warnings.lines)
+
+
+@with_tools
+def load(path: str | PathLike[str] | bytes) -> Compiled:
+    """What a .cnna holds, with its figures. path: the file, or its content. ArtifactError: it cannot be read, or is not sound."""
+    return compiled(read(path), None if isinstance(path, bytes) else Path(path))
 
 
 def compiled(artifact: Artifact, output: Path | None = None, notes: tuple[str, ...] = ()) -> Compiled:

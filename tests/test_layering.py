@@ -148,7 +148,10 @@ ROOMS = {
     ),
     "api": (
         "`cnna` itself: the version, `python -m cnna`, the backend for ONNX's tests",
-        ("compiler", "compiler.frontend", "compiler.quantise", "host.model", "host.samples", "jobs", "cli"),
+        (
+            *("compiler", "compiler.frontend", "compiler.quantise", "compiler.zoo", "host.board", "host.model", "host.samples"),
+            *("jobs", "cli"),
+        ),
     ),
 }
 # What a room opens by name, inside functions, where the tools are installed: a board has no simulation.

@@ -54,6 +54,17 @@ def test_what_they_import_is_there(root: Path) -> None:
             exec(ast.unparse(node), {})
 
 
+def test_they_import_the_public_interface_alone(root: Path) -> None:
+    """A user copies these cells. What they import from rooms inside may move or change without a word."""
+    public = {"cnna", *(f"cnna.{path.stem}" for path in (root / "api").glob("[a-z]*.py"))}
+    for name in NAMES:
+        cells = nbformat.read(root / "host" / "notebooks" / f"{name}.ipynb", as_version=4).cells
+        tree = ast.parse("\n".join(cell.source for cell in cells if cell.cell_type == "code"))
+        named = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+        named += [str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        assert {each for each in named if each.partition(".")[0] == "cnna"} <= public, name
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with what lies beside the notebooks."""

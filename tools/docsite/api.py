@@ -20,7 +20,7 @@ ERRORS = tuple(name for name, found in vars(errors).items() if inspect.isclass(f
 PARTS = (
     Part("What the commands do", "cnna.jobs.explain", ("explain", "Explained")),
     Part("", "cnna.jobs.quantize", ("quantize", "Quantized")),
-    Part("", "cnna.jobs.compile", ("compile", "Compiled")),
+    Part("", "cnna.jobs.compile", ("compile", "load", "Compiled")),
     Part("", "cnna.jobs.convert", ("convert", "Converted")),
     Part("", "cnna.jobs.report", ("report", "Reported")),
     Part("", "cnna.jobs.compare", ("compare", "Compared")),
@@ -43,8 +43,7 @@ PARTS = (
         ("Detections", "best", "matches", "ssd_boxes", "ssd_priors", "yolo_rows", "yolox_rows", "yolov5_rows"),
     ),
     Part("Devices and boards", "cnna.spec.device", ("Device",)),
-    Part("", "cnna.host.board.pynq_driver", ("open_board",)),
-    Part("", "cnna.host.board.power", ("board",)),
+    Part("", "cnna.boards", ("configuration", "power")),
     Part("Serving", "cnna.serve.in_process", ("Engine",)),
     Part("", "cnna.serve.requests.request", ("Result",)),
     Part("", "cnna.serve.boards.limits", ("Limits",)),
