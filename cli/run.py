@@ -28,6 +28,7 @@ from cnna.spec.artifact import Artifact, load
 from cnna.spec.device import Device
 from cnna.spec.errors import CheckError, DataError, UserError
 from cnna.spec.files import read_bytes
+from cnna.spec.host_time.end_to_end import ALONE
 from cnna.spec.metrics import RunRecords, summary
 from cnna.spec.samples.preprocess import NORMALISATION, from_entry
 
@@ -246,6 +247,7 @@ def _print_figures(figures: dict[str, Any], samples: int) -> None:
     if figures["cycles"]:
         line += (
             f"; {figures['cycles']:,.0f} clocks for a batch of {figures['batch']}, "
-            f"MAC utilisation {figures['mac_utilization']:.1%}, {figures['fps']:,.0f} fps at {figures['clock_mhz']} MHz"
+            f"MAC utilisation {figures['mac_utilization']:.1%}, "
+            f"{figures['fps']:,.0f} images a second {ALONE} at {figures['clock_mhz']} MHz"
         )
     print(line)

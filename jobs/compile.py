@@ -201,7 +201,7 @@ def missing(name: str, what: str) -> UserError:
 
 
 def predicted(artifact: Artifact) -> EndToEnd:
-    """The predicted time of a batch from end to end."""
+    """The predicted time of a batch from picture to answer."""
     manifest = artifact.manifest
     return end_to_end(manifest["pieces"], artifact.predicted_clocks(), artifact.config.clock_mhz, manifest["batch"], native_host())
 

@@ -10,7 +10,7 @@ from cnna.spec.config import Config
 from cnna.spec.counts import many
 from cnna.spec.errors import ModelError
 from cnna.spec.host_time.cortex_a53 import Range
-from cnna.spec.host_time.end_to_end import IN_PYTHON, NATIVELY, rates
+from cnna.spec.host_time.end_to_end import IN_PYTHON, NATIVELY, TO_ANSWER, rates
 
 if TYPE_CHECKING:
     from cnna.compiler.frontend.source_model import SourceModel
@@ -98,16 +98,16 @@ def _price(speeds: list[Range | None], config: str, default: bool) -> str:
     before, after = speeds
     chosen = f"{config} (the default; --config chooses another)" if default else config
     if before is None or after is None:
-        return f"what this costs in images a second on {chosen} is not predicted: the network does not compile for it"
+        return f"what this costs in images a second {TO_ANSWER} on {chosen} is not predicted: the network does not compile for it"
     now, all_int8 = (
-        f"{rates(after)} images a second are modelled from end to end, {NATIVELY if native_host() else IN_PYTHON}",
+        f"{rates(after)} images a second are modelled {TO_ANSWER}, {NATIVELY if native_host() else IN_PYTHON}",
         rates(before),
     )
     return f"on {chosen} {now}, and {all_int8} with all layers in int8"
 
 
 def _speed(model: "SourceModel", config: Config) -> Range | None:
-    """The modelled images a second from end to end; None if the model cannot be compiled for the configuration."""
+    """The modelled images a second from picture to answer; None if the model cannot be compiled for the configuration."""
     from cnna.compiler.compile import compile_model
 
     try:

@@ -31,7 +31,8 @@ HEAD = """# Boards
 
 Each of these boards has a preset of its name, which `--config` takes. The resources are those that Yosys counts before placing
 ([resources.md](resources.md) says how); flip-flops include those that output registers of block RAMs can hold. Frames a second are
-predicted, for one image at a time, at the board's clock and with its DDR, as in `cnna explain`, `compile`, `report` and `explore`.
+those of the accelerator alone, predicted for one image at a time, at the board's clock and with its DDR, as in `cnna report` and
+`explore`, which also model those from picture to answer.
 A configuration with another clock, such as `--config ultra96,clock_mhz=200`, has the same bytes of DDR in a second, so more in a
 clock. The commands:
 
@@ -39,14 +40,15 @@ clock. The commands:
     .venv/bin/python tools/board_rows.py --predict
 
 **No preset has ever been built in Vivado**, and no board has run one. The clocks are targets. The simulated RTL of each computes a
-ResNet-8 as the reference does, to the bit (`make test-all`).
+ResNet-8 as the reference does, to the bit (`make test-all`). [Guides](other-boards.md) say how a KV260, a ZCU104 or
+an Ultra96 would run one.
 """
 RULE = f"""A preset for a board may take {DSP_SHARE:.0%} of its DSP48E2 and {LUT_SHARE:.0%} of its LUTs; `zcu102` is older.
 Feature memory lies in UltraRAM where the chip has any (`uram=1`). That excludes `depth` 2, whose array reads words that are twice
 as wide as those that the other port writes. Of the arrays that we tried, a preset is the one whose predictions for ResNet-50 and
 MobileNetV2 have the largest product. It need not have the most multiply-accumulates. The table has every array with as many or more
-that fits within these bounds, by the fit of [explore](explore.md), and within the chip's memories: its frames a second over
-those of the preset. The ZCU102 was not compared like this; for it some arrays were tried by hand.
+that fits within these bounds, by the fit of [explore](explore.md), and within the chip's memories: frames a second of the
+accelerator alone, over those of the preset. The ZCU102 was not compared like this; for it some arrays were tried by hand.
 
     .venv/bin/python tools/board_rivals.py zcu104 kv260 ultra96      # minutes
 """
@@ -90,7 +92,8 @@ def _resources(kept: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _speeds(kept: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    yield f"| preset | {' | '.join(f'{name}, frames a second' for name in NETWORKS.values())} |\n|---|{'---|' * len(NETWORKS)}"
+    heads = " | ".join(f"{name}, frames a second, accelerator alone" for name in NETWORKS.values())
+    yield f"| preset | {heads} |\n|---|{'---|' * len(NETWORKS)}"
     for board, config in _presets():
         cycles = kept[board.key][CYCLES]
         yield f"| `{board.key}` | {' | '.join(f'{config.clock_mhz * 1e6 / cycles[name]:,.1f}' for name in NETWORKS)} |"

@@ -23,7 +23,7 @@ from cnna.compiler.report.table import WORDS, bound, cell, of_batch, stalls_text
 from cnna.spec.errors import ToolError
 from cnna.spec.extras import install
 from cnna.spec.files import write_text
-from cnna.spec.host_time.end_to_end import modelled, way
+from cnna.spec.host_time.end_to_end import ALONE, TO_ANSWER, modelled, way
 from cnna.spec.host_time.piece_times import PieceTime, several
 from cnna.spec.manifest import CPU
 
@@ -114,8 +114,8 @@ _LAYER_COLUMNS = {  # group: (heading, key, format)
 }
 _TOTALS = (
     ("cycles", "clocks", "{:,.0f}"),
-    ("fps", "images a second at {clock_mhz} MHz", "{:,.1f}"),
-    ("fps_end_to_end", "images a second from end to end", "{:,.1f}"),
+    ("fps", f"images a second {ALONE} at {{clock_mhz}} MHz", "{:,.1f}"),
+    ("fps_end_to_end", f"images a second {TO_ANSWER}", "{:,.1f}"),
     ("mac_utilization", "of the array's MACs used", "{:.1%}"),
     ("ddr_read_bytes", "DDR bytes read", "{:,.0f}"),
     ("ddr_write_bytes", "DDR bytes written", "{:,.0f}"),
@@ -185,7 +185,7 @@ def _totals(found: Figures) -> str:
     rows = [_tr([("word", ""), *(("", heads[kind]) for kind in kinds)], "th")]
     if "predicted" in kinds and (text := modelled(found["predicted"])):  # never in a line with what a board measures
         shown = [("", text if kind == "predicted" else "-") for kind in kinds]
-        rows.append(_tr([("word", f"images a second from end to end, modelled, {way(found['predicted'])}"), *shown]))
+        rows.append(_tr([("word", f"images a second {TO_ANSWER}, modelled, {way(found['predicted'])}"), *shown]))
     for key, name, form in _TOTALS:
         values = [None if (kind, key) == ("predicted", "fps_end_to_end") else found[kind][key] for kind in kinds]
         if any(value is not None for value in values):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cnna.compiler.report.report import Figures, for_ddr
-from cnna.spec.host_time.end_to_end import modelled, way
+from cnna.spec.host_time.end_to_end import ALONE, TO_ANSWER, modelled, way
 from cnna.spec.host_time.piece_times import PieceTime, piece_lines, several
 from cnna.spec.manifest import ACCELERATOR
 
@@ -83,11 +83,11 @@ def _total_line(found: Figures, kind: str) -> str:
     parts = []
     if total["cycles"]:
         parts += [f"{total['cycles']:,.0f} clocks", f"{total['mac_utilization']:.1%} of the array"]
-        parts.append(f"{total['fps']:,.1f} images a second at {found['clock_mhz']} MHz")
+        parts.append(f"{total['fps']:,.1f} images a second {ALONE} at {found['clock_mhz']} MHz")
     if kind == "predicted" and (text := modelled(total)):
-        parts.append(f"{text} (modelled from end to end, {way(total)})")
+        parts.append(f"{text} {TO_ANSWER} (modelled, {way(total)})")
     elif kind == "measured" and total["fps_end_to_end"] is not None:
-        parts.append(f"{total['fps_end_to_end']:,.1f} from end to end")
+        parts.append(f"{total['fps_end_to_end']:,.1f} {TO_ANSWER}")
     if moved := sum(total[key] for key in _BYTES if total[key] is not None):
         program = f" ({total['program_bytes']:,} of them the program)" if "program_bytes" in total else ""
         parts.append(f"{moved:,.0f} DDR bytes{program}")

@@ -20,6 +20,7 @@ from cnna.host.selftest.selftest import CLOCK_PART, Finding
 from cnna.host.selftest.selftest_network import network_for
 from cnna.spec.artifact import Artifact
 from cnna.spec.errors import CheckError, RunError
+from cnna.spec.host_time.end_to_end import ALONE, TO_ANSWER
 from cnna.spec.regmap import offset
 
 SECONDS = 2.0  # of runs, for the throughput
@@ -96,11 +97,12 @@ def sustain(
 def throughput(board: BoardDevice, workload: Workload, seconds: float, cycles: float | None, virtual: bool, now: Now) -> Finding:
     """Compares the host's seconds of a batch, copies and Python included, with the clocks that the accelerator counted."""
     batch, images = workload.artifact.manifest["batch"], workload.artifact.manifest["batch"] / seconds
-    text = f"{images:,.1f} images a second by the clock on the wall"
+    text = f"{images:,.1f} images a second {TO_ANSWER}, by the clock on the wall"
     if not cycles:
         return Finding("throughput", virtual, f"{text}; this board counts no clocks")
     counted = cycles / (board.config.clock_mhz * 1e6)
-    text += f"; the counter has {cycles:,.0f} clocks a batch of {batch}: {batch / counted:,.0f} at {board.config.clock_mhz} MHz"
+    text += f"; the counter has {cycles:,.0f} clocks a batch of {batch}: "
+    text += f"{batch / counted:,.0f} images a second {ALONE} at {board.config.clock_mhz} MHz"
     if virtual:
         return Finding("throughput", True, f"{text}; a virtual board's seconds are not a real one's")
     if seconds < counted * (1 - CLOCK_PART):

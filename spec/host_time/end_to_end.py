@@ -1,4 +1,4 @@
-"""Images a second and latency from end to end, modelled, as `cnna explain`, `compile` and `report` show them.
+"""Images a second and latency from picture to answer, modelled, as `cnna explain`, `compile` and `report` show them.
 
 Two batches are in flight. While the accelerator runs a piece of one, the host does the CPU pieces of the other and packs its
 tensors (docs/pieces.md). So a batch takes the time of the busier side. Both sides wait while the host starts the accelerator.
@@ -20,6 +20,7 @@ from cnna.spec.host_time.native_work import BYTES, more_seconds, native_work, pl
 from cnna.spec.manifest import CPU, PieceEntry, Port
 
 CORES = (1, 4)
+ALONE, TO_ANSWER = "of the accelerator alone", "from picture to answer"  # of what a frame rate is, wherever one is shown
 NATIVELY, IN_PYTHON = "natively", "in Python"  # how the host does its work, where a range of it is shown
 ELEMENT_SECONDS = host_model.ELEMENT_SECONDS.middle
 MAC_SECONDS = host_model.MAC_SECONDS.middle
@@ -160,13 +161,13 @@ class EndToEnd:
         """One line."""
         fps, latency = self.fps(), self.latency()
         if fps is None or latency is None:
-            return "images a second from end to end are not predicted: the file does not say what the CPU takes; compile it again"
+            return f"images a second {TO_ANSWER} are not predicted: the file does not say what the CPU takes; compile it again"
         parts = [f"CPU {_duration(self.cpu_seconds or 0)}"]
         if self.starts:
             count = f"{self.crossings} crossing{'s' * (self.crossings != 1)} of {self.crossing_bytes:,} bytes"
             parts = [f"accelerator {_duration(self.accelerator_seconds)}", *parts, f"{count} {_durations(self.crossing_seconds)}"]
-        speed = f"{rates(fps)} images a second, {_durations(latency)} for a batch alone"
-        return f"modelled from end to end, {self.way}: {speed}; a batch of {self.batch} takes {', '.join(parts)}"
+        speed = f"modelled {TO_ANSWER}, {self.way}: {rates(fps)} images a second, {_durations(latency)} for a batch alone"
+        return f"{speed}; a batch of {self.batch} takes {', '.join(parts)}"
 
 
 def _shared(work: HostWork) -> Range:

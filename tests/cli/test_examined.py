@@ -145,7 +145,7 @@ def test_a_search_says_what_it_keeps_and_what_that_costs(folder: Path, capsys: p
     assert kept == {"image", *names}
     assert found["search"]["fps"] < found["search"]["fps_in_int8"]
     slow, quick = found["search"]["fps"]
-    assert f"cnna: on tiny {rates(Range(quick, slow))} images a second are modelled from end to end, {NATIVELY}" in said
+    assert f"cnna: on tiny {rates(Range(quick, slow))} images a second are modelled from picture to answer, {NATIVELY}" in said
     assert "--search 0 is met with" in (folder / "s.html").read_text()
 
 

@@ -45,7 +45,7 @@ def test_explain_compile_and_report_have_one_figure(tmp_path: Path, capsys: pyte
     assert speed["fps_end_to_end"] > 0
     assert speed == found["compile"]["predicted_end_to_end"]
     assert speed.items() <= found["report"]["predicted"].items()
-    assert f"{modelled(speed)} (modelled from end to end, {NATIVELY})" in capsys.readouterr().out
+    assert f"{modelled(speed)} from picture to answer (modelled, {NATIVELY})" in capsys.readouterr().out
     assert [node["side"] for node in found["explain"]["nodes"]] == ["accelerator", "cpu"]
 
 
@@ -63,7 +63,7 @@ def test_a_report_of_the_cpu_alone(tmp_path: Path) -> None:
     model = _model(tmp_path / "m.onnx", "[act] y = Sin (x)", channels=3)
     assert main(["compile", str(model), "--config", "tiny", "-o", str(tmp_path / "m.cnna")]) == 0
     assert main(["report", str(tmp_path / "m.cnna"), "--html", str(tmp_path / "m.html")]) == 0
-    assert f"images a second from end to end, modelled, {IN_PYTHON}" in (tmp_path / "m.html").read_text()
+    assert f"images a second from picture to answer, modelled, {IN_PYTHON}" in (tmp_path / "m.html").read_text()
 
 
 def test_the_default_configuration_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

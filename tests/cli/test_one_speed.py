@@ -52,7 +52,7 @@ def test_all_commands_agree(digits: Path, named: str, capsys: pytest.CaptureFixt
     assert len({found["fps_end_to_end"] for found in ends}) == 1
     assert all(described(config) in printed[name] for name in ("compile", "report"))
     assert f"q.onnx on {config.name}, {clock_and_ddr(config)}, one image" in printed["explain"]
-    assert f"{predicted['fps']:,.1f} images a second at {config.clock_mhz} MHz" in printed["report"]
+    assert f"{predicted['fps']:,.1f} images a second of the accelerator alone at {config.clock_mhz} MHz" in printed["report"]
     pieces = Placements(load_model(digits / "q.onnx")).pieces(config)
     point = evaluate(pieces, config, 1, native=native_host())
     assert (point.cycles, point.alone) == (clocks, predicted["fps"])

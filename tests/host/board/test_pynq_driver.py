@@ -175,7 +175,7 @@ def test_info_and_selftest_of_a_board(served: str, files: tuple[Path, Path, Path
         "ok     registers",
         "ok     copy",
         "ok     network          board == y.npz",
-        "images a second by the clock on the wall",
+        "images a second from picture to answer, by the clock on the wall",
     ):
         assert part in said
     assert json.loads((tmp_path / "s.json").read_text())["images_per_second"] > 0

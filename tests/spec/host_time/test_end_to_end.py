@@ -1,4 +1,4 @@
-"""The modelled images a second from end to end, compared with sums made by hand."""
+"""The modelled images a second from picture to answer, compared with sums made by hand."""
 
 from dataclasses import replace
 
@@ -138,7 +138,7 @@ def test_estimates_say_how_the_host_works():
     """A line of Python alone would seem to contradict the figures of the native library, which are several times as high."""
     for native, way, host in ((False, IN_PYTHON, "python"), (True, NATIVELY, "native")):
         found = module.end_to_end(PIECES, CYCLES, CLOCK_MHZ, BATCH, native)
-        assert str(found).startswith(f"modelled from end to end, {way}: ")
+        assert str(found).startswith(f"modelled from picture to answer, {way}: ")
         assert found.figures()["modelled"]["host"] == host
         assert module.way(found.figures()) == way
 
