@@ -47,3 +47,10 @@ def test_what_pages_say(root: Path) -> None:
         paragraphs = re.split(r"\n\s*\n|\n(?=- )", text)
         wrong += [f"{page.name}: {one[:150]}" for one in paragraphs if SPEED.search(one) and not NAMED.search(one)]
     assert wrong == []
+
+
+def test_what_notebooks_print(root: Path) -> None:
+    """The same in a notebook, whose figures people copy."""
+    for path in sorted((root / "host" / "notebooks").glob("*.ipynb")):
+        lines = [line for line in path.read_text().splitlines() if SPEED.search(line)]
+        assert [line for line in lines if not NAMED.search(line)] == [], path.name
