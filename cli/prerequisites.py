@@ -29,6 +29,7 @@ PACKAGES = {  # name: what uses it, and the profiles that cannot do without
     "matplotlib": ("report --png, explore --png", (TOOLS,)),
     "vl-convert-python": ("report --html", (TOOLS,)),
     "pillow": ("folders of pictures", (TOOLS,)),
+    "pycocotools": ("eval: AP of detectors", ()),
     "argcomplete": ("Tab in a shell", ()),
     "grpcio": ("serve: gRPC", ()),
     "starlette": ("serve", ()),
@@ -38,7 +39,11 @@ PACKAGES = {  # name: what uses it, and the profiles that cannot do without
     "cocotbext-axi": ("the project's own tests", ()),
     "pynq": ("board serve, run --device pynq", (BOARD,)),
 }
-EXTRAS = {"pynq": BOARD, **dict.fromkeys(("grpcio", "starlette", "uvicorn", "prometheus-client", "pyyaml"), "serve")}
+EXTRAS = {
+    "pynq": BOARD,
+    "pycocotools": "eval",
+    **dict.fromkeys(("grpcio", "starlette", "uvicorn", "prometheus-client", "pyyaml"), "serve"),
+}
 NUMPY, PYNQ = "pip install numpy", " (Python 3.12 or earlier; part of a board's image)"  # the remedy of one, and more for the other
 PROGRAMS = {  # name: (Debian's package, what needs it)
     "make": ("make", "run --device rtl"),

@@ -10,22 +10,29 @@ import argparse
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import accuracy_variants
 import numpy as np
 import trained
 from faces import recall
+from numpy.typing import NDArray
 from trained import FLOAT, Trained
 
 from cnna.compiler.frontend.onnx_import import load_model
+from cnna.evaluate.evaluate import evaluate
+from cnna.evaluate.result import Difference, Evaluation, difference_of
+from cnna.evaluate.standard_errors import Estimate
+from cnna.spec.artifact import Artifact, save
 from cnna.spec.config import preset
 
+OURS = "model.cnna"
 OUT = Path(__file__).resolve().parent.parent / "docs" / "accuracy.md"
 CONFIG, BATCH = "zcu102", 4  # the emulator gives the same answers at every size; it is quickest at this one
 HEAD = """# Accuracy
 
-The table has the top-1 accuracy of trained networks that others published, measured on all test samples. Each network has
-three files: its float model, and two that onnxruntime quantised.
+The table has the top-1 accuracy of trained networks that others published, measured by [`cnna eval`](eval.md) on all test samples.
+Each network has three files: its float model, and two that onnxruntime quantised.
 
 - *float* is the accuracy in float32 by onnxruntime. *int8* is the accuracy by the emulator, which equals the RTL to the bit.
 - *As float* is the share of samples whose top-1 class is the same as the float network's.
@@ -48,19 +55,42 @@ of the project. This command measures a row again:
 
 
 def measure(model: Trained) -> str:
-    """Measures one model; returns its row of the table."""
+    """Measures one model as `cnna eval` does; returns its row of the table. Faces have no classes, so they are counted here."""
     samples = trained.samples(model, "test")
-    in_float = trained.onnxruntime_answers(load_model(model.folder / FLOAT), samples.x)
-    ours = trained.emulated(trained.artifact(model, preset(CONFIG), BATCH), samples.x)
-    theirs = None if model.file == FLOAT else trained.onnxruntime_answers(load_model(model.path), samples.x, optimised=False)
+    artifact = trained.artifact(model, preset(CONFIG), BATCH)
     if samples.classes is None:
-        found, total = recall(ours, in_float)
-        again = "" if theirs is None else f"{np.divide(*recall(ours, theirs)):.1%} of its faces"
-        return f"| {model.name} | {len(samples.x)} | {total} faces | {found} of them | {found / total:.1%} | {again or '-'} |"
-    top, float_top = trained.top1(ours), trained.top1(in_float)
-    again = "-" if theirs is None else f"{np.mean(top == trained.top1(theirs)):.1%}"
-    accuracies = f"{np.mean(float_top == samples.classes):.1%} | {np.mean(top == samples.classes):.1%}"
-    return f"| {model.name} | {len(samples.x)} | {accuracies} | {np.mean(top == float_top):.1%} | {again} |"
+        return _faces(model, artifact, samples.x)
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        save(artifact, folder / OURS)
+        np.savez(folder / "test.npz", x=samples.x, y=samples.classes)
+        files = [folder / OURS, *dict.fromkeys((model.folder / FLOAT, model.path))]
+        found = evaluate(files, folder / "test.npz", base=FLOAT, cache=folder)
+    ours, in_float = found.model(OURS), found.model(FLOAT)
+    theirs = None if model.file == FLOAT else difference_of(found.task, ours, found.model(model.file))
+    cells = [_share(in_float.estimates["top1"]), _share(ours.estimates["top1"]), _share(_difference(found).same)]
+    again = "-" if theirs is None else _share(theirs.same)
+    return f"| {model.name} | {found.samples} | {' | '.join(cells)} | {again} |"
+
+
+def _difference(found: Evaluation) -> Difference:
+    """The accelerator's answers beside the float network's."""
+    return next(one for one in found.differences if one.model == OURS)
+
+
+def _share(one: Estimate | None) -> str:
+    assert one is not None
+    return f"{one.value:.1%}"
+
+
+def _faces(model: Trained, artifact: Artifact, x: NDArray[np.float32]) -> str:
+    """The row of a detector: how many of the float network's faces are found."""
+    in_float = trained.onnxruntime_answers(load_model(model.folder / FLOAT), x)
+    ours = trained.emulated(artifact, x)
+    theirs = None if model.file == FLOAT else trained.onnxruntime_answers(load_model(model.path), x, optimised=False)
+    found, total = recall(ours, in_float)
+    again = "-" if theirs is None else f"{np.divide(*recall(ours, theirs)):.1%} of its faces"
+    return f"| {model.name} | {len(x)} | {total} faces | {found} of them | {found / total:.1%} | {again} |"
 
 
 def sources(root: Path) -> str:

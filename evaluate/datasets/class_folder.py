@@ -35,9 +35,7 @@ def read_class_folder(path: Path, labels: tuple[str, ...] | None) -> Dataset:
     notes = [f"{path}: ignoring files in {in_line(one.name for one in others)} that are no {', '.join(KINDS)}"] if others else []
     numbered = not labels and not plain
     if numbered:
-        notes.append(
-            f"{path}: its {len(names)} folders are numbered in the order of their names, {names[0]} is 0; --labels F says otherwise"
-        )
+        notes.append(f"{path}: its folders are numbered in the order of their names, {names[0]} is 0; --labels F says otherwise")
     return Dataset(
         layout="a folder for each class",
         path=str(path),

@@ -203,6 +203,21 @@ def test_an_own_function_judges_answers(tmp_path: Path) -> None:
             evaluate(model, data, metric=f"{functions}:{name}", cache=tmp_path / "c")
 
 
+def test_the_output_that_is_judged_can_be_named(tmp_path: Path) -> None:
+    """A network with two heads has its classes in the second one."""
+    nodes = [made.helper.make_node("Neg", ["x"], ["first"]), made.helper.make_node("Identity", ["x"], ["second"])]
+    model = made.save(tmp_path / "m.onnx", nodes, (7,), ["first", "second"])
+    given = scores_and_classes()
+    data = made.arrays(tmp_path / "d.npz", **given)
+    shares = {
+        name: evaluate(model, data, output=name, cache=tmp_path / "c").models[0].estimates["top1"].value
+        for name in ("first", "second")
+    }
+    assert shares["second"] == pytest.approx((given["x"].argmax(1) == given["y"]).mean())
+    assert shares["first"] == pytest.approx(((-given["x"]).argmax(1) == given["y"]).mean())
+    assert evaluate(model, data, cache=tmp_path / "c").models[0].estimates["top1"].value == shares["first"]
+
+
 def test_mistakes_are_one_line_each(pair: dict[str, Any], tmp_path: Path) -> None:
     """A user would meet a traceback, or a figure of nothing."""
     (tmp_path / "empty").mkdir()

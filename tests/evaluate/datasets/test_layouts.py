@@ -26,7 +26,7 @@ def test_folders_are_numbered_by_labels_by_their_numbers_or_by_their_names(tmp_p
     for name in ("10", "9"):
         made.picture(tmp_path / "n" / name / "a.jpg", (9, 9, 9))
     assert classes_in(tmp_path / "n") == [("10/a.jpg", 10), ("9/a.jpg", 9)]
-    assert "numbered in the order of their names, blue is 0" in read_data(data, CLASSIFICATION, Reading()).notes[0]
+    assert "its folders are numbered in the order of their names, blue is 0" in read_data(data, CLASSIFICATION, Reading()).notes[0]
     with pytest.raises(DataError, match=r"d/blue: there is no class 'blue'; there are red, green"):
         classes_in(data, ("red", "green"))
 
