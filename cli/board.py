@@ -105,7 +105,7 @@ def _ip(args: argparse.Namespace, config: Config) -> Outcome:
     texts = {
         "component.xml": component(made.config, name),
         SETTINGS: settings(made.config),
-        own_page.PAGE: own_page.page(made, name),
+        own_page.PAGE: own_page.page(made, args.config, name),
         own_page.PICTURE: own_picture.picture(made),
         own_project.BESIDE: own_project.beside(made),
         own_project.CLOCKING: own_project.clocks(made),

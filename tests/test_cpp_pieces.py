@@ -30,6 +30,8 @@ TOLD = re.compile(r"^output (.+): (\w+) \[([\d, ]*)\]$", re.M)
 BEFORE = """g (float[N,3,8,8] x, float[N,8] k) => (float[N,8,8,8] y, float[N,8] z) {
     s = Sin (x) a = Conv <pads=[1,1,1,1]> (s, w) b = Relu (a) t = Cos (b) y = Conv (t, u)
     h = Exp (k) m = MatMul (h, v) z = Softmax (m) }"""
+FIXED = """g (float[N,3,8,8] x, float[8,4] k) => (float[N,8,8,8] y, float[?,?] z) {
+    a = Conv <pads=[1,1,1,1]> (x, w) y = Sin (a) z = Cos (k) }"""
 CUT: dict[str, tuple[str, Shapes]] = {  # name: text, weights
     "three programs, two outputs": (GATED, WEIGHTS),
     "a graph inside": (CAPTURING, {"w": (8, 3, 3, 3), "u": (8, 8, 1, 1)}),
@@ -82,18 +84,44 @@ def compared(host: list[str], artifact: Artifact, x: Feeds, board: virtual.Virtu
     return said
 
 
+@pytest.mark.parametrize("batch", [1, 2, 3])
 @pytest.mark.parametrize("name", CUT)
 def test_pieces_before_between_and_behind_the_accelerator(
-    host: list[str], board: virtual.Virtual, tmp_path: Path, name: str
+    host: list[str], board: virtual.Virtual, tmp_path: Path, name: str, batch: int
 ) -> None:
     """A tensor between two pieces would be another sample's, or one would be rounded twice or never."""
     text, weights = CUT[name]
     model = written(text, weights)
-    artifact = compile_model(quantise(model, images(model, 8))[0], preset("tiny"), batch=BATCH)
+    artifact = compile_model(quantise(model, images(model, 8))[0], preset("tiny"), batch=batch)
     kinds = [piece.manifest["kind"] for piece in artifact.pieces]
     assert "cpu" in kinds
-    said = compared(host, artifact, images(model, 2 * BATCH, seed=5), board, tmp_path)
+    said = compared(host, artifact, images(model, 2 * batch, seed=5), board, tmp_path)
     assert said.count("counts no clocks, as an emulator does" if "accelerator" in kinds else "by the CPU alone") == 2
+
+
+def test_names_beyond_ascii(host: list[str], board: virtual.Virtual, tmp_path: Path) -> None:
+    """onnxruntime would not find a tensor whose name the manifest escapes."""
+    model = written(GATED, WEIGHTS)
+    ends = [*model.graph.input, *model.graph.output]
+    lists = [part for node in model.graph.node for part in (node.input, node.output)]
+    for old in ("x", "a", "d", "y"):
+        new = f'{old}/größe\U0001f600"\\'
+        for value in ends:
+            value.name = new if value.name == old else value.name
+        for names in lists:
+            names[:] = [new if name == old else name for name in names]
+    artifact = compile_model(quantise(model, images(model, 8))[0], preset("tiny"), batch=BATCH)
+    compared(host, artifact, images(model, 2 * BATCH), board, tmp_path)
+
+
+def test_an_input_without_a_batch_axis_is_given_for_each_sample(host: list[str], board: virtual.Virtual, tmp_path: Path) -> None:
+    """The host would read the samples of one input as those of another."""
+    model = written(FIXED, {"w": (8, 3, 3, 3)})
+    rng = np.random.default_rng(1)
+    x = {name: rng.normal(size=(2 * BATCH, *shape)).astype(np.float32) for name, shape in (("x", (3, 8, 8)), ("k", (8, 4)))}
+    artifact = compile_model(quantise(model, x)[0], preset("tiny"), batch=BATCH)
+    assert [entry["shape"] for entry in artifact.manifest["model_inputs"]] == [[3, 8, 8], [8, 4]]
+    compared(host, artifact, {**x}, board, tmp_path)
 
 
 @pytest.mark.parametrize("case", TAILS)

@@ -33,21 +33,25 @@ _SOURCES = """\
 """
 
 
-def page(design: Design, verilog: str, picture_name: str = PICTURE, docs: str = ONLINE) -> str:
-    """The page's text. verilog: the name of the source. docs: where the project's other pages are, as a link's beginning."""
-    parts = [_head(design, picture_name, docs), _ways(verilog), _ports(design), _clocks(design), _reset_and_interrupt()]
+def page(design: Design, typed: str, verilog: str, picture_name: str = PICTURE, docs: str = ONLINE) -> str:
+    """The page's text.
+
+    typed: what `--config` takes for it. verilog: the name of the source. docs: where the project's other pages are, as a link's
+    beginning.
+    """
+    parts = [_head(design, typed, picture_name, docs), _ways(verilog), _ports(design), _clocks(design), _reset_and_interrupt()]
     parts += [_buses(design), _addresses(design, docs), _ps(design), _constraints(), _sources()]
     return "\n".join(parts)
 
 
-def _head(design: Design, picture_name: str, docs: str) -> str:
+def _head(design: Design, typed: str, picture_name: str, docs: str) -> str:
     config = design.config
     return f"""\
 # The accelerator in your own Vivado project
 
 This page has what you need to put the accelerator `{config.name}` (variant `{design.variant}`) beside your own IPs:
 ports, clocks, reset, interrupt, addresses and constraints. Its IP is called `{VLNV}`.
-`cnna board ip --config {config.name} --variant {design.variant} -o DIR` writes this page, the IP and the scripts; for
+`cnna board ip --config {typed} --variant {design.variant} -o DIR` writes this page, the IP and the scripts; for
 another configuration it writes another page. To build a whole image for a board there is `bitstreams/build.tcl` ([board
 guide]({docs}board.md)), which needs none of what follows.
 
@@ -145,7 +149,7 @@ def _clocks(design: Design) -> str:
   exceptions.
 - **Another frequency.** A slower `aclk` is right if `aclk2x` stays twice as fast; only times become longer. The CLOCK
   register says {mhz} MHz all the same, by which the host counts;
-  `--config {design.config.name.split("-")[0]},clock_mhz=200` writes an IP that says 200.
+  `clock_mhz=200` behind the name in `--config` writes an IP that says 200.
 - **Other clocks.** The accelerator has no crossing into any other domain. A SmartConnect with two clocks crosses between
   `aclk` and yours.
 """
@@ -279,5 +283,5 @@ def _sources() -> str:
 
 if __name__ == "__main__":
     made, folder = block_design(preset("zcu102")), Path(sys.argv[1])
-    (folder / "own-vivado.md").write_text(page(made, "cnna_zcu102.v", "own-vivado.svg", docs=""))
+    (folder / "own-vivado.md").write_text(page(made, made.config.name, "cnna_zcu102.v", "own-vivado.svg", docs=""))
     (folder / "own-vivado.svg").write_text(picture(made))

@@ -109,7 +109,7 @@ def test_the_page_has_every_port_and_nothing_else(made: Design) -> None:
         if not member.is_port:
             for name, inner in member.signature.members.items():
                 wanted[f"{bus}_{name}"] = (inner.flow.name == "Out", inner.shape)
-    text = own_page.page(made, "cnna.v")
+    text = own_page.page(made, made.config.name, "cnna.v")
     assert paged(text) == wanted
     listed = set(re.findall(r"^\| (\w+) \| 0x", text, re.M))
     assert listed == set(BLOCKS)
@@ -136,7 +136,9 @@ def test_the_picture_shows_every_port_and_ends_where_the_design_does(made: Desig
 def test_the_committed_page_is_that_of_zcu102(root: Path) -> None:
     """The design or the registers have changed without `make pages`."""
     made = design(preset("zcu102"))
-    assert (root / "docs" / "own-vivado.md").read_text() == own_page.page(made, "cnna_zcu102.v", "own-vivado.svg", docs="")
+    assert (root / "docs" / "own-vivado.md").read_text() == own_page.page(
+        made, "zcu102", "cnna_zcu102.v", "own-vivado.svg", docs=""
+    )
     assert (root / "docs" / "own-vivado.svg").read_text() == own_picture.picture(made)
 
 
@@ -150,7 +152,7 @@ def test_the_verilog_has_the_pages_ports_with_their_attributes(config: str, vari
     text = generated(made.config, default_cache(), lambda _: None)
     head = text[text.index("module cnna(") : text.index("endmodule")]
     verilog = {name: (way == "output", int(high or 0) + 1) for way, high, name in PORT.findall(head)}
-    assert paged(own_page.page(made, "cnna.v")) == verilog
+    assert paged(own_page.page(made, made.config.name, "cnna.v")) == verilog
     for interface in made.cell(ACCELERATOR).interfaces:
         kind = "axis" if "axis" in interface.name else "aximm"
         for signal, _, _ in signals(interface):
@@ -166,3 +168,13 @@ def test_a_folder_has_all_that_its_page_names(tmp_path: Path) -> None:
     assert f"]({own_page.PICTURE})" in page
     (added,) = of(play(tmp_path / own_project.PACKAGE), "add_files")
     assert Path(added[-1]).is_file()
+
+
+def test_a_page_names_the_command_that_writes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The name of a changed configuration is none that `--config` takes."""
+    assert main(["board", "ip", "--config", "tiny,clock_mhz=200", "-o", str(tmp_path / "ip")]) == 0
+    (words,) = re.findall(r"`cnna (board ip --config .*) -o DIR`", (tmp_path / "ip" / own_page.PAGE).read_text())
+    assert main([*words.split(), "-o", str(tmp_path / "again")]) == 0
+    same = [(tmp_path / folder / own_page.PAGE).read_text() for folder in ("ip", "again")]
+    assert same[0] == same[1]
+    assert "200 MHz, the target" in same[0]
