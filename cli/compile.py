@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> Outcome:
             batch=args.batch,
             cpu=not args.no_cpu,
             shapes=given_shapes(args),
-            detector=True if args.detector else None,
+            detector=args.detector,
             output=output,
             dump=args.dump,
             progress=progress.step,

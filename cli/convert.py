@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> Outcome:
             **quantize.given_options(args),
             batch=args.batch,
             cpu=not args.no_cpu,
-            detector=args.detector is not None,
+            detector=args.detector,
             metrics=metrics,
             limit=args.limit,
             output=args.output,

@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> Outcome:
             args.model,
             config,
             batch=args.batch,
-            detector=args.detector is not None,
+            detector=args.detector,
             shapes=given_shapes(args),
             progress=progress.step,
             warn=warned,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cnna.jobs.configurations import GivenConfig, config_of
-from cnna.jobs.detector import detector_figures, detector_lines, with_heads
+from cnna.jobs.detector import check_wanted, detector_figures, detector_lines, detector_of, with_heads
 from cnna.jobs.given import GivenModel, Progress, Shapes, Warn, Warnings, name_of, native_host, quiet, shaped, with_tools
 from cnna.jobs.result import ASIDE, Result
 from cnna.spec.artifact import Artifact, CpuPiece, save, stored_model
@@ -98,7 +98,7 @@ def compile(  # as the command is called, whatever Python calls so
     batch: int | None = None,
     cpu: bool = True,
     shapes: Shapes | None = None,
-    detector: bool | None = None,
+    detector: str | None = None,
     output: str | PathLike[str] | None = None,
     dump: str | PathLike[str] | None = None,
     progress: Progress | None = None,
@@ -108,12 +108,13 @@ def compile(  # as the command is called, whatever Python calls so
 
     model: a path, the bytes of an ONNX file, or an `onnx.ModelProto`, quantised; or a .cnna by its path, or compiled already.
     config: as of `config_of`; batch: images in one run. Both may be left out for a .cnna, which says them; else a batch is 1.
-    detector: whether to find a detector's heads, for `cnna.Detector`; None: if a .cnna has them. cpu: whether the CPU may work
+    detector: "auto" finds a detector's heads, for `cnna.Detector`; None: those that a .cnna has. cpu: whether the CPU may work
     between layers and multiply. output: where to write the artifact. dump: a folder for the graph after every pass. UserError:
     nothing says the configuration, or a file cannot be used. ModelError: the model cannot be read or compiled. Nothing is written
     unless all has gone well.
     """
     tell, warnings = progress or quiet, Warnings(warn)
+    check_wanted(detector)
     name, source, chosen, images, heads = _wanted(model, config, batch)
     if output is not None:
         check_outputs({"output": Path(output)}, ())
@@ -126,7 +127,7 @@ def compile(  # as the command is called, whatever Python calls so
         known = shaped(source, shapes, warnings, name)
         folder = None if dump is None else Path(dump)
         made = compile_model(known, chosen, batch=images, dump=folder, cpu=cpu, count=tell)
-        made = with_heads(made, heads if detector is None else detector, warnings)
+        made = with_heads(made, detector or heads, warnings)
     if output is not None:
         save(made, output)
     return compiled(made, None if output is None else Path(output), warnings.lines)
@@ -175,24 +176,24 @@ def values_of(artifact: Artifact, output: Path | None) -> dict[str, Any]:
 
 def _wanted(
     model: "GivenModel | Artifact | Compiled", config: GivenConfig | None, batch: int | None
-) -> tuple[str, GivenModel, Config, int, bool]:
+) -> tuple[str, GivenModel, Config, int, str | None]:
     """What errors call the model, the model, and what it is compiled for; what was not said is as in a .cnna.
 
-    The last is whether a .cnna has a detector's heads. UserError: a model without a configuration. ArtifactError: as of
+    The last is the detector that a .cnna is. UserError: a model without a configuration. ArtifactError: as of
     `stored_model`.
     """
     chosen = None if config is None else config_of(config)
     known = model.artifact if isinstance(model, Compiled) else model
     if isinstance(known, Artifact):
         own = known.manifest["batch"] if batch is None else batch
-        return known.manifest["name"], known.model, chosen or known.config, own, "detector" in known.manifest
+        return known.manifest["name"], known.model, chosen or known.config, own, detector_of(known)
     name = name_of(known)
     if isinstance(known, str | PathLike) and is_archive(Path(known)):
         stored = stored_model(Path(known))
         return name, stored.model, chosen or stored.config, stored.batch if batch is None else batch, stored.detector
     if chosen is None:
         raise missing(name, "--config C")
-    return name, known, chosen, 1 if batch is None else batch, False
+    return name, known, chosen, 1 if batch is None else batch, None
 
 
 def missing(name: str, what: str) -> UserError:

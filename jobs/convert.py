@@ -16,7 +16,7 @@ from cnna.jobs import against
 from cnna.jobs.compile import Compiled, cpu_entries, cpu_lines, values_of
 from cnna.jobs.configurations import GivenConfig, config_of
 from cnna.jobs.data import Data, Table, called
-from cnna.jobs.detector import detector_lines, with_heads
+from cnna.jobs.detector import check_wanted, detector_lines, with_heads
 from cnna.jobs.examine import Examination
 from cnna.jobs.given import GivenModel, Progress, Shapes, Warn, Warnings, name_of, quiet, with_tools
 from cnna.jobs.metrics import Metrics, metrics_given
@@ -85,7 +85,7 @@ def convert(
     shapes: Shapes | None = None,
     batch: int = 1,
     cpu: bool = True,
-    detector: bool = False,
+    detector: str | None = None,
     metrics: Metrics | None = None,
     limit: int = LIMIT,
     output: str | PathLike[str] | None = None,
@@ -101,6 +101,7 @@ def convert(
     tell, warnings, judged = progress or quiet, Warnings(warn), metrics_given(metrics)
     if limit < 1:
         raise UserError(f"--limit {limit}: must be at least 1")
+    check_wanted(detector)
     chosen = config_of(config)
     how = quantisation(method, effort, fc_bits, judged, tell)
     if output is not None:
@@ -109,7 +110,7 @@ def convert(
     from cnna.sim.reference.reference import Original
 
     found = given(model, data, preprocess, shapes, warnings)
-    done = made(model, data, found, replace(how, float_decode=detector), Examination(), None, warnings)
+    done = made(model, data, found, replace(how, float_decode=detector is not None), Examination(), None, warnings)
     with about_model(name_of(model)):
         tell(0, 0, f"compiling for {chosen.name}")
         artifact = compile_model(done.source, chosen, batch=batch, cpu=cpu, count=tell)

@@ -5,18 +5,35 @@ from typing import Any
 from cnna.jobs.given import Warn
 from cnna.spec.artifact import Artifact
 from cnna.spec.detection.heads import in_words
+from cnna.spec.errors import UserError
 from cnna.spec.host_time.detector_time import gain
 
+WANTED = ("auto", "yolov3", "yolov5")  # what a caller may ask for: the last two for models that give raw maps
 TABLES = ("tables", "grids")  # what only the decode reads
 
 
-def with_heads(artifact: Artifact, wanted: bool, warn: Warn) -> Artifact:
-    """The artifact with the heads that were found, if they are wanted. A warning says why there are none."""
-    if not wanted:
+def check_wanted(detector: str | None) -> None:
+    """UserError: no such detector can be asked for."""
+    if detector is not None and detector not in WANTED:
+        raise UserError(f"--detector {detector}: must be one of {', '.join(WANTED)}")
+
+
+def detector_of(artifact: Artifact) -> str | None:
+    """The detector that a .cnna is, as `with_heads` takes it; None: it is none."""
+    entry = artifact.manifest.get("detector")
+    return None if entry is None else entry["family"].lower()
+
+
+def with_heads(artifact: Artifact, wanted: str | None, warn: Warn) -> Artifact:
+    """The artifact with the heads that were found. A warning says why there are none.
+
+    wanted: one of WANTED; the family that a .cnna has; None: nobody asks.
+    """
+    if wanted is None:
         return artifact
     from cnna.compiler.heads.find import Missed, with_detector
 
-    artifact, found = with_detector(artifact)
+    artifact, found = with_detector(artifact, wanted)
     if isinstance(found, Missed):
         warn(f"{found}; its outputs stay as they are")
     return artifact

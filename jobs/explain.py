@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cnna.jobs.configurations import GivenConfig, config_of
+from cnna.jobs.detector import check_wanted
 from cnna.jobs.given import GivenModel, Progress, Shapes, Warn, Warnings, name_of, native_host, quiet, shaped, with_tools
 from cnna.jobs.result import ASIDE, Result, page_html
 from cnna.spec.errors import about_model
@@ -96,7 +97,7 @@ def explain(
     config: GivenConfig | None = None,
     *,
     batch: int = 1,
-    detector: bool = False,
+    detector: str | None = None,
     shapes: Shapes | None = None,
     progress: Progress | None = None,
     warn: Warn | None = None,
@@ -104,10 +105,11 @@ def explain(
     """Says for each node of a float or quantised model where it will run, why, what it takes, and what would help.
 
     model: a path, the bytes of an ONNX file, or an `onnx.ModelProto`. config: as of `config_of`; None: zcu102. batch: images in one
-    run. detector: whether to look for a detector's heads. Nodes that cannot run are rows like the others; `refused` says that
+    run. detector: "auto" looks for a detector's heads. Nodes that cannot run are rows like the others; `refused` says that
     `cnna.compile` raises an error. UserError: there is no such configuration. ModelError: the model cannot be read, or the batch is
     not one.
     """
+    check_wanted(detector)
     tell, warnings = progress or quiet, Warnings(warn)
     chosen, name = config_of(DEFAULT if config is None else config), name_of(model)
     from cnna.compiler.explain import explain as compiler

@@ -124,12 +124,15 @@ class Artifact:
 
 
 class StoredModel(NamedTuple):
-    """The model that an artifact was compiled from, as ONNX, and for what. detector: whether it has a detector's heads."""
+    """The model that an artifact was compiled from, as ONNX, and for what.
+
+    detector: the family of its heads, in lower case; None: it has none.
+    """
 
     model: bytes
     config: Config
     batch: int
-    detector: bool = False
+    detector: str | None = None
 
 
 def artifact_of(manifest: ModelEntries, pieces: Sequence[tuple[PieceEntry, Sequence[bytes]]], model: bytes) -> Artifact:
@@ -220,7 +223,8 @@ def stored_model(path: Path) -> StoredModel:
         raise ArtifactError(f"{path}: {MANIFEST} does not say for what it was compiled ({error}); {remedy}") from None
     if type(batch) is not int or kept != digest_of(model):
         raise ArtifactError(f"{path}: altered: {MODEL} or its batch is not what {MANIFEST} says; compile its ONNX model")
-    return StoredModel(model, config, batch, "detector" in manifest)
+    family = manifest["detector"].get("family") if isinstance(manifest.get("detector"), dict) else None
+    return StoredModel(model, config, batch, family.lower() if isinstance(family, str) else None)
 
 
 def _in_pieces(old: dict[str, Any], contents: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, bytes]]:

@@ -109,10 +109,10 @@ class _Partitioned:
 
 
 def explain(
-    model: Readable, config: Config, say: Say | None = None, batch: int = 1, native: bool = True, detector: bool = False
+    model: Readable, config: Config, say: Say | None = None, batch: int = 1, native: bool = True, detector: str | None = None
 ) -> Explanation:
     """Explains a model that was read. say: called with the name of each step. batch: images in one run of a program.
-    native: whether the host has its native library, for what is modelled of it. detector: whether to look for a detector's heads.
+    native: whether the host has its native library, for what is modelled of it. detector: which detector's heads to look for.
 
     ModelError: the model cannot become a graph at all, so there are no nodes to explain; or the batch is not one.
     """
@@ -122,7 +122,7 @@ def explain(
     say("read")
     rewritten = run_passes(to_graph(source), REWRITES)
     say("place")
-    found = _placed(rewritten, detector)
+    found = _placed(rewritten, detector is not None)
     reasons = cheaper(config)(found.whole, found.reasons)
     pieces = cut(found.whole, reasons)
     say("try what runs on the CPU")
@@ -147,21 +147,26 @@ def explain(
         (*found.problems, *problems),
         piece_times(whole, config, batch, native=native) if can else (),
         certain,
-        _heads(source, pieces, found.whole, whole, (clocks, config.clock_mhz, batch)) if detector and can else None,
+        _heads(source, pieces, found.whole, whole, (clocks, config.clock_mhz, batch), detector) if detector and can else None,
     )
 
 
 def _heads(
-    source: SourceModel, pieces: Sequence[Piece], graph: Graph, entries: Sequence[PieceEntry], run: tuple[int, int, int]
+    source: SourceModel,
+    pieces: Sequence[Piece],
+    graph: Graph,
+    entries: Sequence[PieceEntry],
+    run: tuple[int, int, int],
+    wanted: str,
 ) -> str:
     """Which heads a compiled detector has, or which structure was expected, and where it broke off. run: clocks, MHz, batch."""
     last = cpu_models(pieces, graph)[-1]
     outputs = [value.name for value in source.proto.graph.output]
-    heads = find(entries, last and last.SerializeToString(), outputs, model_inputs(source))
+    heads = find(entries, last and last.SerializeToString(), outputs, model_inputs(source), wanted)
     if isinstance(heads, Missed):
         return str(heads)
     quicker = gain(heads.entry, entries, *run)
-    return f"detector {heads.said()}; decode on integers (--detector auto): {quicker}, natively, at the slow end"
+    return f"detector {heads.said()}; decode on integers (--detector): {quicker}, natively, at the slow end"
 
 
 def _cpu_operators(entry: PieceEntry | None) -> tuple[str, ...]:

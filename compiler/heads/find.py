@@ -9,18 +9,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.compiler.heads import anchors, distances
+from cnna.compiler.heads import anchors, distances, raw_maps
 from cnna.compiler.heads.family import Asked, Corners
 from cnna.compiler.heads.grids import grids_of
 from cnna.compiler.heads.measured import runs_of
 from cnna.compiler.heads.sources import BOX, NONE, Arrangement, arrangements, sources, traced
-from cnna.compiler.heads.tail import Tail, UnlikeError
+from cnna.compiler.heads.tail import Outputs, Tail, UnlikeError
 from cnna.spec.artifact import Artifact, CpuPiece
 from cnna.spec.detection.decode import candidates
 from cnna.spec.detection.heads import Heads, heads_of
 from cnna.spec.errors import ArtifactError
 from cnna.spec.manifest import ModelInput, PieceEntry
 
+AUTO = "auto"
 MOST_WEIGHT = 1 << 24  # elements of heads: no detector has as many
 SEED, DRAWS = 1, 2
 SCORES_AGREE, BOXES_AGREE = 1e-6, 1e-4  # how far the decode may be from the tail; boxes as shares of the picture's longer side
@@ -37,26 +38,32 @@ class Missed:
         return f"no detector's heads found: {self.why}"
 
 
-def with_detector(artifact: Artifact) -> tuple[Artifact, Heads | Missed]:
-    """The artifact with the detector that was found in it, if one was."""
+def with_detector(artifact: Artifact, wanted: str = AUTO) -> tuple[Artifact, Heads | Missed]:
+    """The artifact with the detector that was found in it, if one was. wanted: AUTO, or the family of a model of raw maps."""
     manifest = artifact.manifest
     last = artifact.pieces[-1] if artifact.pieces else None
     model = last.model if isinstance(last, CpuPiece) else None
     outputs = [entry["name"] for entry in manifest["model_outputs"]]
-    found = find(manifest["pieces"], model, outputs, manifest["model_inputs"])
+    found = find(manifest["pieces"], model, outputs, manifest["model_inputs"], wanted)
     if isinstance(found, Missed):
         return artifact, found
     return replace(artifact, manifest={**manifest, "detector": found.entry}), found
 
 
-def find(pieces: Sequence[PieceEntry], model: bytes | None, outputs: Sequence[str], inputs: Sequence[ModelInput]) -> Heads | Missed:
-    """The heads of a compiled model. model: the ONNX file of its last piece, if that runs on the CPU."""
+def find(
+    pieces: Sequence[PieceEntry],
+    model: bytes | None,
+    outputs: Sequence[str],
+    inputs: Sequence[ModelInput],
+    wanted: str = AUTO,
+) -> Heads | Missed:
+    """The heads of a compiled model. model: the ONNX file of its last piece, if that runs on the CPU. wanted: as above."""
     try:
         picture = _picture(inputs)
         tail = Tail.of(pieces, model, outputs)
         if sum(int(np.prod(shape)) for shape in tail.shapes) > MOST_WEIGHT:
             raise UnlikeError("its last maps are too large for a detector's heads")
-        return _found(tail, picture)
+        return _found(tail, picture, wanted)
     except UnlikeError as error:
         return Missed(str(error))
     except ArtifactError as error:  # of the tail, for some integers
@@ -73,9 +80,11 @@ def _picture(inputs: Sequence[ModelInput]) -> tuple[int, int]:
     return rows, columns
 
 
-def _found(tail: Tail, picture: tuple[int, int]) -> Heads:
+def _found(tail: Tail, picture: tuple[int, int], wanted: str) -> Heads:
     """UnlikeError: none of the ways to read the outputs as boxes leads to heads; it says why the likeliest does not."""
     outputs = tail.run(tail.filled(0))
+    if raw_maps.are_raw(outputs):
+        return _raw(tail, outputs, picture, wanted)
     ways = arrangements(outputs)
     if not ways:
         shapes = ", ".join(str(list(y.shape)) for y in outputs.values())
@@ -88,6 +97,13 @@ def _found(tail: Tail, picture: tuple[int, int]) -> Heads:
         except UnlikeError as error:
             reasons.append(str(error))
     raise UnlikeError(reasons[0])
+
+
+def _raw(tail: Tail, outputs: Outputs, picture: tuple[int, int], wanted: str) -> Heads:
+    if wanted not in raw_maps.FAMILIES:
+        families = " or ".join(f"--detector {name}" for name in raw_maps.FAMILIES)
+        raise UnlikeError(f"its outputs look like raw maps, and no anchors are in it; {families} takes those of COCO")
+    return heads_of(raw_maps.found(tail, outputs, traced(tail), picture, wanted), tail.shapes, "the model")
 
 
 def _by_families(tail: Tail, way: Arrangement, numbers: Mapping[str, NDArray[np.int64]], picture: tuple[int, int]) -> Heads:
