@@ -8,8 +8,11 @@ import pytest
 from PIL import Image
 
 import cnna
+from cnna.compiler.compile import compile_model
+from cnna.compiler.heads.find import with_detector
 from cnna.host.model.letterbox import put
 from cnna.spec.artifact import save
+from cnna.spec.config import preset
 from cnna.spec.detection.decode import Labels
 from cnna.spec.errors import DataError
 
@@ -112,3 +115,29 @@ def test_a_model_without_heads_says_how_to_get_them() -> None:
     del manifest["detector"]
     with pytest.raises(DataError, match="--detector auto"):
         cnna.Detector(replace(artifact, manifest=manifest), "reference")
+
+
+def test_batches_are_taken_apart() -> None:
+    """Of three pictures in batches of two, one would get another's boxes, or the copy that completes a batch would be answered."""
+    artifact = with_detector(compile_model(detector_models.made("yolox").model, preset("tiny"), batch=2))[0]
+    upright = [picture.transpose(1, 2, 0) for picture in PICTURES]
+    with cnna.Detector(artifact, "reference", least=LEAST) as detector:
+        assert len(upright) == 3
+        for found, picture in zip(detector.stream(upright), PICTURES, strict=True):
+            check("yolox", found, expected("yolox", picture))
+        check("yolox", detector.detect(upright[2]), expected("yolox", PICTURES[2]))
+
+
+@pytest.mark.parametrize("entry", [{"colour": "bgr"}, {"layout": "nchw"}])
+def test_colours_are_in_the_models_order(entry: dict) -> None:
+    """Users give RGB; a model that was trained with BGR would see blue for red."""
+    artifact = detector_models.made("yolov3").artifact
+    preprocess = artifact.manifest["preprocess"]
+    assert preprocess is not None
+    manifest = artifact.manifest.copy()
+    manifest["preprocess"] = {**preprocess, **entry}
+    picture = PICTURES[0].transpose(1, 2, 0)
+    given = np.ascontiguousarray(picture[..., ::-1]) if "colour" in entry else picture
+    with cnna.Detector(replace(artifact, manifest=manifest), "reference", least=LEAST) as detector:
+        check("yolov3", detector.detect(given), expected("yolov3", PICTURES[0]))
+        check("yolov3", next(detector.stream([given])), expected("yolov3", PICTURES[0]))
