@@ -47,9 +47,10 @@ RULE = f"""A preset for a board may take {DSP_SHARE:.0%} of its DSP48E2 and {LUT
 chosen before this rule.
 Feature memory lies in UltraRAM where the chip has any (`uram=1`). That excludes `depth` 2, whose array reads words that are twice
 as wide as those that the other port writes. Of the arrays that we tried, a preset is the one whose predictions for ResNet-50 and
-MobileNetV2 have the largest product. It need not have the most multiply-accumulates. The table has every other array with as many or more
-that fits within these bounds, by the fit of [explore](explore.md), and within the chip's memories: frames a second of the
-accelerator alone, over those of the preset. The ZCU102 was not compared like this; for it some arrays were tried by hand.
+MobileNetV2 have the largest product. It need not have the most multiply-accumulates. The table has every other array with
+as many or more that fits within these bounds, by the fit of [explore](explore.md), and within the chip's memories: frames a
+second of the accelerator alone, over those of the preset. The ZCU102 was not compared like this; for it
+some arrays were tried by hand.
 
     .venv/bin/python tools/board_rivals.py zcu104 kv260 ultra96      # minutes
 """
