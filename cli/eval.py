@@ -74,6 +74,10 @@ def run(args: argparse.Namespace) -> Outcome:
 
     if (args.device == "pynq") != (args.overlay is not None):
         raise UserError("--overlay names what --device pynq loads: give both, or neither")
+    if args.html:
+        from cnna.evaluate.page import check_installed
+
+        check_installed()
     with Progress("opening the models") as progress:
         found = evaluate(
             args.models,

@@ -73,6 +73,7 @@ class Loop:
         for number in numbers:
             try:
                 one = [self.data.source.read([number], runner.intake) for runner in self.runners]
+                self.data.targets[number]  # a mask is read now, so that one that cannot be read is left out too
             except SampleError as error:
                 if not self.skip:
                     raise DataError(f"{error}{LEAVE_OUT}") from None

@@ -3,6 +3,7 @@
 import base64
 from collections.abc import Sequence
 from html import escape
+from importlib import import_module
 from io import BytesIO
 from typing import Any
 
@@ -45,12 +46,20 @@ RULES = """th, td { text-align: right } td.word, th.word { text-align: left } tb
 .good::before { content: "✓ " } .bad::before { content: "✗ " }"""
 
 
+def check_installed() -> None:
+    """ToolError: Pillow or the tools are missing. Said before hours of measuring, which would be for nothing."""
+    for name in ("cnna.compiler.report.page", "PIL.Image"):
+        try:
+            import_module(name)
+        except ImportError as missing:
+            raise ToolError(f"a page needs {missing.name}, which is not installed here; --json needs nothing more") from None
+
+
 def html(found: Evaluation) -> str:
-    """The page. ToolError: Pillow or the tools are missing."""
-    try:
-        from cnna.compiler.report.page import Style, page
-    except ModuleNotFoundError as missing:
-        raise ToolError(f"a page needs {missing.name}, which is not installed here; --json needs nothing more") from None
+    """The page. ToolError: as of `check_installed`."""
+    check_installed()
+    from cnna.compiler.report.page import Style, page
+
     parts = [f"<p>{escape(headline(found))}</p>", _figures(found)]
     parts += [_comparison(found)] if found.differences else []
     parts.append(_key(found))
@@ -198,11 +207,9 @@ def _key(found: Evaluation) -> str:
 
 
 def thumbnail(picture: NDArray[np.uint8], side: int = SIDE) -> tuple[str, int, int, bool]:
-    """A picture as a data address, its size on the page, and whether its pixels are drawn large. ToolError: no Pillow."""
-    try:
-        from PIL import Image
-    except ImportError:
-        raise ToolError("a page's pictures are written with Pillow, which is not installed: pip install pillow") from None
+    """A picture as a data address, its size on the page, and whether its pixels are drawn large."""
+    from PIL import Image
+
     drawn: Any = Image.fromarray(picture)
     small = max(drawn.size) <= SMALL
     scale = side / max(drawn.size)

@@ -54,12 +54,8 @@ def lines(found: Evaluation) -> list[str]:
     """The whole, as `cnna eval` prints it."""
     said = [headline(found)]
     said += table([HEADS + tuple(map(title, figures_of(found))), *(_row(found, model) for model in found.models)])
-    if any(model.nan for model in found.models):
-        said += [
-            f"{model.identity.name}: {many(model.nan, 'answer')} with NaN, which count as wrong"
-            for model in found.models
-            if model.nan
-        ]
+    left = "are left out of the figures that are NaN" if found.task.name == "own" else "count as wrong"
+    said += [f"{one.identity.name}: {many(one.nan, 'answer')} with NaN, which {left}" for one in found.models if one.nan]
     said += [beside(found, one) for one in found.differences]
     if found.skipped:
         name, why = next(iter(found.skipped.items()))

@@ -10,6 +10,7 @@ from typing import Any
 from cnna.evaluate.datasets.dataset import WHOLE, Dataset, Pictures, Place
 from cnna.evaluate.datasets.labels import identity_of
 from cnna.host.samples.picture_modes import size_of
+from cnna.spec.checks.json_kinds import is_number
 from cnna.spec.errors import DataError
 from cnna.spec.files import read_bytes
 from cnna.spec.names import in_line
@@ -31,12 +32,13 @@ def read_boxes(path: Path, labels: tuple[str, ...] | None, images: Path | None, 
     for number, one in enumerate(whole["annotations"]):
         where = f"{path}: annotation {number}"
         _need(one, ("image_id", "category_id", "bbox"), where)
-        if one["category_id"] not in places:
+        if type(one["category_id"]) not in (int, str) or one["category_id"] not in places:
             raise DataError(f"{where}: category {one['category_id']} is not among the categories")
         box = _box(one["bbox"], where)
-        area = float(one.get("area", box[2] * box[3]))
+        if type(one["image_id"]) not in (int, str):
+            raise DataError(f"{where}: image_id {one['image_id']!r:.60} is neither a number nor a name")
         objects[one["image_id"]].append(
-            {"box": box, "area": area, "crowd": bool(one.get("iscrowd", 0)), "class": places[one["category_id"]]}
+            {"box": box, "area": _area(one, box, where), "crowd": bool(one.get("iscrowd", 0)), "class": places[one["category_id"]]}
         )
     files = _files(path, whole["images"], images)
     if lost := set(objects) - {one["id"] for one in whole["images"]}:
@@ -66,14 +68,12 @@ def read_points(path: Path, images: Path | None) -> Dataset:
     files, boxes, names, targets = [], [], [], []
     for number, one in enumerate(whole["annotations"]):
         where = f"{path}: annotation {number}"
-        points = one.get("keypoints") or []
-        if not any(points[2::3]) or one.get("iscrowd"):
+        points = _points(one, where)
+        if not points or one.get("iscrowd"):
             continue
         _need(one, ("image_id", "bbox"), where)
-        if one["image_id"] not in by_id:
+        if type(one["image_id"]) not in (int, str) or one["image_id"] not in by_id:
             raise DataError(f"{where}: image {one['image_id']} is not among the images")
-        if len(points) % 3:
-            raise DataError(f"{where}: {len(points)} numbers are no keypoints: each has x, y and whether it is known")
         box = _box(one["bbox"], where)
         if min(box[2:]) < 1:
             raise DataError(f"{where}: bbox {box} has no pixel to cut out for its keypoints")
@@ -81,7 +81,7 @@ def read_points(path: Path, images: Path | None) -> Dataset:
         files.append(by_id[one["image_id"]])
         boxes.append(box)
         names.append(f"{files[-1].name}, object {one.get('id', number)}")
-        targets.append({"points": rows, "area": float(one.get("area", box[2] * box[3])), "size": (box[3], box[2])})
+        targets.append({"points": rows, "area": _area(one, box, where), "size": (box[3], box[2])})
     if not files:
         raise DataError(f"{path}: has no annotation with keypoints")
     identity = identity_of(files, read_bytes(path))
@@ -107,10 +107,16 @@ def _read(path: Path) -> dict[str, Any]:
             raise DataError(f"{path}: {name}[{wrong[0]}] is no object")
     if not whole["images"]:
         raise DataError(f"{path}: has no image")
-    for number, one in enumerate(whole["images"]):
-        _need(one, ("id", "file_name"), f"{path}: image {number}")
-    for number, one in enumerate(whole["categories"]):
-        _need(one, ("id", "name"), f"{path}: category {number}")
+    for name, what, needed in (("images", "image", ("id", "file_name")), ("categories", "category", ("id", "name"))):
+        ids = set()
+        for number, one in enumerate(whole[name]):
+            where = f"{path}: {what} {number}"
+            _need(one, needed, where)
+            if type(one["id"]) not in (int, str):
+                raise DataError(f"{where}: id {one['id']!r:.60} is neither a number nor a name")
+            if one["id"] in ids:
+                raise DataError(f"{where}: id {one['id']} is that of another {what} too")
+            ids.add(one["id"])
     return whole
 
 
@@ -120,14 +126,30 @@ def _need(one: Json, names: Sequence[str], where: str) -> None:
 
 
 def _box(box: Any, where: str) -> list[float]:
-    if not isinstance(box, list) or len(box) != 4 or not all(isinstance(one, int | float) for one in box) or min(box[2:]) < 0:
+    if not isinstance(box, list) or len(box) != 4 or not all(map(is_number, box)) or min(box[2:]) < 0:
         raise DataError(f"{where}: bbox {box!r:.60} is no box: left, top, width, height")
     return [float(one) for one in box]
 
 
+def _area(one: Json, box: Sequence[float], where: str) -> float:
+    """An object's area; that of its box if nothing says it."""
+    area = one.get("area", box[2] * box[3])
+    if not is_number(area) or area < 0:
+        raise DataError(f"{where}: area {area!r:.60} is no number from 0 up")
+    return float(area)
+
+
+def _points(one: Json, where: str) -> list[float]:
+    """The numbers of an object's keypoints; none if it has none that is known."""
+    points = one.get("keypoints") or []
+    if not isinstance(points, list) or len(points) % 3 or not all(map(is_number, points)):
+        raise DataError(f"{where}: keypoints {points!r:.60} are no list of numbers: x, y, and whether it is known, for each")
+    return points if any(points[2::3]) else []
+
+
 def _classes(path: Path, whole: Json, labels: tuple[str, ...] | None) -> tuple[str, ...]:
     """The names of the classes by number. DataError: a category has no label, or two have one name."""
-    names = [str(one["name"]) for one in sorted(whole["categories"], key=lambda one: one["id"])]
+    names = [str(one["name"]) for one in sorted(whole["categories"], key=_in_order)]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise DataError(f"{path}: two categories are called {twice}")
     if labels is None:
@@ -135,6 +157,11 @@ def _classes(path: Path, whole: Json, labels: tuple[str, ...] | None) -> tuple[s
     if unknown := [name for name in names if name not in labels]:
         raise DataError(f"{path}: --labels has no name for category {in_line(unknown)}")
     return labels
+
+
+def _in_order(one: Json) -> tuple[bool, Any]:
+    """By their ids: numbers, then names."""
+    return isinstance(one["id"], str), one["id"]
 
 
 def _files(path: Path, images: Sequence[Json], folder: Path | None) -> list[Path]:

@@ -1,6 +1,7 @@
 """A CSV file with a line for each sample: the picture's file, relative to the CSV's folder, and its class."""
 
 import csv
+import io
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,25 +30,26 @@ def read_csv(path: Path, labels: tuple[str, ...] | None, columns: Sequence[str] 
         raise DataError(f"{path}: is empty; its first line names the columns, such as {FILES[0]},{LABELS[0]}")
     separator = max(SEPARATORS, key=lines[0].count)
     try:
-        head, *rows = list(csv.reader(lines, delimiter=separator, strict=True))
+        head, *rows = list(csv.reader(io.StringIO(text), delimiter=separator, strict=True))
     except csv.Error as error:
         raise DataError(f"{path}: not CSV: {error}") from None
     file_at, label_at = _columns(path, [name.strip() for name in head], columns)
-    files, targets = [], []
+    names, targets = [], []
     for number, row in enumerate(rows, 2):
         if not any(cell.strip() for cell in row):
             continue
         where = f"{path}: line {number}"
         if max(file_at, label_at) >= len(row):
             raise DataError(f"{where}: has {len(row)} cells, but the header has {len(head)}")
-        files.append(path.parent / row[file_at].strip())
+        names.append(row[file_at].strip())
         targets.append(number_of(row[label_at], labels, where))
+    files = [path.parent / name for name in names]
     if not files:
         raise DataError(f"{path}: has a header, but no sample below it")
     return Dataset(
         layout="CSV",
         path=str(path),
-        names=[str(file.relative_to(path.parent)) for file in files],
+        names=names,
         targets=targets,
         source=Pictures(files, CUT),
         identity=identity_of(files, text.encode(), repr(labels).encode()),

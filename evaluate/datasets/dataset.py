@@ -135,6 +135,8 @@ class Pictures:
         return intake.ready(pixels)
 
     def _cut(self, number: int, shape: Sequence[int | None], how: Preprocess) -> NDArray[np.uint8]:
+        if not self._files[number].is_file():
+            raise SampleError(f"{self._files[number]}: no such file")
         if self._fit == CUT:
             return pictures.read([self._files[number]], shape, how)
         channels, rows, columns = pictures.frame(shape, how)

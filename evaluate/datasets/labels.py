@@ -1,6 +1,7 @@
 """Classes by number or by name: the file of `--labels`, and what a label in the data stands for."""
 
 import hashlib
+import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -10,9 +11,10 @@ from cnna.spec.names import in_line, nearest
 
 
 def read_labels(path: Path) -> tuple[str, ...]:
-    """The names of the classes, one a line. DataError: the file is no text, is empty, or has a name twice."""
+    """The names of the classes, one a line, or a list in JSON. DataError: the file is no text, or has no name."""
     try:
-        names = tuple(line.strip() for line in read_bytes(path).decode("utf-8-sig").splitlines())
+        text = read_bytes(path).decode("utf-8-sig")
+        names = _listed(text) or tuple(line.strip() for line in text.splitlines())
     except UnicodeDecodeError:
         raise DataError(f"{path}: not a text file with the name of one class a line") from None
     while names and not names[-1]:
@@ -20,6 +22,15 @@ def read_labels(path: Path) -> tuple[str, ...]:
     if not names:
         raise DataError(f"{path}: has no name; write the name of one class a line")
     return names
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    """The names in a JSON list of them; none if the text is none."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return ()
+    return tuple(found) if isinstance(found, list) and all(isinstance(name, str) for name in found) else ()
 
 
 def number_of(label: str, classes: Sequence[str] | None, where: str) -> int:

@@ -2,6 +2,7 @@
 
 import importlib.util
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,10 +98,14 @@ def function_of(text: str, option: str) -> Callable[..., Any]:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    before = list(sys.path)
     try:
+        sys.path.insert(0, str(path.parent.absolute()))  # it may import what lies beside it
         spec.loader.exec_module(module)
     except Exception as error:
         raise UserError(f"{option} {text}: {path} cannot be read: {type(error).__name__}: {error}") from None
+    finally:
+        sys.path[:] = before
     found = getattr(module, name, None)
     if not callable(found):
         there = [one for one, value in vars(module).items() if inspect.isfunction(value) and value.__module__ == module.__name__]

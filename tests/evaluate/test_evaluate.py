@@ -167,6 +167,10 @@ def test_a_picture_that_cannot_be_read_is_named_or_left_out_and_counted(tmp_path
     ):
         evaluate(model, data, **options, say=said.append)
     assert said[0].startswith("4 samples of 9 are kept in ")
+    (tmp_path / "d.csv").write_text("file,label\nd/red/0.png,red\nd/red/9.png,red\n")
+    with pytest.raises(DataError, match=r"d/red/9.png: no such file; --skip-unreadable"):
+        evaluate(model, tmp_path / "d.csv", **options)
+    assert list(evaluate(model, tmp_path / "d.csv", **options, skip_unreadable=True).skipped) == ["d/red/9.png"]
     found = evaluate(model, data, **options, skip_unreadable=True)
     assert (found.samples, list(found.skipped)) == (8, ["green/1.png"])
     assert found.models[0].estimates["top1"].value == 1.0
@@ -184,9 +188,11 @@ def test_an_own_function_judges_answers(tmp_path: Path) -> None:
     """A figure that the project lacks must need no script of one's own; what the function does wrong is one line."""
     given = scores_and_classes()
     data, model = made.arrays(tmp_path / "d.npz", **given), made.echo(tmp_path / "m.onnx", 7)
+    (tmp_path / "beside.py").write_text("TIMES = 1\n")
     functions = tmp_path / "own.py"
     functions.write_text(
-        "def margin(answers, target):\n    scores = answers['y'][0]\n    return {'own': scores[target], 'most': scores.max()}\n\n"
+        "from beside import TIMES\n\ndef margin(answers, target):\n    scores = answers['y'][0]\n"
+        "    return {'own': scores[target] * TIMES, 'most': scores.max()}\n\n"
         "def broken(answers, target):\n    return answers['z']\n\ndef text(answers, target):\n    return 'good'\n"
     )
     found = evaluate(model, data, metric=f"{functions}:margin", cache=tmp_path / "c")
@@ -195,7 +201,7 @@ def test_an_own_function_judges_answers(tmp_path: Path) -> None:
     assert found.models[0].estimates["own"].standard_error == pytest.approx(own.std() / np.sqrt(40), rel=1e-5)
     assert found.models[0].estimates["most"].value == pytest.approx(given["x"].max(1).mean(), rel=1e-6)
     for name, said in (
-        ("broken", r"own.py:broken: KeyError: 'z' \(line 6\)"),
+        ("broken", r"own.py:broken: KeyError: 'z' \(line 8\)"),
         ("text", "it must give a number"),
         ("no", "has no function 'no'"),
     ):

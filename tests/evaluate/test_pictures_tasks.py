@@ -119,6 +119,10 @@ def test_masks_lie_beside_their_pictures(tmp_path: Path) -> None:
     Image.new("RGB", (40, 24)).save(tmp_path / "d" / "masks" / "b.png")
     with pytest.raises(DataError, match=r"masks/b.png: a mask has one number a pixel, but this is RGB"):
         evaluate(constant(tmp_path / "m.onnx", scores), tmp_path / "d", preprocess=SCALE, cache=tmp_path / "c")
+    kept = evaluate(
+        constant(tmp_path / "m.onnx", scores), tmp_path / "d", preprocess=SCALE, cache=tmp_path / "c", skip_unreadable=True
+    )
+    assert (kept.samples, list(kept.skipped)) == (1, ["b.png"])
     (tmp_path / "d" / "masks" / "b.png").unlink()
     with pytest.raises(DataError, match=r"masks/b.png: no such mask"):
         evaluate(constant(tmp_path / "m.onnx", scores), tmp_path / "d", preprocess=SCALE, cache=tmp_path / "c")

@@ -67,6 +67,16 @@ def test_a_faulty_csv_is_one_line(tmp_path: Path, text: str, said: str) -> None:
         classes_in(tmp_path / "d.csv", made.RED_FIRST)
 
 
+def test_files_of_a_csv_may_lie_anywhere(tmp_path: Path) -> None:
+    """Lists of pictures are often made with whole paths."""
+    elsewhere = made.picture(tmp_path / "e" / "a.png", (1, 2, 3))
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "d.csv").write_text(f"file,label\n{elsewhere},1\n../e/a.png,0\n")
+    found = read_data(tmp_path / "d" / "d.csv", CLASSIFICATION, Reading())
+    assert list(found.names) == [str(elsewhere), "../e/a.png"]
+    assert all(found.source.picture(number) is not None for number in range(2))
+
+
 def test_names_without_labels_and_files_that_are_no_text_are_one_line(tmp_path: Path) -> None:
     """A name says nothing of the model's number for it."""
     (tmp_path / "d.csv").write_text("file,label\na.png,cat\n")
@@ -85,6 +95,8 @@ def test_labels_are_one_name_a_line(tmp_path: Path) -> None:
     """A last empty line is no class."""
     (tmp_path / "l.txt").write_text("red\ngreen \n\n")
     assert read_labels(tmp_path / "l.txt") == ("red", "green")
+    (tmp_path / "l.json").write_text('["red", "green"]')
+    assert read_labels(tmp_path / "l.json") == ("red", "green")
     (tmp_path / "e.txt").write_text("\n")
     with pytest.raises(DataError, match=r"e.txt: has no name"):
         read_labels(tmp_path / "e.txt")

@@ -141,6 +141,16 @@ def test_forms_are_told_by_their_shapes() -> None:
         ({"annotations": [{"image_id": 100, "category_id": 4, "bbox": [0, 0, 1, 1]}]}, "category 4 is not among the categories"),
         ({"annotations": [{"image_id": 100, "category_id": 3, "bbox": [0, 0, 1]}]}, "is no box: left, top, width, height"),
         ({"annotations": [{"image_id": 5, "category_id": 3, "bbox": [0, 0, 1, 1]}]}, "annotations name image 5"),
+        (
+            {"annotations": [{"image_id": [1], "category_id": 3, "bbox": [0, 0, 1, 1]}]},
+            "image_id .1. is neither a number nor a name",
+        ),
+        ({"annotations": [{"image_id": 100, "category_id": [], "bbox": [0, 0, 1, 1]}]}, "is not among the categories"),
+        ({"annotations": [{"image_id": 100, "category_id": 3, "bbox": [0, 0, 1, "a"]}]}, "is no box"),
+        ({"annotations": [{"image_id": 100, "category_id": 3, "bbox": [0, 0, 1, 1], "area": "a"}]}, "area 'a' is no number"),
+        ({"annotations": [7]}, r"annotations\[0\] is no object"),
+        ({"images": [{"id": 1, "file_name": "0.jpg"}] * 2}, "id 1 is that of another image too"),
+        ({"categories": [{"id": None, "name": "a"}]}, "id None is neither a number nor a name"),
         ({"categories": [{"id": 3, "name": "a"}, {"id": 4, "name": "a"}]}, "two categories are called a"),
     ],
 )
