@@ -1,7 +1,7 @@
 """An evaluation as one self-contained HTML page: figures, the samples whose answers changed, with pictures, and the wrong ones."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import import_module
 from io import BytesIO
@@ -64,10 +64,12 @@ def html(found: Evaluation) -> str:
     parts += [_comparison(found)] if found.differences else []
     parts.append(_key(found))
     changed = changed_samples(found)
-    if found.differences:
-        parts.append(_section(found, "Samples whose answers changed", _about_changed(found), changed))
     wrong = [number for number in wrong_samples(found) if number not in set(changed)]
-    parts.append(_section(found, "Wrong in every model" if found.differences else "Wrong, the worst first", "", wrong))
+    # in their order: an archive is read from its beginning whenever one goes back in it
+    drawn = {number: _picture(found, number) for number in sorted({*changed[:MOST], *wrong[:MOST]})}
+    if found.differences:
+        parts.append(_section(found, "Samples whose answers changed", _about_changed(found), changed, drawn))
+    parts.append(_section(found, "Wrong in every model" if found.differences else "Wrong, the worst first", "", wrong, drawn))
     if found.skipped:
         rows = "".join(f'<tr><td class="word">{escape(why)}</td></tr>' for why in found.skipped.values())
         parts.append(f"<h2>Left out</h2><p>{many(len(found.skipped), 'sample')} that cannot be read.</p><table>{rows}</table>")
@@ -143,15 +145,15 @@ def wrong_samples(found: Evaluation) -> list[int]:
     return [int(number) for number in wrong[np.argsort(best[wrong], kind="stable")]]
 
 
-def _section(found: Evaluation, heading: str, about: str, numbers: Sequence[int]) -> str:
-    """Cards of some samples, and how many there are."""
+def _section(found: Evaluation, heading: str, about: str, numbers: Sequence[int], drawn: Mapping[int, str]) -> str:
+    """Cards of some samples, and how many there are. drawn: the picture of each."""
     shown_here = f"{many(len(numbers), 'sample')}{f'; the first {MOST} are here' if len(numbers) > MOST else ''}."
-    cards = "\n".join(_card(found, number) for number in numbers[:MOST])
+    cards = "\n".join(_card(found, number, drawn[number]) for number in numbers[:MOST])
     wide = " wide-cards" if "<svg" in cards else ""
     return f'<h2>{escape(heading)}</h2><p>{escape(about)} {shown_here}</p><div class="cards{wide}">{cards}</div>'
 
 
-def _card(found: Evaluation, number: int) -> str:
+def _card(found: Evaluation, number: int, picture: str) -> str:
     """One sample: its picture, what is right, and each model's answer."""
     right = found.task.right(found.targets.targets[number], found.targets)
     lines = [f'<p class="name">{escape(found.targets.names[number])}</p>']
@@ -161,7 +163,7 @@ def _card(found: Evaluation, number: int) -> str:
         kind = "" if values is None or np.isnan(values[number]) else "good" if values[number] >= 1 else "bad"
         words = found.task.words(model.records[number], found.targets)
         lines.append(f'<p>{escape(model.identity.name)}: <span class="{kind}">{escape(words)}</span></p>')
-    return f'<div class="card">{_picture(found, number)}{"".join(lines)}</div>'
+    return f'<div class="card">{picture}{"".join(lines)}</div>'
 
 
 def _picture(found: Evaluation, number: int) -> str:
