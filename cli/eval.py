@@ -54,7 +54,9 @@ def _add_task_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--columns", metavar="FILE,LABEL", help="columns of a CSV (default: those called file and label, or alike)")
     parser.add_argument("--offset", type=int, metavar="N", help="outputs before the first class: 1 for a background")
     parser.add_argument("--top", type=int, metavar="K", help="the K of top-K (default: 5)")
-    parser.add_argument("--decode", metavar="FORM", help="boxes of a detector's outputs: yolov5, yolov8, boxes, or FILE.py:NAME")
+    parser.add_argument(
+        "--decode", metavar="FORM", help="boxes of a detector's outputs: yolov5, yolov8, yolox, boxes, or FILE.py:NAME"
+    )
     parser.add_argument("--min-score", type=float, metavar="S", help="keep boxes with this score (default: 0.001)")
     parser.add_argument("--overlap", type=float, metavar="O", help="boxes that overlap by more are one object (default: 0.6)")
     parser.add_argument("--fit", choices=FITS, help="how a whole picture meets a detector's input (default: letterbox)")

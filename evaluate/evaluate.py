@@ -68,7 +68,7 @@ def evaluate(
     `InferenceSession`; device_options go to it. base: the model, by its file's name, with which the others are compared; None: the
     first float one, or else the first. output: the output that is judged. labels: a file with the names of classes. metric: a
     function of answers and target, or FILE.py:NAME. top: the k of top-k. offset: outputs before the first class. decode: makes
-    boxes of a detector's outputs: "yolov5", "yolov8", "boxes", a function of answers and (rows, columns), or FILE.py:NAME.
+    boxes of a detector's outputs: "yolov5", "yolov8", "yolox", "boxes", a function of answers and (rows, columns), or FILE.py:NAME.
     min_score, overlap: of boxes that are kept, and of boxes of one object. ignored: the number of a mask's pixels that do not
     count. coordinates: "pixels" or "shares", of an output that has points. columns: of a CSV. images: the folder of COCO's
     pictures. fit: how whole pictures meet a detector's input, "letterbox" or "whole". preprocess: how pictures become inputs,

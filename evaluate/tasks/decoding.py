@@ -8,10 +8,11 @@ from numpy.typing import NDArray
 
 from cnna.evaluate.tasks.own import called
 from cnna.evaluate.tasks.task import Answers, Asked
-from cnna.host.model.detections import best, yolo_rows
+from cnna.host.model.detections import best, yolo_rows, yolox_rows
 from cnna.spec.errors import DataError
 
-YOLOV5, YOLOV8, BOXES = FORMS = ("yolov5", "yolov8", "boxes")
+YOLOV5, YOLOV8, YOLOX, BOXES = FORMS = ("yolov5", "yolov8", "yolox", "boxes")
+STRIDES = (8, 16, 32)  # of a YOLOX
 LEAST, OVERLAP, MOST = 0.001, 0.6, 100  # of a score; of boxes of one object; boxes in a picture, as COCO counts them
 SHARES = 2.0  # boxes whose numbers are all below are shares of the input
 
@@ -44,12 +45,16 @@ def decoder(form: str | None, classes: int, least: float = LEAST, overlap: float
         rows = rows.reshape(rows.shape[-2:])
         if chosen == YOLOV8 and rows.shape[0] == classes + 4:
             rows = rows.T
-        sides = {YOLOV5: 5, YOLOV8: 4}[chosen]
+        sides = 4 if chosen == YOLOV8 else 5
         if rows.shape[1] != classes + sides:
             raise DataError(
                 f"{model.name}: rows of {rows.shape[1]} numbers do not hold {sides} and {classes} scores, as {chosen} has"
             )
-        return _best(*yolo_rows(rows.astype(np.float32), chosen == YOLOV5), least, overlap)
+        rows = rows.astype(np.float32)
+        if chosen == YOLOX:
+            assert model.frame is not None
+            rows = yolox_rows(rows, model.frame, STRIDES)
+        return _best(*yolo_rows(rows, chosen != YOLOV8), least, overlap)
 
     return decode
 

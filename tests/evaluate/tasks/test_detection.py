@@ -130,6 +130,17 @@ def test_forms_are_told_by_their_shapes() -> None:
         decoder(None, 3)(asked, {"y": np.zeros((1, 9, 20, 20))})
 
 
+def test_a_yolox_without_its_decoding_must_be_named() -> None:
+    """Its rows have the shape of decoded ones: the boxes would all lie in the first pixels."""
+    cells = 8 * 8 + 4 * 4 + 2 * 2
+    rows = np.zeros((1, cells, 8), np.float32)
+    number = 64 + 2 * 4 + 1  # the cell in row 2 and column 1 of stride 16
+    rows[0, number] = [0.5, 0.25, np.log(2), np.log(0.5), 1, 0, 0.5, 0]
+    found = decoder("yolox", 3)(Asked("m", FRAME), {"y": rows})
+    assert found.boxes == pytest.approx(np.array([[24 - 16, 36 - 4, 24 + 16, 36 + 4]]))
+    assert (found.scores.tolist(), found.classes.tolist()) == ([0.5], [1])
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
