@@ -134,7 +134,7 @@ def _firmware(args: argparse.Namespace, config: Config) -> Outcome:
     for file, text in texts.items():
         write_text(args.folder / file, text)
     paths = [args.folder / file for file in texts]
-    print(f"{', '.join(map(str, paths))}: for Linux to load cnna.bit of {config.name}, variant ps (docs/other-boards.md)")
+    print(f"{', '.join(map(str, paths))}: accelerator {config.name}, variant ps, for Linux without pynq (docs/other-boards.md)")
     return Outcome({"config": config.name, "written": [str(path) for path in paths]})
 
 

@@ -1,4 +1,4 @@
-"""What `cnna board image` and `ip` say that they have written."""
+"""What `cnna board image`, `ip` and `firmware` say that they have written."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from cnna.cli.main import main
 
 
-@pytest.mark.parametrize("part", ["image", "ip"])
+@pytest.mark.parametrize("part", ["image", "ip", "firmware"])
 def test_every_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str], part: str) -> None:
     """A user would copy the files that the line names, and the driver or Vivado would miss the others beside them."""
     assert main(["board", part, "--config", "tiny", "-o", str(tmp_path)]) == 0
