@@ -63,7 +63,8 @@ def searched(
     if best.kept:
         speeds = [_speed(model, config) for model in (first[0], best.model)]
         ends = [None if speed is None else [speed.slow, speed.quick] for speed in speeds]
-        figures |= dict(zip(("fps_in_int8", "fps"), ends, strict=True))
+        figures |= dict(zip(("fps_to_answer_in_int8", "fps_to_answer"), ends, strict=True))
+        figures |= dict(zip(("fps_in_int8", "fps"), ends, strict=True))  # the same: scripts know them by these names
         lines.append(_price(speeds, config.name, default))
     figures["said"] = "; ".join(lines)
     return Searched(best.model, best.report, found.costs, figures, tuple(lines))

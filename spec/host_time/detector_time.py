@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cnna.spec.detection.heads import DetectorEntry
-from cnna.spec.host_time.end_to_end import EndToEnd, end_to_end
+from cnna.spec.host_time.end_to_end import TO_ANSWER, EndToEnd, end_to_end
 from cnna.spec.host_time.host_model import NATIVE_GENERAL
 from cnna.spec.host_time.host_work import HostWork
 from cnna.spec.manifest import CPU, PieceEntry
@@ -39,7 +39,7 @@ def detector_end_to_end(entry: DetectorEntry, pieces: Sequence[PieceEntry], cycl
 
 
 def gain(entry: DetectorEntry, pieces: Sequence[PieceEntry], cycles: float, clock_mhz: int, batch: int) -> str:
-    """Pictures a second at the slow end, with the tail and with the decode on integers: `14 to 200 pictures a second`."""
+    """Pictures a second at the slow end, with the tail and with the decode on integers."""
     before = end_to_end(pieces, cycles, clock_mhz, batch).fps()
     after = detector_end_to_end(entry, pieces, cycles, clock_mhz, batch).fps()
-    return "" if before is None or after is None else f"{before.slow:.3g} -> {after.slow:.3g} pictures a second"
+    return "" if before is None or after is None else f"{before.slow:.3g} -> {after.slow:.3g} pictures a second {TO_ANSWER}"

@@ -144,6 +144,7 @@ def test_a_search_says_what_it_keeps_and_what_that_costs(folder: Path, capsys: p
     assert f"{len(names)} of 7 layers in float on the CPU ({', '.join(names)})" in said
     assert kept == {"image", *names}
     assert found["search"]["fps"] < found["search"]["fps_in_int8"]
+    assert found["search"]["fps_to_answer"] == found["search"]["fps"], "elsewhere fps is of the accelerator alone"
     slow, quick = found["search"]["fps"]
     assert f"cnna: on tiny {rates(Range(quick, slow))} images a second are modelled from picture to answer, {NATIVELY}" in said
     assert "--search 0 is met with" in (folder / "s.html").read_text()

@@ -18,7 +18,7 @@ def test_the_decode_takes_the_tails_place() -> None:
     assert after is not None
     assert bare is not None
     assert before.slow < after.slow < bare.slow
-    assert gain(entry, pieces, *run) == f"{before.slow:.3g} -> {after.slow:.3g} pictures a second"
+    assert gain(entry, pieces, *run) == f"{before.slow:.3g} -> {after.slow:.3g} pictures a second from picture to answer"
 
 
 def test_more_scores_take_more_work() -> None:
