@@ -146,7 +146,8 @@ def explore(
     def say(done: int, total: int, what: str) -> None:
         tell(done, total, f"compiling for {what}")
 
-    points, refused = compiler.explore(known.pieces, configs, batch, say, memory, native)
+    with about_model(name_of(model)):
+        points, refused = compiler.explore(known.pieces, configs, batch, say, memory, native)
     best = compiler.pareto(points)
     return Explored(
         name=known.name,

@@ -75,3 +75,13 @@ def test_what_cannot_be_explored_is_one_line(quantised: onnx.ModelProto, board: 
     """The command refuses it in its options, which a program does not have."""
     with pytest.raises(cnna.UserError, match=said):
         cnna.explore(quantised, board, **options)
+
+
+def test_what_no_configuration_can_run_names_the_file(
+    quantised: onnx.ModelProto, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user with several models would not learn which of them it is: the graph in a file has any name."""
+    monkeypatch.chdir(tmp_path)
+    onnx.save(quantised, "q.onnx")
+    assert main(["explore", "q.onnx", "--dsp", "48", "--bram", "60", "--batch", "70000"]) == 2
+    assert capsys.readouterr().err.startswith("cnna: q.onnx: ")
