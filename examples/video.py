@@ -55,10 +55,10 @@ class Spent:
             self.seconds[what] = self.seconds.get(what, 0.0) + time.perf_counter() - began
 
     def said(self, frames: int) -> str:
-        """Frames a second, and where they go."""
+        """Frames a second from picture to answer, and where they go."""
         whole = sum(self.seconds.values())
         shares = ", ".join(f"{what} {seconds / whole:.0%}" for what, seconds in self.seconds.items())
-        return f"{frames} frames, {frames / whole:.3g} a second: {shares}" if frames else "no frames"
+        return f"{frames} frames, {frames / whole:.3g} a second from picture to answer: {shares}" if frames else "no frames"
 
 
 class Page:
