@@ -90,13 +90,13 @@ def _found(tail: Tail, picture: tuple[int, int], wanted: str) -> Heads:
         shapes = ", ".join(str(list(y.shape)) for y in outputs.values())
         raise UnlikeError(f"its output should be rows of boxes and scores, such as [1, 8400, 85] or [1, 84, 8400], and is {shapes}")
     numbers = traced(tail)
-    reasons = []
-    for way in ways:
+    reasons = ["the size of its output depends on its scores: it chooses boxes by itself"]
+    for way in (way for way in ways if set(way.names) <= set(numbers)):
         try:
             return _by_families(tail, way, numbers, picture)
         except UnlikeError as error:
             reasons.append(str(error))
-    raise UnlikeError(reasons[0])
+    raise UnlikeError(reasons[min(1, len(reasons) - 1)])
 
 
 def _raw(tail: Tail, outputs: Outputs, picture: tuple[int, int], wanted: str) -> Heads:

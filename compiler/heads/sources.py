@@ -27,7 +27,7 @@ class Source(NamedTuple):
 
 
 def traced(tail: Tail) -> Numbers:
-    """For each output, the number of the element that it follows, in the output's own shape."""
+    """For each output of a fixed size, the number of the element that it follows, in the output's own shape."""
     low, high = tail.run(tail.filled(LOW)), tail.run(tail.filled(HIGH))
     follows = {name: (low[name] != high[name]) for name in low if low[name].shape == high[name].shape}
     numbers = {name: np.zeros(found.shape, np.int64) for name, found in follows.items()}
@@ -35,6 +35,9 @@ def traced(tail: Tail) -> Numbers:
     for bit in range(max(1, (count - 1).bit_length())):
         made = tail.run(_by_bit(tail, bit))
         for name, found in follows.items():
+            if made[name].shape != found.shape:  # its size depends on the scores
+                found[...] = False
+                continue
             one = made[name] == high[name]
             found &= one | (made[name] == low[name])
             numbers[name] |= one.astype(np.int64) << bit

@@ -260,6 +260,7 @@ class Kept {
     };
 
     bool doubles(const One &one, const float *box, float area) const {
+        if (one.box[2] <= box[0] || box[2] <= one.box[0] || one.box[3] <= box[1] || box[3] <= one.box[1]) return false;  // as most are
         const float wide = side_of(std::max(one.box[0], box[0]), std::min(one.box[2], box[2]));
         const float high = side_of(std::max(one.box[1], box[1]), std::min(one.box[3], box[3]));
         const float shared = wide * high;

@@ -10,11 +10,19 @@ BLOCK = 64  # boxes that are compared with all others at once
 
 def iou(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float32]:
     """Intersection over union of boxes [N, 4] and [M, 4], as [N, M]; 0 where neither box has an area."""
-    low, high = np.maximum(a[:, None, :2], b[None, :, :2]), np.minimum(a[:, None, 2:], b[None, :, 2:])
-    shared = np.clip(high - low, 0, None).prod(axis=2)
+    shared = _shared(a, b, 0)
+    shared *= _shared(a, b, 1)
     own, other = (np.clip(boxes[:, 2:] - boxes[:, :2], 0, None).prod(axis=1) for boxes in (a, b))
-    whole = own[:, None] + other[None] - shared
-    return np.divide(shared, whole, out=np.zeros_like(shared), where=whole > 0).astype(np.float32)
+    whole = own[:, None] + other[None]
+    whole -= shared
+    return np.divide(shared, whole, out=np.zeros_like(shared), where=whole > 0).astype(np.float32, copy=False)
+
+
+def _shared(a: NDArray[Any], b: NDArray[Any], axis: int) -> NDArray[Any]:
+    """The length that boxes share along an axis, [N, M]; one axis after the other is quicker than an array of both."""
+    found: NDArray[Any] = np.minimum(a[:, axis + 2, None], b[None, :, axis + 2])
+    found -= np.maximum(a[:, axis, None], b[None, :, axis])
+    return np.maximum(found, 0, out=found)
 
 
 def kept(boxes: NDArray[Any], overlap: float) -> NDArray[np.int64]:

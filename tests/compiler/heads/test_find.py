@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 import numpy as np
+import onnx
 import pytest
-from onnx import ModelProto, helper
+from onnx import ModelProto, helper, numpy_helper
 
 from cnna.compiler.compile import compile_model
 from cnna.compiler.heads.find import Missed, with_detector
@@ -151,6 +152,38 @@ def test_a_classifier_is_no_detector() -> None:
     assert "should be rows of boxes and scores" in str(found)
     assert same is artifact
     assert "detector" not in same.manifest
+
+
+ENDS = {  # behind the rows y of a YOLOv8
+    "the best 50": (
+        "float[N,50,8] t",
+        "s = Slice (y, four_i, many, two_i) m = ReduceMax <keepdims=0> (s, two_i) v, i = TopK <axis=1> (m, fifty) "
+        "j = Unsqueeze (i, two_i) k = Expand (j, sizes) t = GatherElements <axis=1> (y, k)",
+    ),
+    "suppression": (
+        "int64[p,3] t",
+        "e1, e2 = Split <axis=2> (y, pairs_of_four) e3 = Transpose <perm=[0,2,1]> (e2) "
+        "t = NonMaxSuppression (e1, e3, fifty, half, half)",
+    ),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_decode_that_chooses_by_itself_passes_through(end: str) -> None:
+    """The newest YOLOs choose inside of the model; the compiler would fail on an output whose size or order depends on scores."""
+    output, nodes = ENDS[end]
+    model = detector_models.model("yolov8")
+    part = onnx.parser.parse_graph(f"e (float[N,320,8] y) => ({output}) {{ {nodes} }}")
+    model.graph.node.extend(part.node)
+    del model.graph.output[:]
+    model.graph.output.extend(part.output)
+    constants = {"fifty": [50], "sizes": [1, 50, 8], "pairs_of_four": [4, 4]}
+    more = {"four_i": [4], "many": [1 << 30], "two_i": [2]}
+    there = {tensor.name for tensor in model.graph.initializer}
+    for name, value in {**constants, **more}.items():
+        if name not in there:
+            model.graph.initializer.append(numpy_helper.from_array(np.array(value, np.int64), name))
+    assert isinstance(detector_models.compiled(detector_models.quantised(model)).found, Missed)
 
 
 def test_the_programs_are_the_same() -> None:
