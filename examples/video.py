@@ -26,7 +26,7 @@ from PIL import Image, ImageDraw
 from cnna import Detector
 from cnna.host.model.detections import Detections
 from cnna.host.model.letterbox import read
-from cnna.host.model.pictures import find
+from cnna.host.samples.pictures import find
 from cnna.spec.errors import CnnaError, DataError, ToolError
 from cnna.spec.extras import install
 
