@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cnna.jobs.compile import Compiled, compile, load
     from cnna.jobs.convert import Converted, convert
     from cnna.jobs.ddr import Ddr
+    from cnna.jobs.eval import Evaluated, eval
     from cnna.jobs.explain import Explained, explain
     from cnna.jobs.explore import Explored, Tilings, explore, tilings
     from cnna.jobs.quantize import Quantized, quantize
@@ -46,6 +47,7 @@ _PLACES = {
     "cnna.jobs.compare": ("Compared", "compare"),
     "cnna.jobs.convert": ("Converted", "convert"),
     "cnna.jobs.ddr": ("Ddr",),
+    "cnna.jobs.eval": ("Evaluated", "eval"),
     "cnna.jobs.explain": ("Explained", "explain"),
     "cnna.jobs.explore": ("Explored", "Tilings", "explore", "tilings"),
     "cnna.jobs.quantize": ("Quantized", "quantize"),
@@ -68,6 +70,7 @@ __all__ = [
     "DataError",
     "Ddr",
     "Detector",
+    "Evaluated",
     "Explained",
     "Explored",
     "InferenceSession",
@@ -83,6 +86,7 @@ __all__ = [
     "compare",
     "compile",
     "convert",
+    "eval",
     "explain",
     "explore",
     "load",

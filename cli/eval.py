@@ -10,8 +10,8 @@ from cnna.cli.options import add_cache_option, add_shape_option, given_shapes
 from cnna.cli.picture_options import add_picture_options, given_preprocess
 from cnna.cli.progress import Progress
 from cnna.host.board.overlay import open_overlay
+from cnna.jobs.eval import eval
 from cnna.spec.errors import UserError
-from cnna.spec.files import write_text
 
 OUTPUTS = {"html": PAGES}
 DEVICES = ("emulator", "reference", "rtl", "pynq")
@@ -71,9 +71,6 @@ def _add_task_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> Outcome:
     """Measures, prints a table, and writes the page."""
-    from cnna.evaluate.evaluate import evaluate
-    from cnna.evaluate.text import lines
-
     if (args.device == "pynq") != (args.overlay is not None):
         raise UserError("--overlay names what --device pynq loads: give both, or neither")
     if args.html:
@@ -81,7 +78,7 @@ def run(args: argparse.Namespace) -> Outcome:
 
         check_installed()
     with Progress("opening the models") as progress:
-        found = evaluate(
+        found = eval(
             args.models,
             args.data,
             **_task_options(args),
@@ -96,14 +93,12 @@ def run(args: argparse.Namespace) -> Outcome:
             skip_unreadable=args.skip_unreadable,
             journal=args.journal,
             cache=args.cache,
-            count=lambda done, total: progress.count(done, total, "measuring"),
-            say=lambda line: print(f"cnna: {line}", file=sys.stderr),
+            progress=progress.step,
+            warn=lambda line: print(f"cnna: {line}", file=sys.stderr),
         )
-    print("\n".join(lines(found)))
+    print(found)
     if args.html:
-        from cnna.evaluate.page import html
-
-        write_text(args.html, html(found))
+        found.save(args.html)
     return Outcome(found.figures(), written=tuple(path for path in (args.html, args.journal) if path))
 
 
@@ -112,8 +107,9 @@ def _task_options(args: argparse.Namespace) -> dict[str, Any]:
     columns = args.columns.split(",") if args.columns else None
     if columns is not None and (len(columns) != 2 or not all(columns)):
         raise UserError(f"--columns {args.columns}: name two columns, as in file,label")
-    names = ("task", "output", "labels", "metric", "images", "fit", "top", "offset", "decode", "min_score", "overlap", "ignored")
-    return {"coordinates": args.coordinates, **{name: getattr(args, name) for name in names}, "columns": columns}
+    names = ("task", "labels", "metric", "images", "fit", "top", "offset", "decode", "min_score", "overlap", "ignored")
+    options = {name: getattr(args, name) for name in names}
+    return {**options, "judged": args.output, "coordinates": args.coordinates, "columns": columns}
 
 
 def _device_options(args: argparse.Namespace) -> dict[str, Any]:

@@ -39,6 +39,8 @@ NAVIGATION = (
             "quantise",
             "report",
             "explore",
+            "eval",
+            "detectors",
             "models",
             "serving",
         ),

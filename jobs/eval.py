@@ -1,0 +1,160 @@
+"""`cnna.eval`: measures models on data, side by side (docs/eval.md)."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from cnna.jobs.compile import Compiled
+from cnna.jobs.data import Table, table_of
+from cnna.jobs.given import Progress, Shapes, Warn, Warnings, quiet, with_tools
+from cnna.jobs.quantize import Quantized
+from cnna.jobs.result import ASIDE, Result, page_html
+from cnna.spec.files import write_text
+
+if TYPE_CHECKING:
+    from cnna.evaluate.result import Evaluation
+
+File: TypeAlias = str | PathLike[str]
+Measurable: TypeAlias = File | Compiled | Quantized
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Evaluated(Result):
+    """Models measured on the same samples. models: each with its metrics, and their standard errors. compared_with: the base.
+
+    differences: of each other model from it. samples: the answers to each. evaluation: the same as `cnna.evaluate` has it. notes:
+    the lines that `warn` got.
+    """
+
+    kind: str
+    schema: int
+    task: str
+    main: str
+    data: Mapping[str, Any]
+    classes: Sequence[str] | None
+    models: Sequence[Mapping[str, Any]]
+    compared_with: str | None
+    differences: Sequence[Mapping[str, Any]]
+    samples: Sequence[Mapping[str, Any]]
+    evaluation: "Evaluation" = field(metadata=ASIDE)
+    notes: tuple[str, ...] = field(default=(), metadata=ASIDE)
+
+    def page(self) -> str:
+        """A page of HTML with the samples that changed, with pictures."""
+        from cnna.evaluate.page import html
+
+        return html(self.evaluation)
+
+    def save(self, path: File) -> Path:
+        """Writes the page. UserError: it cannot be written."""
+        write_text(Path(path), self.page())
+        return Path(path)
+
+    def __str__(self) -> str:
+        from cnna.evaluate.text import lines
+
+        return "\n".join(lines(self.evaluation))
+
+    def _repr_html_(self) -> str:
+        return page_html(self.page())
+
+
+@with_tools
+def eval(  # as the command is called, whatever Python calls so
+    models: Measurable | Sequence[Measurable],
+    data: File,
+    *,
+    task: str | None = None,
+    device: Any = "emulator",
+    device_options: Mapping[str, Any] | None = None,
+    base: str | None = None,
+    judged: str | None = None,
+    labels: File | None = None,
+    metric: str | Callable[..., Any] | None = None,
+    top: int | None = None,
+    offset: int | None = None,
+    decode: str | Callable[..., Any] | None = None,
+    min_score: float | None = None,
+    overlap: float | None = None,
+    ignored: int | None = None,
+    coordinates: str | None = None,
+    columns: Sequence[str] | None = None,
+    images: File | None = None,
+    fit: str | None = None,
+    preprocess: Table | None = None,
+    shapes: Shapes | None = None,
+    limit: int | None = None,
+    seed: int | None = None,
+    batch: int | None = None,
+    skip_unreadable: bool = False,
+    journal: File | None = None,
+    cache: File | None = None,
+    progress: Progress | None = None,
+    warn: Warn | None = None,
+) -> Evaluated:
+    """Measures models on data, each with its standard error, and compares them with one of them.
+
+    models: .cnna and .onnx files, or what `compile` and `quantize` have given. data: samples and what is right for them. device: as
+    of `InferenceSession`. judged: the output that counts. The other options are those of the command (docs/eval.md); metric may be
+    a function of answers and target, decode one of answers and (rows, columns). An evaluation of files that is interrupted goes on
+    from its journal. UserError: a file, an option or a sample is at fault. RunError: the accelerator stopped.
+    """
+    tell, warnings = progress or quiet, Warnings(warn)
+    from cnna.evaluate.evaluate import evaluate
+
+    def count(done: int, total: int) -> None:
+        tell(done, total, "measuring")
+
+    with _files([models] if isinstance(models, str | PathLike | Result) else models) as paths:
+        tell(0, 0, "opening the models")
+        found = evaluate(
+            paths,
+            data,
+            task=task,
+            device=device,
+            device_options=device_options,
+            base=base,
+            output=judged,
+            labels=labels,
+            metric=metric,
+            top=top,
+            offset=offset,
+            decode=decode,
+            min_score=min_score,
+            overlap=overlap,
+            ignored=ignored,
+            coordinates=coordinates,
+            columns=columns,
+            images=images,
+            fit=fit,
+            preprocess=table_of(preprocess),
+            shapes=shapes if isinstance(shapes, Mapping) else {} if shapes is None else {"": shapes},
+            limit=limit,
+            seed=seed,
+            batch=batch,
+            skip_unreadable=skip_unreadable,
+            journal=journal,
+            cache=None if cache is None else Path(cache),
+            count=count,
+            say=warnings,
+        )
+    return Evaluated(**found.figures(), evaluation=found, notes=warnings.lines)
+
+
+@contextmanager
+def _files(models: Sequence[Measurable]) -> Iterator[list[Path]]:
+    """The models as files; those that are in memory lie in a folder of their own meanwhile."""
+    with ExitStack() as held:
+        paths = []
+        for number, model in enumerate(models, 1):
+            if isinstance(model, str | PathLike):
+                paths.append(Path(model))
+                continue
+            folder = Path(held.enter_context(TemporaryDirectory()))
+            kind = "compiled" if isinstance(model, Compiled) else "quantized"
+            paths.append(model.save(folder / f"{kind}-{number}.{'cnna' if isinstance(model, Compiled) else 'onnx'}"))
+        yield paths
