@@ -45,26 +45,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def _add_task_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options that say how answers are judged."""
-    parser.add_argument(
-        "--task", metavar="T", help="classification, or another task of docs/eval.md (default: what suits the data)"
+    group = parser.add_argument_group("how data are read and answers are judged (docs/eval.md)")
+    group.add_argument(
+        "--task", metavar="T", help="classification, detection, segmentation, keypoints or embedding (default: what suits the data)"
     )
-    parser.add_argument("--output", metavar="NAME", help="the output that is judged (default: the first)")
-    parser.add_argument("--labels", type=Path, metavar="F", help="names of the classes, one a line")
-    parser.add_argument("--images", type=Path, metavar="DIR", help="pictures of a COCO file (default: its folder, or images there)")
-    parser.add_argument("--columns", metavar="FILE,LABEL", help="columns of a CSV (default: those called file and label, or alike)")
-    parser.add_argument("--offset", type=int, metavar="N", help="outputs before the first class: 1 for a background")
-    parser.add_argument("--top", type=int, metavar="K", help="the K of top-K (default: 5)")
-    parser.add_argument(
+    group.add_argument("--output", metavar="NAME", help="the output that is judged (default: the first)")
+    group.add_argument("--labels", type=Path, metavar="F", help="names of the classes, one a line")
+    group.add_argument("--images", type=Path, metavar="DIR", help="pictures of a COCO file (default: its folder, or images there)")
+    group.add_argument("--columns", metavar="FILE,LABEL", help="columns of a CSV (default: those called file and label, or alike)")
+    group.add_argument("--offset", type=int, metavar="N", help="outputs before the first class: 1 for a background")
+    group.add_argument("--top", type=int, metavar="K", help="the K of top-K (default: 5)")
+    group.add_argument(
         "--decode", metavar="FORM", help="boxes of a detector's outputs: yolov5, yolov8, yolox, boxes, or FILE.py:NAME"
     )
-    parser.add_argument("--min-score", type=float, metavar="S", help="keep boxes with this score (default: 0.001)")
-    parser.add_argument("--overlap", type=float, metavar="O", help="boxes that overlap by more are one object (default: 0.6)")
-    parser.add_argument("--fit", choices=FITS, help="how a whole picture meets a detector's input (default: letterbox)")
-    parser.add_argument("--ignored", type=int, metavar="N", help="number of a mask's pixels that do not count (default: 255)")
-    parser.add_argument(
+    group.add_argument("--min-score", type=float, metavar="S", help="keep boxes with this score (default: 0.001)")
+    group.add_argument("--overlap", type=float, metavar="O", help="boxes that overlap by more are one object (default: 0.6)")
+    group.add_argument("--fit", choices=FITS, help="how a whole picture meets a detector's input (default: letterbox)")
+    group.add_argument("--ignored", type=int, metavar="N", help="number of a mask's pixels that do not count (default: 255)")
+    group.add_argument(
         "--coordinates", choices=COORDINATES, help="what an output of points counts in (default: pixels of the input)"
     )
-    parser.add_argument(
+    group.add_argument(
         "--metric", metavar="FILE.py:NAME", help="judge by a function of your own: NAME(answers, target) gives numbers"
     )
 

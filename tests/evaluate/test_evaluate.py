@@ -127,6 +127,19 @@ def test_a_journal_of_another_evaluation_is_refused(pair: dict[str, Any], tmp_pa
     assert journal.read_text() == "x,y\n"
 
 
+def test_two_processes_do_not_write_one_journal(pair: dict[str, Any], tmp_path: Path) -> None:
+    """Their lines would be mixed, and each sample be measured twice."""
+    journal = tmp_path / "j.jsonl"
+
+    def again(done: int, total: int) -> None:
+        with pytest.raises(UserError, match=r"j.jsonl: another process makes this evaluation now"):
+            measured(pair, journal=journal)
+
+    assert measured(pair, journal=journal, count=again).samples == 40
+    with pytest.raises(UserError, match=r"gone/j.jsonl: no such file or directory; --journal F names another file"):
+        measured(pair, journal=tmp_path / "gone" / "j.jsonl")
+
+
 def test_what_was_being_written_when_the_process_was_killed_is_dropped(pair: dict[str, Any], tmp_path: Path) -> None:
     """Half a line would make the whole journal unreadable, or a sample count that was never measured."""
     journal = tmp_path / "j.jsonl"
