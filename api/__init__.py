@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cnna.jobs.explore import Explored, Tilings, explore, tilings
     from cnna.jobs.quantize import Quantized, quantize
     from cnna.jobs.report import Reported, report
+    from cnna.jobs.rtl import Generated, rtl
     from cnna.spec.artifact import Artifact
     from cnna.spec.config import Config
     from cnna.spec.errors import (
@@ -52,6 +53,7 @@ _PLACES = {
     "cnna.jobs.explore": ("Explored", "Tilings", "explore", "tilings"),
     "cnna.jobs.quantize": ("Quantized", "quantize"),
     "cnna.jobs.report": ("Reported", "report"),
+    "cnna.jobs.rtl": ("Generated", "rtl"),
     "cnna.spec.artifact": ("Artifact",),
     "cnna.spec.config": ("Config",),
     "cnna.spec.errors": (
@@ -73,6 +75,7 @@ __all__ = [
     "Evaluated",
     "Explained",
     "Explored",
+    "Generated",
     "InferenceSession",
     "ModelError",
     "Overlay",
@@ -92,6 +95,7 @@ __all__ = [
     "load",
     "quantize",
     "report",
+    "rtl",
     "tilings",
 ]
 
