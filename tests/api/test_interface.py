@@ -47,6 +47,36 @@ def test_looking_a_function_up_needs_numpy_alone() -> None:
     assert not {"onnx", "onnxruntime", "amaranth", "matplotlib", "cnna.compiler"} & set(done.stdout.split())
 
 
+BARRED = """
+import importlib.abc, sys
+
+class Bar(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("onnx", "amaranth"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Bar())
+import cnna
+calls = {
+    "compile": ("q.onnx", "tiny"), "convert": ("m.onnx", "x.npz", "tiny"), "explain": ("m.onnx",), "explore": ("m.onnx",),
+    "quantize": ("m.onnx", "x.npz"), "tilings": ("m.onnx", "layer"),
+}
+for name, arguments in calls.items():
+    try:
+        getattr(cnna, name)(*arguments)
+    except cnna.ToolError as error:
+        print(name, error)
+"""
+
+
+def test_a_missing_package_is_said_in_one_line() -> None:
+    """On a board, a call would end in a traceback that does not say what to install; the command says it."""
+    done = subprocess.run([sys.executable, "-c", BARRED], capture_output=True, text=True, timeout=60, check=True)
+    lines = done.stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["compile", "convert", "explain", "explore", "quantize", "tilings"]
+    assert all("the package onnx is missing: pip install '.[tools]'" in line for line in lines)
+
+
 def test_the_three_lists_of_names_are_one(root: Path) -> None:
     """A name would be there and unknown to type checkers, or promised and not there."""
     tree = ast.parse((root / "api" / "__init__.py").read_text())
