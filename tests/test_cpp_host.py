@@ -25,7 +25,7 @@ from cnna.spec import cpu_ops
 from cnna.spec.artifact import Artifact, save
 from cnna.spec.config import preset
 
-BATCH, SECONDS, BUILD_SECONDS = 2, 60, 300
+BATCH, SECONDS, BUILD_SECONDS = 2, 60, 600
 SHAPE = (3, 20, 24)
 
 
@@ -45,11 +45,11 @@ def host(request: pytest.FixtureRequest, root: Path, tmp_path_factory: pytest.Te
     return [made] if request.param == "g++" else ["qemu-aarch64", "-cpu", "cortex-a53", made]
 
 
-def build(root: Path, made: str, compiler: str) -> None:
-    """Builds the program by the guide's line, with another compiler or more options, and without a warning."""
+def build(root: Path, made: str, compiler: str, level: str = "-O3") -> None:
+    """Builds the program by the guide's line, with another compiler, more options or another level, and without a warning."""
     (line,) = re.findall(r"^ +(g\+\+ .*host\.cpp.*)$", (root / "docs" / "howto" / "bare-metal.md").read_text(), re.M)
     strict = "-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror"
-    line = line.replace("g++", f"{compiler} {strict}", 1).replace("build/host", made)
+    line = line.replace("g++", f"{compiler} {strict}", 1).replace("build/host", made).replace("-O3", level)
     subprocess.run(["bash", "-c", line], cwd=root, check=True, timeout=BUILD_SECONDS)
 
 

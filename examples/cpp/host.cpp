@@ -66,7 +66,8 @@ class Model {
             const std::string path = folder + "/piece" + std::to_string(number);
             steps_.emplace_back();
             if (pieces[number]["kind"].text == "cpu")
-                steps_.back().cpu = std::make_unique<CpuPiece>(pieces[number], number, wanted(number), library, [path] { return file(path + ".onnx"); });
+                steps_.back().cpu =
+                    std::make_unique<CpuPiece>(pieces[number], number, wanted(number), library, [path] { return file(path + ".onnx"); });
         }
     }
 
@@ -121,7 +122,8 @@ class Model {
             for (const Port &port : step.program.inputs) pack(port, flight.all(port.name), step.program.program.input);
             accelerator_->run(step.program.program);
             clocks += accelerator_->cycles();
-            for (const Port &port : step.program.outputs) flight.whole[port.name] = unpack(port, step.program.program.output, type_of(port.name));
+            for (const Port &port : step.program.outputs)
+                flight.whole[port.name] = unpack(port, step.program.program.output, type_of(port.name));
         }
         return flight;
     }
@@ -193,7 +195,8 @@ class Model {
         if (made.type != type) fail("output " + entry["name"].text + " has another type than the manifest says");
         if (!is_open(entry)) {
             const Shape shape = entry["shape"].numbers();
-            if (elements_of(shape) != made.elements()) fail("output " + entry["name"].text + " has shape " + told(made.shape) + ", not " + told(shape));
+            if (elements_of(shape) != made.elements())
+                fail("output " + entry["name"].text + " has shape " + told(made.shape) + ", not " + told(shape));
             made.shape = shape;
         }
         return made;
@@ -313,7 +316,8 @@ static void run(const Options &given) {
         say(model, clocks);
         if (greatest) say_greatest(answers[0].second, model.batch(), greatest);
     }
-    if (first && !bytes) fail("the input is empty: give batches of " + std::to_string(whole) + " bytes" + (all_float(inputs) ? " of float32" : ""));
+    if (first && !bytes)
+        fail("the input is empty: give batches of " + std::to_string(whole) + " bytes" + (all_float(inputs) ? " of float32" : ""));
     if (bytes) fail("the input ends after " + std::to_string(bytes) + " of the " + std::to_string(whole) + " bytes of a batch");
     if (std::fflush(stdout)) fail("the answer cannot be written");
 }

@@ -19,7 +19,8 @@ class Onnxruntime {
   public:
     // path: the library's; empty: where the system looks for it.
     explicit Onnxruntime(const std::string &path) {
-        const std::vector<std::string> names = path.empty() ? std::vector<std::string>{"libonnxruntime.so", "libonnxruntime.so.1"} : std::vector<std::string>{path};
+        std::vector<std::string> names = {"libonnxruntime.so", "libonnxruntime.so.1"};
+        if (!path.empty()) names = {path};
         for (const std::string &name : names)
             if (!handle_) handle_ = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
         if (!handle_) {
@@ -63,8 +64,10 @@ class Onnxruntime {
     }
     void check(void *status) const {
         if (!status) return;
-        const std::string said = reinterpret_cast<const char *(*)(const void *)>(const_cast<void *>(table_[2]))(status);
+        std::string said = reinterpret_cast<const char *(*)(const void *)>(const_cast<void *>(table_[2]))(status);
         release<93>(status);
+        for (char &letter : said)
+            if (letter == '\n') letter = ' ';
         fail("onnxruntime: " + said.substr(0, 300));
     }
 

@@ -22,7 +22,9 @@ inline bool is_view(const std::string &op) {
 inline Shape viewed(const Json &entry, const Shape &from, const std::vector<int64_t> *second) {
     const std::string &op = entry["op"].text;
     const Json &attributes = entry["attributes"];
-    auto attribute = [&](const char *name, int64_t otherwise) { return attributes.find(name) ? static_cast<int64_t>(attributes[name]) : otherwise; };
+    auto attribute = [&](const char *name, int64_t otherwise) {
+        return attributes.find(name) ? static_cast<int64_t>(attributes[name]) : otherwise;
+    };
     const int64_t rank = static_cast<int64_t>(from.size());
     if (op == "Identity") return from;
     if (op == "Flatten") {
@@ -99,13 +101,15 @@ class CpuPiece {
             own = own && (is_view(one["op"].text) || one["op"].text == "Softmax");
             operators.insert(one["op"].text);
         }
-        if (own) return;
         std::string names;
         for (const std::string &name : operators) names += (names.empty() ? "" : ", ") + name;
+        called_ = "piece " + std::to_string(number) + " (" + names + ")";
+        if (own) return;
         if (!library.there())
-            fail("piece " + std::to_string(number) + " (" + names + ") runs on the CPU and needs onnxruntime: " + library.why +
+            fail(called_ + " runs on the CPU and needs onnxruntime: " + library.why +
                  "; install it, or name its library with --onnxruntime LIBONNXRUNTIME.SO");
-        model_ = std::make_unique<OnnxModel>(library, model());
+        const Bytes read = model();
+        named([&] { return model_ = std::make_unique<OnnxModel>(library, read), Tensors(); });
     }
 
     // The tensors that it reads; some may be its own.
@@ -119,6 +123,20 @@ class CpuPiece {
 
     // What it makes of one sample.
     Tensors run(Tensors known) const {
+        return named([&] { return made_of(known); });
+    }
+
+  private:
+    // Calls a function. Its errors name the piece.
+    Tensors named(const std::function<Tensors()> &called) const {
+        try {
+            return called();
+        } catch (const std::runtime_error &error) {
+            fail(called_ + ": " + error.what());
+        }
+    }
+
+    Tensors made_of(Tensors &known) const {
         if (model_) return model_->run(known, wanted_);
         for (const Json &one : entry_["operators"].items) {
             const std::vector<std::string> inputs = one["inputs"].texts();
@@ -147,8 +165,8 @@ class CpuPiece {
         return found;
     }
 
-  private:
     const Json &entry_;
+    std::string called_;
     std::vector<std::string> wanted_;
     std::unique_ptr<OnnxModel> model_;
 };

@@ -14,7 +14,10 @@ using Bytes = std::vector<uint8_t>;
 using Shape = std::vector<int64_t>;
 
 // Numbers of ONNX's own types (TensorProto.DataType), by the names that a manifest has.
-enum Type { FLOAT32 = 1, UINT8 = 2, INT8 = 3, UINT16 = 4, INT16 = 5, INT32 = 6, INT64 = 7, BOOL = 9, FLOAT16 = 10, FLOAT64 = 11, UINT32 = 12, UINT64 = 13 };
+enum Type {
+    FLOAT32 = 1, UINT8 = 2, INT8 = 3, UINT16 = 4, INT16 = 5, INT32 = 6, INT64 = 7, BOOL = 9, FLOAT16 = 10, FLOAT64 = 11, UINT32 = 12,
+    UINT64 = 13
+};
 
 struct TypeEntry {
     Type type;
@@ -22,8 +25,8 @@ struct TypeEntry {
     size_t bytes;
 };
 static const TypeEntry TYPES[] = {
-    {FLOAT32, "float32", 4}, {UINT8, "uint8", 1}, {INT8, "int8", 1}, {UINT16, "uint16", 2}, {INT16, "int16", 2}, {INT32, "int32", 4}, {INT64, "int64", 8},
-    {BOOL, "bool", 1}, {FLOAT16, "float16", 2}, {FLOAT64, "float64", 8}, {UINT32, "uint32", 4}, {UINT64, "uint64", 8}};
+    {FLOAT32, "float32", 4}, {UINT8, "uint8", 1}, {INT8, "int8", 1}, {UINT16, "uint16", 2}, {INT16, "int16", 2}, {INT32, "int32", 4},
+    {INT64, "int64", 8}, {BOOL, "bool", 1}, {FLOAT16, "float16", 2}, {FLOAT64, "float64", 8}, {UINT32, "uint32", 4}, {UINT64, "uint64", 8}};
 
 inline const TypeEntry &entry_of(int type) {
     for (const TypeEntry &entry : TYPES)

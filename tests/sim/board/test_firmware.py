@@ -67,6 +67,13 @@ def test_the_overlay_says_what_the_design_says(board: str, tmp_path: Path) -> No
     assert 'firmware-name = "cnna.bit.bin"' in text
 
 
+def test_the_guide_has_the_same_node(root: Path, written: Path) -> None:
+    """A reader of the guide would make a UIO device of other registers, or of another interrupt."""
+    guide, node = (root / "docs" / "board.md").read_text(), (written / firmware.OVERLAY).read_text()
+    for name in ("reg", "interrupts", "compatible"):
+        assert re.findall(rf" {name} = [^;]+;", guide) == [f" {re.findall(rf'{name} = [^;]+;', node)[-1]}"]
+
+
 def test_the_files_fit_together(written: Path) -> None:
     """xmutil would find no image of the overlay's name, or bootgen no bitstream."""
     shell = json.loads((written / firmware.SHELL).read_text())
