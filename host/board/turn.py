@@ -73,7 +73,7 @@ class LocalTurn:
             file = self._opened()
             try:
                 self._flock(file, self._lock)
-                if self._is_there(file):
+                if self.is_there(file):
                     self._note(file)
                     return True
                 self._close()  # somebody has removed or moved the file, and others lock another one of its name
@@ -91,7 +91,7 @@ class LocalTurn:
         if self.file is not None:
             self._flock(self.file, self._unlock)
 
-    def _is_there(self, file: int) -> bool:
+    def is_there(self, file: int) -> bool:
         """Whether the file has still its name. A look takes as long as the rest of a turn, so there is one in a while."""
         now = time.monotonic()
         if now - self.seen < LOOK_AT_FILE_SECONDS:

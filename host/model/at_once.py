@@ -45,18 +45,18 @@ class AtOnce:
         self._turns = model.board.turns
         self._names, self._rooms, self._batch = plan.names, plan.rooms, plan.batch
         self._known: dict[Any, _Known | None] = {}
+        assert turn.file is not None
         self._file, self._who, self._holder = turn.file, turn.who, ctypes.create_string_buffer(turn.name, len(turn.name))
         same = [CWrite(4 * word, value) for word, value in zip(CAPABILITY_WORDS, model.board.capabilities, strict=True)]
         self._idle = (CWrite * (len(same) + 1))(*same, CWrite(STATUS, 0))
-        file = -1 if turn.file is None else turn.file
-        self._c_turn = CTurn(file, 0, addressof(self._holder), len(turn.name), len(self._idle), addressof(self._idle))
+        self._c_turn = CTurn(self._file, 0, addressof(self._holder), len(turn.name), len(self._idle), addressof(self._idle))
         self._counters = np.zeros(loop.counters, np.uint32)
 
     @classmethod
     def of(cls, model: "BoardModel", plan: Plan | None, runs: NativeRuns) -> Optional["AtOnce"]:
         """Of a model whose run has just ended; None: this process cannot take its turn at once, or its loop is gone."""
         turn, loop = model.board.turns.turn, runs.loop
-        if plan is None or loop is None or not isinstance(turn, LocalTurn):
+        if plan is None or loop is None or not isinstance(turn, LocalTurn) or turn.file is None:
             return None
         return cls(model, plan, runs, loop, turn)
 
@@ -78,7 +78,10 @@ class AtOnce:
             key = one.dtype, one.shape, key
         known = self._known.get(key) or self._learnt(key)
         began, turn, model = monotonic(), self._turn, self._model
-        if known is None or turn.who != self._who or turn.file != self._file or began - turn.seen >= LOOK_AT_FILE_SECONDS:
+        if known is None or turn.who != self._who or turn.file != self._file:
+            return None
+        if began - turn.seen >= LOOK_AT_FILE_SECONDS and not turn.is_there(self._file):
+            turn.seen -= LOOK_AT_FILE_SECONDS  # the way of all others looks again
             return None
         if not model.joined():
             return None

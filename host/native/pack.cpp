@@ -5,6 +5,7 @@
 #include "pack.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <numeric>
 #include <vector>
@@ -33,6 +34,12 @@ struct Part {
 using Parts = std::vector<Part>;
 
 constexpr size_t TOGETHER = 8;  // units that are composed before any of them is written: each waits for its loads, several clocks
+
+// Keeps the compiler from writing pairs of units in another order: a processor does not fetch a line that is written from end to end at
+// once, but one whose middle is still missing when the next line begins.
+inline void in_order_of_addresses(size_t unit) {
+    if (unit % 2) std::atomic_signal_fence(std::memory_order_acq_rel);
+}
 
 #if defined(__aarch64__)
 // How the words of two neighbouring pixels come from one load of each of two rows. rows: of the fold. offset: of a row's load behind
@@ -170,7 +177,10 @@ class Packer {
 #pragma GCC unroll 8
                 for (size_t i = 0; i < TOGETHER; ++i, offset += step) units[i] = made(offset);
 #pragma GCC unroll 8
-                for (size_t i = 0; i < TOGETHER; ++i, at += word) std::memcpy(at, &units[i], UNIT);
+                for (size_t i = 0; i < TOGETHER; ++i, at += word) {
+                    UNIT == LANES ? store16(at, units[i]) : static_cast<void>(std::memcpy(at, &units[i], UNIT));
+                    in_order_of_addresses(i);
+                }
             }
             for (; pixel < pixels; ++pixel, offset += step, at += word) {
                 const Bytes16 unit = made(offset);
@@ -196,11 +206,12 @@ class Packer {
     }
 
 #if defined(__aarch64__)
-    // The pair of a unit, where a load of 16 bytes holds what both pixels take from a row.
+    // The pair of a unit that two rows give, where a load of 16 bytes holds what both pixels take from a row. Where one row gives all, a
+    // load and a mask for each pixel are quicker.
     Pair pair_of(const Parts &parts) const {
         const int64_t step = port_.step[1] * channels_;
         Pair made;
-        if (unit_ != static_cast<int64_t>(LANES) || parts.empty() || parts.size() > 2 || port_.folded[2] % 2) return made;
+        if (unit_ != static_cast<int64_t>(LANES) || parts.size() != 2 || port_.folded[2] % 2) return made;
         std::memset(made.lanes, UINT8_MAX, sizeof made.lanes);
         made.rest = all16(zero_);
         made.full = true;
@@ -213,7 +224,6 @@ class Packer {
                 for (size_t pixel = 0; pixel < 2; ++pixel)
                     made.lanes[pixel][number][part.lane + i] = static_cast<uint8_t>(i + pixel * static_cast<size_t>(step));
         }
-        if (parts.size() == 1) made.rows[1] = made.rows[0], made.offset[1] = made.offset[0];  // no lane is taken from it
         for (size_t lane = 0; lane < LANES; ++lane) made.full = made.full && !made.rest[lane];
         made.works = true;
         return made;
@@ -243,7 +253,10 @@ class Packer {
                 words[2 * i] = word(above, below, 0), words[2 * i + 1] = word(above, below, 1);
             }
 #pragma GCC unroll 8
-            for (size_t i = 0; i < TOGETHER; ++i, to += pitch) vst1q_u8(to, words[i]);
+            for (size_t i = 0; i < TOGETHER; ++i, to += pitch) {
+                vst1q_u8(to, words[i]);
+                in_order_of_addresses(i);
+            }
         }
         for (; left_over; --left_over, upper += step, lower += step, to += 2 * pitch) {
             const uint8x16_t above = vld1q_u8(upper), below = vld1q_u8(lower);

@@ -19,7 +19,11 @@ inline Bytes16 load16(const void *from) {
     return made;
 }
 
-inline void store16(void *to, Bytes16 value) { std::memcpy(to, &value, LANES); }
+// As a vector: a copy of memory behind a load would go through other registers, and through the stack.
+inline void store16(void *to, Bytes16 value) {
+    using Anywhere = uint8_t __attribute__((vector_size(LANES), aligned(1), may_alias));
+    *static_cast<Anywhere *>(to) = value;
+}
 
 inline Bytes16 all16(int8_t value) { return Bytes16{} + static_cast<uint8_t>(value); }
 
