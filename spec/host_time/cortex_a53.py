@@ -56,7 +56,7 @@ def seconds(work: HostWork) -> Range:
         Range.of(m.INTERPRETER_CLOCKS, work.interpreter),
         Range.of(m.LIBRARY_CLOCKS, work.libraries),
         Range.of(m.LOOP_FACTOR, work.loop_clocks),
-        Range.of(m.L2_HIT_CLOCKS, work.l1_misses),
+        Range.of(m.L2_HIT_CLOCKS, work.l1_misses + work.whole),
     ]
     rest = [
         Range.of(m.DDR_SECONDS, work.l2_misses),
@@ -66,6 +66,8 @@ def seconds(work: HostWork) -> Range:
         Range.of(m.REGISTER_READ_SECONDS, work.register_reads),
         Range.of(m.REGISTER_WRITE_SECONDS, work.register_writes),
         Range.of(m.LINE_SECONDS, work.lines),
+        Range.of(m.WRITE_SECONDS, work.past),
+        Range.of(m.ABSENT_SECONDS, work.absent),
         *(Range.of(_price(name), times) for name, times in work.calls.items() if name not in _NOT_COUNTED),
     ]
     return total(clocks).per(m.CLOCK_SECONDS) + total(rest)
@@ -78,7 +80,7 @@ def total(ranges: Iterable[Range]) -> Range:
 
 def moved_bytes(work: HostWork) -> float:
     """Bytes that the work moves between the processor and DDR."""
-    return 64 * (work.l2_misses + work.streamed + work.lines) + work.buffer_read + work.buffer_written
+    return 64 * (work.l2_misses + work.streamed + work.lines + work.past) + work.buffer_read + work.buffer_written
 
 
 def run_work(inputs: Iterable[Port], outputs: Iterable[Port], batch: int) -> HostWork:

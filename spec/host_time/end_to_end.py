@@ -86,7 +86,7 @@ class EndToEnd:
         return Range(self.batch / batch.quick, self.batch / batch.slow) if batch.quick else None
 
     def latency(self, cores: int = CORES[-1]) -> Range | None:
-        """Seconds from one batch alone to its answer."""
+        """Seconds from one batch alone to its answer. The host moves nothing while the accelerator runs: it has packed before."""
         pieces = self._pieces(cores)
         if pieces is None:
             return None
@@ -96,7 +96,8 @@ class EndToEnd:
             host += _shared(shared)
         if self.native and not (shared.native and self._alone):  # Python wakes the thread, and the thread Python
             host += Range.of(host_model.THREAD_SECONDS, 2)
-        return self.accelerator_seconds_beside(self.single) + self._late(cores) + pieces + host + self.uncounted
+        alone = Range(self.accelerator_seconds, self.accelerator_seconds)
+        return alone + self._late(cores) + pieces + host + self.uncounted
 
     def accelerator_seconds_beside(self, work: HostWork) -> Range:
         """What the accelerator takes while the host moves its bytes through the same DDR."""
@@ -188,7 +189,8 @@ def end_to_end(
     packing, uncounted, alone = HostWork(), NOTHING, host_model.ALONE.work
     if programs and native:
         found = native_work(pieces, batch, cached)
-        work, packing, uncounted, alone = found.stream, found.packing, found.uncounted, host_model.NATIVE_ALONE.work
+        work, packing, uncounted = found.stream, found.packing, found.uncounted
+        alone = (host_model.NATIVE_ALONE if planned(pieces) else host_model.NATIVE_ALONE_GENERAL).work
         cpu_seconds = 0.0 if planned(pieces) and cpu_seconds is not None else cpu_seconds
     else:
         work = host_model.BATCH.work if programs else HostWork()

@@ -14,9 +14,11 @@ class HostWork:
 
     interpreter, libraries, loops: instructions of Python's own program, of numpy and all else, and of the hottest blocks of these.
     loop_clocks: of the loops, by llvm-mca. read, written: bytes of ordinary memory. l1_misses, l2_misses: lines that caches lack.
-    streamed: lines that both lack, but that were asked for early, or are written as a whole. buffer_read, buffer_written: bytes of
+    streamed: lines that both lack, but that were asked for early. buffer_read, buffer_written: bytes of
     the accelerator's memory. register_reads, register_writes: accesses. lines: of 64 bytes, that cache maintenance covers. native:
-    those of the instructions that are the native library's. calls: system calls by name.
+    those of the instructions that are the native library's. whole, past: lines that are written from end to end, and so are not
+    fetched: into the second cache, or past both. absent: lines that are cleaned, and that no cache has. calls: system calls by
+    name.
     """
 
     interpreter: float = 0
@@ -34,6 +36,9 @@ class HostWork:
     register_writes: float = 0
     lines: float = 0
     native: float = 0
+    whole: float = 0
+    past: float = 0
+    absent: float = 0
     calls: Mapping[str, float] = field(default_factory=dict)
 
     @property

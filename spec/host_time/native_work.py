@@ -98,11 +98,25 @@ def packed(port: Port, batch: int, cached: bool = False) -> HostWork:
     size = batch * port.get("image_bytes", prod(laid))
     elements, rows, units = batch * prod(shape), batch * prod(shape[-2:-1]), size / BYTES
     work = host_model.NATIVE_ELEMENT.work.scaled(elements).plus(host_model.NATIVE_UNIT.work, units)
+    work = work.plus(host_model.NATIVE_ACROSS.work, batch * across(port))
     work = work.plus(host_model.NATIVE_ROW.work, rows).plus(host_model.NATIVE_WORDS.work, units / max(1, laid[-1]))
     if not cached:
         return work.plus(HostWork(buffer_written=size))
-    stays = 2 * (size + elements) <= host_model.L2_BYTES  # both slots, and a picture for each
-    return work.plus(host_model.NATIVE_CLEAN.work, size / LINE).plus(HostWork(streamed=0 if stays else size / LINE))
+    lines = size / LINE
+    whole_rows = laid[-1] * BYTES % LINE == 0  # else each row ends in the middle of a line, and the count begins anew
+    kept = min(lines, host_model.WHOLE_LINES.middle) if whole_rows else lines  # in the second cache, until they are cleaned
+    written = HostWork(whole=kept, lines=kept, past=lines - kept, absent=lines - kept)
+    return work.plus(host_model.NATIVE_CLEAN.work, lines).plus(written)
+
+
+def across(port: Port) -> int:
+    """How often a unit of an image takes bytes of one more row of the picture than its first."""
+    fold = port.get("fold")
+    if not fold:
+        return 0
+    row, folded = fold["span"][1] * port["shape"][0], min(fold["shape"][0], prod(fold["span"]) * port["shape"][0])
+    more = sum((min(first + BYTES, folded) - 1) // row - first // row for first in range(0, folded, BYTES))
+    return more * prod(fold["shape"][1:])
 
 
 def unpacked(port: Port, batch: int, cached: bool = False) -> HostWork:

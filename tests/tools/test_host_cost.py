@@ -80,6 +80,18 @@ def test_the_native_library_is_told_apart(plugin_file):
 
 
 @pytest.mark.usefixtures("clocks_by_hand")
+def test_a_line_past_the_caches_is_cleaned_in_none(plugin_file):
+    """Cleaning it writes nothing: it would be priced as if the line went to DDR twice."""
+    out, maps = plugin_file
+    number = NUMBERS["stream.pack"]
+    out.write_text(out.read_text() + f"misses {number} 30 12\nwhole {number} 6 4\n")
+    maps.write_text(maps.read_text().replace("libm.so", NAME))
+    pack = counts.read_counts(out, maps, 2, 3)["stream"]["pack"]
+    assert (pack.whole, pack.past, pack.absent, pack.lines) == (1, pytest.approx(4 / 6), pytest.approx(4 / 6), pytest.approx(2 / 6))
+    assert (pack.l1_misses, pack.streamed, pack.l2_misses) == (5, 2, 0)
+
+
+@pytest.mark.usefixtures("clocks_by_hand")
 def test_a_piece_on_the_cpu_is_counted_of_a_run_alone(plugin_file):
     """In a stream the run loop's thread works beside it: what it does would be the piece's, and be missing elsewhere."""
     out, maps = plugin_file

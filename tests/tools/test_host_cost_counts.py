@@ -91,6 +91,41 @@ def test_memory_and_registers_are_told_apart(on, tmp_path):
     assert 1024 <= found["misses", stage][0] < 3 * 1024, "the copy misses each line once; Python's own lines are fewer"
 
 
+WRITTEN = f"""
+import mmap, sys
+sys.path.insert(0, {str(HERE)!r})
+from stages import *
+import numpy as np
+LINES = 4096
+pool = np.frombuffer(mmap.mmap(-1, 3 * LINES * LINE_BYTES), np.uint8)
+pool[:] = 1
+whole, parts, source = (pool[i * LINES * LINE_BYTES : (i + 1) * LINES * LINE_BYTES] for i in range(3))
+whole[:LINE_BYTES], parts[::LINE_BYTES][:1], whole[:LINE_BYTES] = 2, 2, source[:LINE_BYTES]
+mark(SET_STAGE, {NUMBERS["stream.pack"]})
+whole[:] = 2
+mark(SET_STAGE, {NUMBERS["stream.unpack"]})
+parts[::LINE_BYTES] = 2
+mark(SET_STAGE, {NUMBERS["stream.cpu"]})
+whole[:] = source
+mark(SET_STAGE, 0)
+"""
+
+
+def test_lines_that_are_written_from_end_to_end_are_not_fetched(on, tmp_path):
+    """They would be priced as if DDR were read for them; and those of which a part is written, or that are read, must be."""
+    found = _counted(on, WRITTEN, site(tmp_path / "site", "numpy"))
+    lines, few = 4096, 400  # few: the first 127 in a row go into the second cache, and Python has some lines of its own
+    filled, apart, copied = (str(NUMBERS[f"stream.{stage}"]) for stage in ("pack", "unpack", "cpu"))
+    into, past = found["whole", filled]
+    assert lines - few <= past <= lines
+    assert into < few
+    assert found["misses", filled][1] < few
+    assert found["whole", apart][1] < few
+    assert found["misses", apart][1] >= lines - few
+    assert lines - few <= found["whole", copied][1] <= lines, "loads from other lines do not end it"
+    assert lines - few <= found["misses", copied][1] <= lines + few
+
+
 def test_a_loop_has_the_clocks_of_the_a53():
     """llvm-mca must know the A53: it issues two adds a clock, and a chain of them takes a clock each."""
     independent = tuple(0x91000400 | register << 5 | register for register in range(8))  # add xN, xN, #1

@@ -8,10 +8,13 @@
  * 0 (`-B 0`), so that a guest address is an address here.
  *
  * Arguments: out=FILE, and the register offsets and masks ctrl=, start=, reset=, status=, done=. The file has a line for each count:
- *   instructions STAGE N | entries STAGE N | lines STAGE N | misses STAGE L1 L2 | call STAGE NUMBER N
+ *   instructions STAGE N | entries STAGE N | lines STAGE N | misses STAGE L1 L2 | whole STAGE INTO_L2 PAST | call STAGE NUMBER N
  *   bytes STAGE REGION read|written BYTES ACCESSES
  *   block ADDRESS WORDS... : STAGE N STAGE N ...
- * Misses are those of a model of a Cortex-A53's caches, with the least recently used line replaced and nothing fetched ahead.
+ * Misses are those of a model of a Cortex-A53's caches, with the least recently used line replaced and nothing fetched ahead. `whole` are
+ * lines that a vCPU writes from end to end, without a fetch before: into the second cache, or past both to DDR. An A53 does so from the
+ * fourth such line in a row on, and past the second cache from the 128th on (Arm DDI 0500D, 6.2.4 and 4.3.66: read allocate mode, L1RADIS,
+ * RADIS). Here a line is written from end to end if no store misses another line meanwhile, and nothing loads from it: that is strict.
  *
  * SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later
  */
@@ -30,6 +33,7 @@
 namespace {
 
 constexpr unsigned STAGES = 32, VCPUS = 256, CALLS = 512, REGIONS = 3, LINE_BYTES = 64;
+constexpr unsigned WHOLE_L1 = 3, WHOLE_L2 = 127;  // lines in a row that still go to the first cache, and to the second
 constexpr unsigned ORDINARY = 0, BUFFERS = 1, REGISTERS = 2;  // of memory
 constexpr int64_t IOCTL = 29;
 constexpr uint32_t DC_CVAC = 0xD50B7A20, DC_CIVAC = 0xD50B7E20, REGISTER = 31;  // instructions, and the bits of their register
@@ -37,7 +41,7 @@ constexpr uint64_t MARK = 0x5A, VALUE_BITS = 20, VALUE_MASK = (1u << VALUE_BITS)
 enum Kind { SET_STAGE, SHIFT_IN, REGION_BEGIN, REGION_END, CLEAN_LINES };
 
 struct Count {
-  uint64_t instructions, entries, lines, misses[2], bytes[REGIONS][2], accesses[REGIONS][2], calls[CALLS];
+  uint64_t instructions, entries, lines, misses[2], whole[2], bytes[REGIONS][2], accesses[REGIONS][2], calls[CALLS];
 };
 
 template <unsigned SETS, unsigned WAYS>
@@ -46,18 +50,36 @@ struct Cache {
 
   /* Whether the line was there; it is afterwards. */
   bool holds(uint64_t line) {
-    uint64_t *set = lines[line % SETS];
-    unsigned way = 0;
-    while (way < WAYS - 1 && set[way] != line) way++;
-    const bool found = set[way] == line;
-    for (; way; way--) set[way] = set[way - 1];
-    set[0] = line;
+    const bool found = has(line);
+    if (!found) use(line, WAYS - 1);
     return found;
   }
+
+  /* Whether the line is there, as the one used last. */
+  bool has(uint64_t line) {
+    uint64_t *set = lines[line % SETS];
+    for (unsigned way = 0; way < WAYS; way++)
+      if (set[way] == line) return use(line, way);
+    return false;
+  }
+
+  /* Puts a line first in its set, in the place of the one of a way. */
+  bool use(uint64_t line, unsigned way) {
+    uint64_t *set = lines[line % SETS];
+    for (; way; way--) set[way] = set[way - 1];
+    set[0] = line;
+    return true;
+  }
+};
+
+/* The line that stores have missed last: its bytes that are written, and how many lines before it were written from end to end. */
+struct Open {
+  uint64_t line, bytes, before;
 };
 
 struct alignas(64) Vcpu {
   Cache<128, 4> first;  // 32 KiB of data
+  Open open;
   Count stages[STAGES];
 };
 
@@ -106,6 +128,40 @@ void written_register(uint64_t address) {
   }
 }
 
+/* A line that the first cache lacks comes from the second, or from DDR. */
+void fetched(Vcpu &own, Count &count, uint64_t line) {
+  count.misses[0]++;
+  count.misses[1] += !second.holds(line);
+  own.first.holds(line);
+}
+
+/* The stores to a line are over. whole: they have written all of it. */
+void closed(Vcpu &own, Count &count, bool whole) {
+  const uint64_t line = own.open.line;
+  own.open.line = 0;
+  own.open.before = whole ? own.open.before + 1 : 0;
+  if (own.open.before <= WHOLE_L1) return fetched(own, count, line);
+  const bool past = !second.has(line) && own.open.before > WHOLE_L2;
+  if (!past) second.holds(line);
+  count.whole[past]++;
+}
+
+void ordinary(Vcpu &own, Count &count, bool writes, uint64_t address, unsigned size) {
+  const uint64_t line = address / LINE_BYTES;
+  Open &open = own.open;
+  if (open.line == line) {
+    if (!writes) return closed(own, count, false);
+    open.bytes |= (size < LINE_BYTES ? (uint64_t{1} << size) - 1 : ~uint64_t{0}) << address % LINE_BYTES;
+    if (open.bytes == ~uint64_t{0}) closed(own, count, true);
+    return;
+  }
+  if (own.first.has(line)) return;
+  if (!writes) return fetched(own, count, line);
+  if (open.line) closed(own, count, false);
+  open.line = line, open.bytes = 0;
+  ordinary(own, count, writes, address, size);
+}
+
 void accessed(unsigned vcpu, MemoryInfo info, uint64_t address, void *) {
   unsigned region = ORDINARY;
   for (unsigned i = BUFFERS; i < REGIONS; i++)
@@ -117,10 +173,7 @@ void accessed(unsigned vcpu, MemoryInfo info, uint64_t address, void *) {
   const unsigned now = stage.load(std::memory_order_relaxed);
   if (!now) return;
   Count &count = own(vcpu, now);
-  if (region == ORDINARY && !vcpus[vcpu % VCPUS].first.holds(address / LINE_BYTES)) {
-    count.misses[0]++;
-    count.misses[1] += !second.holds(address / LINE_BYTES);
-  }
+  if (region == ORDINARY) ordinary(vcpus[vcpu % VCPUS], count, writes, address, 1u << qemu_plugin_mem_size_shift(info));
   count.bytes[region][writes] += uint64_t{1} << qemu_plugin_mem_size_shift(info);
   count.accesses[region][writes]++;
 }
@@ -177,7 +230,7 @@ void write_counts(FILE *file, unsigned of) {
     sum.instructions += count.instructions;
     sum.entries += count.entries;
     sum.lines += count.lines;
-    for (unsigned level = 0; level < 2; level++) sum.misses[level] += count.misses[level];
+    for (unsigned level = 0; level < 2; level++) sum.misses[level] += count.misses[level], sum.whole[level] += count.whole[level];
     for (unsigned call = 0; call < CALLS; call++) sum.calls[call] += count.calls[call];
     for (unsigned region = 0; region < REGIONS; region++)
       for (unsigned writes = 0; writes < 2; writes++) {
@@ -188,6 +241,7 @@ void write_counts(FILE *file, unsigned of) {
   if (!sum.instructions) return;
   std::fprintf(file, "instructions %u %" PRIu64 "\nentries %u %" PRIu64 "\n", of, sum.instructions, of, sum.entries);
   std::fprintf(file, "lines %u %" PRIu64 "\nmisses %u %" PRIu64 " %" PRIu64 "\n", of, sum.lines, of, sum.misses[0], sum.misses[1]);
+  std::fprintf(file, "whole %u %" PRIu64 " %" PRIu64 "\n", of, sum.whole[0], sum.whole[1]);
   for (unsigned region = 0; region < REGIONS; region++)
     for (unsigned writes = 0; writes < 2; writes++)
       std::fprintf(file, "bytes %u %u %s %" PRIu64 " %" PRIu64 "\n", of, region, writes ? "written" : "read",

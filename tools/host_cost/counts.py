@@ -65,11 +65,17 @@ def read_counts(out: Path, maps: Path, batches: int, pictures: int) -> dict[str,
             if name != "python":
                 rest = rest.plus(stage, -1)
         if shared:
-            inner["pack"] = replace(inner["pack"], streamed=inner["pack"].l2_misses, l2_misses=0)
+            inner["pack"] = _maintained(replace(inner["pack"], streamed=inner["pack"].l2_misses, l2_misses=0))
         found[mode] = {name: stage.scaled(1 / (batches * pictures)) for name, stage in (inner | {"python": rest}).items()}
     if "resize" in stages:
         found["resize"] = {"resize": stages["resize"]}
     return found
+
+
+def _maintained(pack: HostWork) -> HostWork:
+    """What is packed is cleaned: a line that has gone past the caches is in none of them."""
+    absent = min(pack.lines, pack.past)
+    return replace(pack, lines=pack.lines - absent, absent=absent)
 
 
 def _of_library(stage: HostWork) -> HostWork:
@@ -99,6 +105,8 @@ def _take(raw: _Raw, kind: str, words: list[str]) -> None:
         raw.counts["lines"] = int(words[0])
     elif kind == "misses":
         raw.counts |= {"l1_misses": int(words[0]), "l2_misses": int(words[1])}
+    elif kind == "whole":
+        raw.counts |= {"whole": int(words[0]), "past": int(words[1])}
     elif kind == "call":
         raw.calls[CALLS.get(int(words[0]), words[0])] = int(words[1])
     else:

@@ -58,6 +58,17 @@ def test_latency_overlaps_nothing():
     assert seconds(found.single).quick > seconds(found.stream).quick
 
 
+def test_one_batch_alone_takes_no_bandwidth_from_its_own_run():
+    """It is packed before the run begins: its bytes would be priced twice. Those of a stream are moved beside the run before."""
+    moved = HostWork(past=1e6, native=1)
+    found = replace(end_to_end(PIECES[1:2], LONG, CLOCK_MHZ, BATCH), stream=moved, single=moved)
+    own = LONG / (CLOCK_MHZ * 1e6)
+    waking = host_model.LOOP_LOOK_SECONDS.slow + 2 * host_model.THREAD_SECONDS.slow
+    assert found.latency().slow == pytest.approx(own + seconds(moved).slow + waking)
+    taken = 64e6 * host_model.DDR_TAKEN_SECONDS.slow
+    assert found.fps().slow == pytest.approx(BATCH / (own + taken + host_model.LOOP_LOOK_SECONDS.slow))
+
+
 def test_four_cores_share_pieces_on_the_cpu_alone():
     """Python runs on one core, so more of them must not promise a quicker host."""
     found, alone = end_to_end(PIECES, CYCLES, CLOCK_MHZ, BATCH), end_to_end(PIECES[1:2], CYCLES, CLOCK_MHZ, BATCH)

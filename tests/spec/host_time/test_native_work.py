@@ -5,13 +5,13 @@ from functools import reduce
 from typing import Any
 
 import pytest
-from fitted import OUTPUTS, SCORES, pieces_of
+from fitted import INPUTS, OUTPUTS, SCORES, pieces_of
 
 from cnna.spec.host_time import host_model
 from cnna.spec.host_time.cortex_a53 import Range, seconds
 from cnna.spec.host_time.end_to_end import end_to_end
 from cnna.spec.host_time.host_work import HostWork
-from cnna.spec.host_time.native_work import native_work, planned
+from cnna.spec.host_time.native_work import native_work, packed, planned
 from cnna.spec.manifest import ACCELERATOR, CPU
 
 NEAR = 0.1
@@ -110,8 +110,19 @@ def test_cached_memory_is_cleaned_and_not_written_past_the_cache():
     plain, cached = (native_work(pieces, 1, cached).stream for cached in (False, True))
     assert (plain.lines, plain.buffer_written) == (0, 602_112)
     assert cached.buffer_written == cached.buffer_read == 0
-    assert cached.lines == pytest.approx((602_112 + SCORES["image_bytes"]) / 64)
-    assert cached.streamed > plain.streamed
+    lines, kept = 602_112 / 64, host_model.WHOLE_LINES.middle
+    assert cached.lines == pytest.approx(kept + SCORES["image_bytes"] / 64)
+    assert cached.absent == cached.past - plain.past == pytest.approx(lines - kept)
+    assert cached.whole == kept
+
+
+def test_a_row_that_ends_inside_a_line_keeps_lines_in_the_cache():
+    """The processor counts whole lines in a row anew there, so that what it writes is cleaned as before."""
+    wide = {**INPUTS[404_992], "fold": {"shape": [24, 112, 113], "span": [2, 4]}}
+    even = {**wide, "fold": {"shape": [24, 113, 112], "span": [2, 4]}}
+    one, other = (packed(port, 1, True) for port in (wide, even))
+    assert (one.past, one.absent, one.lines) == (0, 0, pytest.approx(404_992 / 64))
+    assert other.lines < one.lines / 10
 
 
 def _ends(work: HostWork) -> tuple[float, float]:
