@@ -1,14 +1,18 @@
 """The journal of an evaluation: a file with the record of each sample, from which an evaluation that was ended goes on.
 
 Its first line says of which evaluation it is. Each further line is a sample: its number, and a record for each model, or why it
-was left out. What was being written when a process was killed is dropped.
+was left out. A line ends with its check, so that one that was changed is found. What was being written when a process was killed
+is dropped.
 """
 
 import fcntl
 import json
+import os
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISREG
 from types import TracebackType
 from typing import IO, Any
 
@@ -17,6 +21,7 @@ from cnna.spec.errors import UserError
 from cnna.spec.json_text import json_text
 
 KIND = "cnna evaluation journal"
+CHECK = "check"  # the key of a line's check, which is made of the line without it
 
 
 @dataclass(frozen=True)
@@ -38,17 +43,19 @@ class Journal:
         self.path, self.entries = path, dict[int, Entry]()
         about = json.loads(json_text(dict(about)))
         try:
-            self._file: IO[bytes] = path.open("a+b")
+            self._file: IO[bytes] = path.open("a+b", buffering=0)  # what could not be written is not tried again later
         except OSError as error:
             raise UserError(f"{path}: {(error.strerror or str(error)).lower()}; --journal F names another file") from None
+        head = {"kind": KIND, "about": about}
         try:
             self._lock()
             self._file.seek(0)
             kept = self._file.read()
-            if kept:
-                self._read(kept, about)
+            if _line(head).startswith(kept):  # it is new, or its disk was full at once
+                self._file.truncate(0)
+                self._write(head)
             else:
-                self._write({"kind": KIND, "about": about})
+                self._read(kept, about)
         except BaseException:
             self._file.close()
             raise
@@ -62,7 +69,7 @@ class Journal:
         """Keeps more samples. UserError: the disk is full."""
         for number, entry in entries.items():
             line = {"n": number, **({"skipped": entry.skipped} if entry.skipped is not None else {"records": list(entry.records)})}
-            self._write(line)
+            self._write({**line, CHECK: _check(line)})
         self.entries |= entries
 
     def remove(self) -> None:
@@ -72,6 +79,8 @@ class Journal:
     _begun = 0
 
     def _lock(self) -> None:
+        if not S_ISREG(os.fstat(self._file.fileno()).st_mode):
+            raise UserError(f"{self.path}: no file that can be gone on with; --journal F names another")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -84,22 +93,26 @@ class Journal:
             head = json.loads(lines[0])
             if head["kind"] != KIND:
                 raise ValueError
-            other = head["about"]
-            found = {int(line["n"]): line for line in map(json.loads, lines[1:])}
-        except (ValueError, KeyError, TypeError):
+            other = dict(head["about"])
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise UserError(f"{self.path}: no journal of cnna eval; give --journal another name") from None
         if wrong := [name for name in about if other.get(name) != about[name]]:
             raise UserError(
                 f"{self.path}: the journal of another evaluation (other {wrong[0]}); give another --journal, or remove the file"
             )
-        self.entries = {n: Entry(tuple(line.get("records", ())), line.get("skipped")) for n, line in found.items()}
+        for number, line in enumerate(lines[1:], 2):
+            found = _entry(line)
+            if found is None:
+                raise UserError(f"{self.path}: line {number} has been changed; remove the file, or give another --journal")
+            self.entries[found[0]] = found[1]
         self._begun = len(self.entries)
         self._file.truncate(len(whole) + len(newline))
 
     def _write(self, line: Mapping[str, Any]) -> None:
         try:
-            self._file.write(json_text(line, separators=(",", ":")).encode() + b"\n")
-            self._file.flush()
+            left = memoryview(_line(line))
+            while left:
+                left = left[self._file.write(left) :]
         except OSError as error:
             raise UserError(f"{self.path}: {(error.strerror or str(error)).lower()}") from None
 
@@ -108,3 +121,23 @@ class Journal:
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
         self._file.close()
+
+
+def _line(line: Mapping[str, Any]) -> bytes:
+    """A line of the file."""
+    return json_text(line, separators=(",", ":")).encode() + b"\n"
+
+
+def _check(line: Mapping[str, Any]) -> int:
+    return zlib.crc32(_line(line))
+
+
+def _entry(text: bytes) -> tuple[int, Entry] | None:
+    """A sample's number and its entry; None: the line is not as it was written."""
+    try:
+        line = json.loads(text)
+        if line.pop(CHECK) != _check(line):
+            return None
+        return int(line["n"]), Entry(tuple(line.get("records", ())), line.get("skipped"))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
