@@ -104,13 +104,10 @@ def run(args: argparse.Namespace) -> Outcome:
 
 
 def _task_options(args: argparse.Namespace) -> dict[str, Any]:
-    """How answers are judged. UserError: --columns does not name two."""
-    columns = args.columns.split(",") if args.columns else None
-    if columns is not None and (len(columns) != 2 or not all(columns)):
-        raise UserError(f"--columns {args.columns}: name two columns, as in file,label")
+    """How data are read and answers are judged."""
     names = ("task", "labels", "metric", "images", "fit", "top", "offset", "decode", "min_score", "overlap", "ignored")
     options = {name: getattr(args, name) for name in names}
-    return {**options, "judged": args.output, "coordinates": args.coordinates, "columns": columns}
+    return {**options, "judged": args.output, "coordinates": args.coordinates, "columns": args.columns}
 
 
 def _device_options(args: argparse.Namespace) -> dict[str, Any]:

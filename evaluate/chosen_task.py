@@ -1,7 +1,7 @@
 """Which task it is, by its name or by the data, and the task with the options that it takes."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from cnna.evaluate.tasks.own import Own, function_of
 from cnna.evaluate.tasks.segmentation import IGNORED, Segmentation
 from cnna.evaluate.tasks.task import Chosen, Task
 from cnna.spec.errors import UserError
+from cnna.spec.names import in_line
 
 TASKS = (CLASSIFICATION, DETECTION, SEGMENTATION, KEYPOINTS, EMBEDDING, OWN)
 OF = {  # option: the default, and the tasks that it is for
@@ -69,7 +70,7 @@ class Choice:
                 raise UserError(f"--{name.replace('_', '-')} is for {' and '.join(tasks)}, not for {task}")
         if self.output is not None and task in (DETECTION, OWN):
             raise UserError(f"--output names one output, but {task} takes all of them")
-        for name, least in (("top", 1), ("offset", 0), ("ignored", 0), ("min_score", 0), ("overlap", 0)):
+        for name, least in (("top", 1), ("offset", 0), ("min_score", 0), ("overlap", 0)):
             value = self.value(name)
             if not value >= least or (least == 0 and isinstance(value, float) and value > 1):
                 raise UserError(f"--{name.replace('_', '-')} {value}: must be {f'at least {least}' if value < least else '0 to 1'}")
@@ -104,6 +105,18 @@ def fit_of(fit: str | None) -> str:
     if fit is not None and fit not in FITS[:2]:
         raise UserError(f"--fit {fit}: there are {LETTERBOX} and {WHOLE}")
     return fit or LETTERBOX
+
+
+def columns_of(given: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    """The two columns of a CSV, of a text or a list. UserError: it does not name two."""
+    if not given:
+        return None
+    columns = tuple(given.split(",") if isinstance(given, str) else given)
+    if len(columns) != len(("file", "label")) or not all(isinstance(name, str) and name for name in columns):
+        raise UserError(
+            f"--columns {given if isinstance(given, str) else in_line(map(str, columns))}: name two columns, as in file,label"
+        )
+    return columns
 
 
 def task_of(name: str, choice: Choice, data: Dataset) -> Task:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from cnna.evaluate.chosen_task import Choice, fit_of, task_name, task_of
-from cnna.evaluate.datasets.dataset import Dataset
+from cnna.evaluate.chosen_task import Choice, columns_of, fit_of, task_name, task_of
+from cnna.evaluate.datasets.dataset import ArrayFile, Dataset
 from cnna.evaluate.datasets.labels import read_labels
 from cnna.evaluate.datasets.layouts import Reading, read_data
 from cnna.evaluate.journal import Journal
@@ -26,6 +26,7 @@ from cnna.spec.json_text import json_text
 File = str | PathLike[str]
 Say = Callable[[str], object]  # takes a line for the user
 FOLDER = "evaluations"  # of journals, below the cache
+JOURNAL = 2  # how a journal is written, and what its records hold
 GROUPED_SEED = 0  # of samples that lie class by class, where the first ones would be of one class
 
 
@@ -36,7 +37,7 @@ def evaluate(
     task: str | None = None,
     device: Any = "emulator",
     device_options: Mapping[str, Any] | None = None,
-    base: str | None = None,
+    base: File | None = None,
     output: str | None = None,
     labels: File | None = None,
     metric: str | Callable[..., Any] | None = None,
@@ -47,7 +48,7 @@ def evaluate(
     overlap: float | None = None,
     ignored: int | None = None,
     coordinates: str | None = None,
-    columns: Sequence[str] | None = None,
+    columns: str | Sequence[str] | None = None,
     images: File | None = None,
     fit: str | None = None,
     preprocess: Mapping[str, Any] | None = None,
@@ -86,10 +87,12 @@ def evaluate(
     named = task_name(task, Path(data), metric)
     choice.check(named)
     names = read_labels(Path(labels)) if labels is not None else None
-    reading = Reading(names, columns, Path(images) if images is not None else None, fit_of(fit))
+    reading = Reading(names, columns_of(columns), Path(images) if images is not None else None, fit_of(fit), skip_unreadable)
     samples = read_data(Path(data), named, reading)
     for note in samples.notes:
         tell(f"note: {note}")
+    if isinstance(samples.source, ArrayFile):
+        samples.source.note = tell
     judge = task_of(named, choice, samples)
     numbers, selection = _selected(samples, limit, seed)
     runners = open_models(paths, device, device_options or {}, preprocess or {}, shapes or {})
@@ -131,10 +134,10 @@ def _selected(data: Dataset, limit: int | None, seed: int | None) -> tuple[list[
     return sorted(map(int, drawn)), f"{limit:,} of {count:,}, drawn with seed {seed}"
 
 
-def _base(models: Sequence[Identity], base: str | None) -> Identity | None:
+def _base(models: Sequence[Identity], base: File | None) -> Identity | None:
     """The model with which the others are compared. UserError: there is none of that name."""
     if base is not None:
-        found = [model for model in models if base in (model.name, model.file)]
+        found = [model for model in models if str(base) in (model.name, model.file)]
         if not found:
             raise UserError(f"--base {base}: no model of this evaluation; there are {', '.join(model.name for model in models)}")
         return found[0]
@@ -152,6 +155,7 @@ def _about(runners: Sequence[Runner], data: Dataset, task: Task, choice: Choice)
         "task": task.name,
         "preprocessing": [dict(runner.intake.table) for runner in runners],
         "options": choice.about(),
+        "version": JOURNAL,
     }
 
 

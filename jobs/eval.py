@@ -1,6 +1,6 @@
 """`cnna.eval`: measures models on data, side by side (docs/eval.md)."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from os import PathLike
@@ -12,14 +12,21 @@ from cnna.jobs.compile import Compiled
 from cnna.jobs.data import Table, table_of
 from cnna.jobs.given import Progress, Shapes, Warn, Warnings, quiet, with_tools
 from cnna.jobs.quantize import Quantized
+from cnna.jobs.report import artifact_of
 from cnna.jobs.result import ASIDE, Result, page_html
-from cnna.spec.files import write_text
+from cnna.spec.artifact import Artifact, save
+from cnna.spec.checks.archive import BEGINNING
+from cnna.spec.files import write_bytes, write_text
 
 if TYPE_CHECKING:
+    from onnx import ModelProto
+
     from cnna.evaluate.result import Evaluation
 
 File: TypeAlias = str | PathLike[str]
-Measurable: TypeAlias = File | Compiled | Quantized
+Measurable: TypeAlias = "File | bytes | ModelProto | Artifact | Compiled | Quantized"
+ONE = (str, bytes, PathLike, Result)  # models that Python could take for several
+ONNX, CNNA = ".onnx", ".cnna"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -65,13 +72,13 @@ class Evaluated(Result):
 
 @with_tools
 def eval(  # as the command is called, whatever Python calls so
-    models: Measurable | Sequence[Measurable],
+    models: "Measurable | Sequence[Measurable]",
     data: File,
     *,
     task: str | None = None,
     device: Any = "emulator",
     device_options: Mapping[str, Any] | None = None,
-    base: str | None = None,
+    base: File | None = None,
     judged: str | None = None,
     labels: File | None = None,
     metric: str | Callable[..., Any] | None = None,
@@ -82,7 +89,7 @@ def eval(  # as the command is called, whatever Python calls so
     overlap: float | None = None,
     ignored: int | None = None,
     coordinates: str | None = None,
-    columns: Sequence[str] | None = None,
+    columns: str | Sequence[str] | None = None,
     images: File | None = None,
     fit: str | None = None,
     preprocess: Table | None = None,
@@ -98,10 +105,11 @@ def eval(  # as the command is called, whatever Python calls so
 ) -> Evaluated:
     """Measures models on data, each with its standard error, and compares them with one of them.
 
-    models: .cnna and .onnx files, or what `compile` and `quantize` have given. data: samples and what is right for them. device: as
-    of `InferenceSession`. judged: the output that counts. The other options are those of the command (docs/eval.md); metric may be
-    a function of answers and target, decode one of answers and (rows, columns). An evaluation of files that is interrupted goes on
-    from its journal. UserError: a file, an option or a sample is at fault. RunError: the accelerator stopped.
+    models: .cnna and .onnx files or their content, or what `compile` and `quantize` have given. data: samples and what is right
+    for them. device: as of `InferenceSession`. judged: the output that counts. The other options are those of the command
+    (docs/eval.md); metric may be a function of answers and target, decode one of answers and (rows, columns). An evaluation of
+    files that is interrupted goes on from its journal. UserError: a file, an option or a sample is at fault. RunError: the
+    accelerator stopped.
     """
     tell, warnings = progress or quiet, Warnings(warn)
     from cnna.evaluate.evaluate import evaluate
@@ -109,7 +117,7 @@ def eval(  # as the command is called, whatever Python calls so
     def count(done: int, total: int) -> None:
         tell(done, total, "measuring")
 
-    with _files([models] if isinstance(models, str | PathLike | Result) else models) as paths:
+    with _files(models if isinstance(models, Iterable) and not isinstance(models, ONE) else [models]) as paths:
         tell(0, 0, "opening the models")
         found = evaluate(
             paths,
@@ -146,15 +154,31 @@ def eval(  # as the command is called, whatever Python calls so
 
 
 @contextmanager
-def _files(models: Sequence[Measurable]) -> Iterator[list[Path]]:
-    """The models as files; those that are in memory lie in a folder of their own meanwhile."""
+def _files(models: Iterable[Measurable]) -> Iterator[list[Path]]:
+    """The models as files; those that are in memory lie in a folder of their own meanwhile. TypeError: one is no model."""
     with ExitStack() as held:
         paths = []
         for number, model in enumerate(models, 1):
             if isinstance(model, str | PathLike):
                 paths.append(Path(model))
                 continue
-            folder = Path(held.enter_context(TemporaryDirectory()))
-            kind = "compiled" if isinstance(model, Compiled) else "quantized"
-            paths.append(model.save(folder / f"{kind}-{number}.{'cnna' if isinstance(model, Compiled) else 'onnx'}"))
+            kind, content = _content(model)
+            paths.append(Path(held.enter_context(TemporaryDirectory())) / f"{kind}-{number}{ONNX if content else CNNA}")
+            if content:
+                write_bytes(paths[-1], content)
+            else:
+                save(artifact_of(model), paths[-1])  # type: ignore[arg-type]
         yield paths
+
+
+def _content(model: object) -> tuple[str, bytes | None]:
+    """What a model in memory is called, and its ONNX; None: it is compiled."""
+    if isinstance(model, Compiled | Artifact):
+        return "compiled", None
+    if isinstance(model, Quantized):
+        return "quantized", model.proto.SerializeToString()
+    if isinstance(model, bytes):
+        return ("compiled", None) if model.startswith(BEGINNING) else ("model", model)
+    if type(model).__name__ == "ModelProto":
+        return "model", model.SerializeToString()  # type: ignore[attr-defined]
+    raise TypeError(f"a model is a path, bytes, a ModelProto, or what compile or quantize gave, not {type(model).__name__}")

@@ -22,7 +22,7 @@ def read_class_array(path: Path, labels: tuple[str, ...] | None) -> Dataset:
     y = _right(path, RIGHT)
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
-    if y.ndim != 1 or y.dtype.kind not in "iuf" or (y.dtype.kind == "f" and not np.array_equal(y, np.rint(y))) or (y < 0).any():
+    if y.ndim != 1 or y.dtype.kind not in "iuf" or not (np.isfinite(y) & (y == np.rint(y)) & (y >= 0)).all():
         raise DataError(f"{path}: y is {y.dtype} {list(y.shape)}; it must hold the number of one class a sample, [N], from 0 up")
     return _dataset(path, [int(value) for value in y], (RIGHT,), labels)
 
@@ -40,15 +40,19 @@ def read_point_array(path: Path) -> Dataset:
 
     `areas` [N] of the objects, in pixels; without them, the areas of the boxes around the points that are known.
     """
-    points = _right(path, POINTS).astype(np.float64)
+    points = _numbers(path, POINTS, _right(path, POINTS))
     if points.ndim != 3 or points.shape[2] not in (2, 3):
         raise DataError(
             f"{path}: {POINTS} is {list(points.shape)}; it must be [N, K, 2] or [N, K, 3]: x, y, and whether it is known"
         )
     if points.shape[2] == 2:
         points = np.concatenate([points, np.ones((*points.shape[:2], 1))], axis=2)
+    if not np.isfinite(points[points[..., 2] > 0]).all() or not np.isfinite(points[..., 2]).all():
+        raise DataError(f"{path}: {POINTS} has a point that is not finite; a third number of 0 says that a point is not known")
     found = rows_in(path)
-    areas = found[AREAS].whole().astype(np.float64) if AREAS in found else None
+    areas = _numbers(path, AREAS, found[AREAS].whole()) if AREAS in found else None
+    if areas is not None and not (np.isfinite(areas) & (areas >= 0)).all():
+        raise DataError(f"{path}: {AREAS} has a number that is no area from 0 up")
     if areas is not None and areas.shape != (len(points),):
         raise DataError(f"{path}: {AREAS} is {list(areas.shape)}; it must be [{len(points)}], the area of each object")
     targets = [
@@ -65,6 +69,12 @@ def read_plain_array(path: Path, labels: tuple[str, ...] | None = None) -> Datas
         return _dataset(path, list(y), (RIGHT,), labels)
     several = [rows for rows in found.values() if rows.ndim]
     return _dataset(path, [None] * (len(several[0]) if several else 0), (), labels)
+
+
+def _numbers(path: Path, name: str, array: NDArray[Any]) -> NDArray[np.float64]:
+    if array.dtype.kind not in "iuf":
+        raise DataError(f"{path}: {name} is {array.dtype}; it must hold numbers")
+    return array.astype(np.float64)
 
 
 def _right(path: Path, name: str) -> NDArray[Any]:

@@ -4,6 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
+from os.path import isfile
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,12 @@ from cnna.spec.files import read_bytes
 from cnna.spec.names import in_line
 
 LISTS = ("images", "annotations", "categories")
+NO_SIZE = (1, 1)  # of a picture that is not there, and is left out
+FARTHEST = 1 << 24  # pixels, of a box's numbers
 Json = Mapping[str, Any]
 
 
-def read_boxes(path: Path, labels: tuple[str, ...] | None, images: Path | None, fit: str) -> Dataset:
+def read_boxes(path: Path, labels: tuple[str, ...] | None, images: Path | None, fit: str, skip: bool = False) -> Dataset:
     """A sample for each image, with its boxes. images: the folder of the pictures; None: that of the file, or `images` in it.
 
     Categories are classes in the order of their ids, or as `labels` order their names. DataError: the file is not COCO's, or a
@@ -27,7 +30,7 @@ def read_boxes(path: Path, labels: tuple[str, ...] | None, images: Path | None, 
     """
     whole = _read(path)
     classes = _classes(path, whole, labels)
-    places = {one["id"]: classes.index(one["name"]) for one in whole["categories"]}
+    places = {one["id"]: classes.index(str(one["name"])) for one in whole["categories"]}
     objects: dict[Any, list[dict[str, Any]]] = defaultdict(list)
     for number, one in enumerate(whole["annotations"]):
         where = f"{path}: annotation {number}"
@@ -38,9 +41,9 @@ def read_boxes(path: Path, labels: tuple[str, ...] | None, images: Path | None, 
         if type(one["image_id"]) not in (int, str):
             raise DataError(f"{where}: image_id {one['image_id']!r:.60} is neither a number nor a name")
         objects[one["image_id"]].append(
-            {"box": box, "area": _area(one, box, where), "crowd": bool(one.get("iscrowd", 0)), "class": places[one["category_id"]]}
+            {"box": box, "area": _area(one, box, where), "crowd": _is_crowd(one, where), "class": places[one["category_id"]]}
         )
-    files = _files(path, whole["images"], images)
+    files = _files(path, whole["images"], images, skip)
     if lost := set(objects) - {one["id"] for one in whole["images"]}:
         raise DataError(f"{path}: annotations name image {min(map(str, lost))}, which is not among the images")
     targets = []
@@ -58,13 +61,13 @@ def read_boxes(path: Path, labels: tuple[str, ...] | None, images: Path | None, 
     )
 
 
-def read_points(path: Path, images: Path | None) -> Dataset:
+def read_points(path: Path, images: Path | None, skip: bool = False) -> Dataset:
     """A sample for each object with keypoints: its box, cut out of its picture. Points are in pixels of that cut.
 
     DataError: as of `read_boxes`, or there are no keypoints.
     """
     whole = _read(path)
-    by_id = dict(zip([one["id"] for one in whole["images"]], _files(path, whole["images"], images), strict=True))
+    by_id = dict(zip([one["id"] for one in whole["images"]], _files(path, whole["images"], images, skip), strict=True))
     files, boxes, names, targets = [], [], [], []
     for number, one in enumerate(whole["annotations"]):
         where = f"{path}: annotation {number}"
@@ -112,6 +115,8 @@ def _read(path: Path) -> dict[str, Any]:
         for number, one in enumerate(whole[name]):
             where = f"{path}: {what} {number}"
             _need(one, needed, where)
+            if name == "categories" and type(one["name"]) not in (int, str):
+                raise DataError(f"{where}: its name {one['name']!r:.60} is no text")
             if type(one["id"]) not in (int, str):
                 raise DataError(f"{where}: id {one['id']!r:.60} is neither a number nor a name")
             if one["id"] in ids:
@@ -126,9 +131,20 @@ def _need(one: Json, names: Sequence[str], where: str) -> None:
 
 
 def _box(box: Any, where: str) -> list[float]:
-    if not isinstance(box, list) or len(box) != 4 or not all(map(is_number, box)) or min(box[2:]) < 0:
+    if not isinstance(box, list) or len(box) != 4 or not all(map(_is_place, box)) or min(box[2:]) < 0:
         raise DataError(f"{where}: bbox {box!r:.60} is no box: left, top, width, height")
     return [float(one) for one in box]
+
+
+def _is_place(value: Any) -> bool:
+    return is_number(value) and abs(value) <= FARTHEST
+
+
+def _is_crowd(one: Json, where: str) -> bool:
+    crowd = one.get("iscrowd") or 0
+    if crowd not in (0, 1):
+        raise DataError(f"{where}: iscrowd {crowd!r:.60} is neither 0 nor 1")
+    return bool(crowd)
 
 
 def _area(one: Json, box: Sequence[float], where: str) -> float:
@@ -144,7 +160,7 @@ def _points(one: Json, where: str) -> list[float]:
     points = one.get("keypoints") or []
     if not isinstance(points, list) or len(points) % 3 or not all(map(is_number, points)):
         raise DataError(f"{where}: keypoints {points!r:.60} are no list of numbers: x, y, and whether it is known, for each")
-    return points if any(points[2::3]) else []
+    return points if any(known > 0 for known in points[2::3]) else []
 
 
 def _classes(path: Path, whole: Json, labels: tuple[str, ...] | None) -> tuple[str, ...]:
@@ -164,13 +180,15 @@ def _in_order(one: Json) -> tuple[bool, Any]:
     return isinstance(one["id"], str), one["id"]
 
 
-def _files(path: Path, images: Sequence[Json], folder: Path | None) -> list[Path]:
-    """Where the pictures are. DataError: one is not there."""
+def _files(path: Path, images: Sequence[Json], folder: Path | None, skip: bool) -> list[Path]:
+    """Where the pictures are. DataError: one is not there, and is not to be left out later (`skip`), or none is."""
     folders = [folder] if folder is not None else [path.parent, path.parent / "images", path.parent.parent / "images"]
     first = str(images[0]["file_name"])
-    base = next((one for one in folders if (one / first).is_file()), folders[0])
+    base = next((one for one in folders if isfile(one / first)), folders[0])
     files = [base / str(one["file_name"]) for one in images]
-    if missing := next((file for file in files if not file.is_file()), None):
+    lost = [file for file in files if not isfile(file)]
+    if lost and not (skip and len(lost) < len(files)):
+        missing = lost[0]
         remedy = "" if folder is not None else "; --images DIR says where the pictures are"
         raise DataError(f"{path}: {missing}: no such picture{remedy}")
     return files
@@ -181,7 +199,7 @@ def _size(path: Path, one: Json, file: Path) -> tuple[int, int]:
     size = one.get("height"), one.get("width")
     if all(isinstance(side, int) and side > 0 for side in size):
         return int(one["height"]), int(one["width"])
-    found = size_of(file)
+    found = size_of(file) if isfile(file) else NO_SIZE
     if found is None:
         raise DataError(f"{path}: {one['file_name']}: has no height and width, and its file says none")
     return found

@@ -25,22 +25,25 @@ def read_csv(path: Path, labels: tuple[str, ...] | None, columns: Sequence[str] 
         text = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise DataError(f"{path}: not a text file in UTF-8; save it again as CSV") from None
-    lines = text.splitlines()
-    if not any(line.strip() for line in lines):
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    lines = [line for line in text.split("\n") if line.strip()]
+    if not lines:
         raise DataError(f"{path}: is empty; its first line names the columns, such as {FILES[0]},{LABELS[0]}")
     separator = max(SEPARATORS, key=lines[0].count)
     try:
-        head, *rows = list(csv.reader(io.StringIO(text), delimiter=separator, strict=True))
+        reader = csv.reader(io.StringIO(text), delimiter=separator, strict=True)
+        numbered = [(reader.line_num, row) for row in reader]
     except csv.Error as error:
         raise DataError(f"{path}: not CSV: {error}") from None
-    file_at, label_at = _columns(path, [name.strip() for name in head], columns)
+    (first, head), *rows = ((number, row) for number, row in numbered if any(cell.strip() for cell in row))
+    file_at, label_at = _columns(f"{path}: line {first}", [name.strip() for name in head], columns)
     names, targets = [], []
-    for number, row in enumerate(rows, 2):
-        if not any(cell.strip() for cell in row):
-            continue
+    for number, row in rows:
         where = f"{path}: line {number}"
         if max(file_at, label_at) >= len(row):
             raise DataError(f"{where}: has {len(row)} cells, but the header has {len(head)}")
+        if not row[file_at].strip():
+            raise DataError(f"{where}: names no file")
         names.append(row[file_at].strip())
         targets.append(number_of(row[label_at], labels, where))
     files = [path.parent / name for name in names]
@@ -57,7 +60,7 @@ def read_csv(path: Path, labels: tuple[str, ...] | None, columns: Sequence[str] 
     )
 
 
-def _columns(path: Path, head: Sequence[str], columns: Sequence[str] | None) -> tuple[int, int]:
+def _columns(where: str, head: Sequence[str], columns: Sequence[str] | None) -> tuple[int, int]:
     """The places of both columns. DataError: there is none of that name."""
     lower = [name.lower() for name in head]
     found = []
@@ -66,6 +69,6 @@ def _columns(path: Path, head: Sequence[str], columns: Sequence[str] | None) -> 
         if not places:
             wanted = f"called {names[0]}" if columns else f"for the {what} ({', '.join(names)})"
             remedy = "" if columns else "; its first line must name the columns, or --columns FILE,LABEL name them"
-            raise DataError(f"{path}: line 1 ({in_line(head)}) has no column {wanted}{remedy}")
+            raise DataError(f"{where} ({in_line(head)}) has no column {wanted}{remedy}")
         found.append(places[0])
     return found[0], found[1]

@@ -1,7 +1,8 @@
 """`Dataset`: samples by number, what is right for each of them, and how one becomes the inputs of a model."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from os.path import isfile  # of any name, where Path.is_file fails for one that is too long
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,6 +19,7 @@ from cnna.spec.samples.preprocess import NORMALISATION, Preprocess, from_entry
 
 Inputs = dict[str, NDArray[Any]]
 WHOLE, LETTERBOX, CUT = FITS = ("whole", "letterbox", "cut")  # how a picture meets the input's rows and columns
+MOST_PIXELS = 1 << 26  # of an object that is cut out, with what lies beside its picture
 MARGIN_GREY = 114  # around a picture in a letterbox, as YOLO's trainings have it
 
 
@@ -135,15 +137,13 @@ class Pictures:
         return intake.ready(pixels)
 
     def _cut(self, number: int, shape: Sequence[int | None], how: Preprocess) -> NDArray[np.uint8]:
-        if not self._files[number].is_file():
+        if not isfile(self._files[number]):
             raise SampleError(f"{self._files[number]}: no such file")
         if self._fit == CUT:
             return pictures.read([self._files[number]], shape, how)
         channels, rows, columns = pictures.frame(shape, how)
         picture = upright(self._files[number], channels)
-        if self._boxes is not None:
-            left, top, width, height = self._boxes[number]
-            picture = picture.crop((round(left), round(top), round(left + width), round(top + height)))
+        picture = self._cropped(picture, number)
         place = Place.of((picture.height, picture.width), (rows, columns), self._fit)
         height, width = (round(size * scale) for size, scale in zip((picture.height, picture.width), place.scales, strict=True))
         scaled = np.asarray(picture.resize((max(width, 1), max(height, 1)), pictures.BILINEAR), np.uint8)
@@ -155,13 +155,18 @@ class Pictures:
     def picture(self, number: int) -> NDArray[np.uint8] | None:
         """As of Source; None too where the file cannot be read."""
         try:
-            picture = upright(self._files[number], 3)
+            return np.asarray(self._cropped(upright(self._files[number], 3), number), np.uint8)
         except DataError:
             return None
-        if self._boxes is not None:
-            left, top, width, height = self._boxes[number]
-            picture = picture.crop((round(left), round(top), round(left + width), round(top + height)))
-        return np.asarray(picture, np.uint8)
+
+    def _cropped(self, picture: Any, number: int) -> Any:
+        """The sample's box of a picture. SampleError: it is too large."""
+        if self._boxes is None:
+            return picture
+        left, top, width, height = self._boxes[number]
+        if width * height > MOST_PIXELS:
+            raise SampleError(f"{self._files[number]}: a box of {width:g}x{height:g} pixels is too large to be cut out")
+        return picture.crop((round(left), round(top), round(left + width), round(top + height)))
 
 
 @dataclass(frozen=True)
@@ -185,11 +190,17 @@ class Place:
         return (x - self.shifts[1]) / self.scales[1], (y - self.shifts[0]) / self.scales[0]
 
 
+def _ignored(line: str) -> None:
+    """Says nothing."""
+
+
 class ArrayFile:
     """The arrays of a .npy or .npz as a source. beside: names of arrays that are no inputs."""
 
     def __init__(self, path: Path, beside: Sequence[str] = ()) -> None:
         self._path, self._beside = path, tuple(beside)
+        self.note: Callable[[str], object] = _ignored  # takes a line about arrays that are left out
+        self._noted: set[str] = set()
         self._rows: dict[str, dict[str, Rows]] = {}  # by model
 
     def read(self, numbers: Sequence[int], intake: Intake) -> Inputs:
@@ -208,9 +219,15 @@ class ArrayFile:
         """The model's inputs in the file. DataError: as of `open_rows`."""
         if intake.name not in self._rows:
             self._rows[intake.name] = open_rows(
-                self._path, intake.inputs, allow_uint8=bool(intake.table), types=intake.types, beside=self._beside
+                self._path, intake.inputs, allow_uint8=bool(intake.table), types=intake.types, beside=self._beside, note=self._say
             )
         return self._rows[intake.name]
+
+    def _say(self, line: str) -> None:
+        """Hands a line on, once for all models."""
+        if line not in self._noted:
+            self._noted.add(line)
+            self.note(line)
 
     def picture(self, number: int) -> NDArray[np.uint8] | None:
         """As of Source: of the first model's first input, if it has one or three channels."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os.path import exists, isdir, isfile
 from pathlib import Path
 
 from cnna.evaluate.datasets.array_file import POINTS, read_class_array, read_mask_array, read_plain_array, read_point_array
@@ -20,21 +21,25 @@ KEYPOINTS, EMBEDDING, OWN = "keypoints", "embedding", "own"
 
 @dataclass(frozen=True)
 class Reading:
-    """How data are read. labels: names of classes. columns: of a CSV. images: the folder of COCO's pictures. fit: of whole ones."""
+    """How data are read. labels: names of classes. columns: of a CSV. images: the folder of COCO's pictures. fit: of whole ones.
+
+    skip: whether samples whose files are not there are left out later; else they are faults.
+    """
 
     labels: tuple[str, ...] | None = None
     columns: Sequence[str] | None = None
     images: Path | None = None
     fit: str = LETTERBOX
+    skip: bool = False
 
 
 def task_of_data(path: Path) -> str:
     """The task that data suit. UserError: they cannot be read."""
     if path.suffix.lower() == COCO:
         return DETECTION
-    if path.is_dir():
+    if isdir(path):
         return SEGMENTATION if is_mask_folder(path) else CLASSIFICATION
-    if path.suffix.lower() in ARRAYS and path.is_file():
+    if path.suffix.lower() in ARRAYS and isfile(path):
         found = rows_in(path)
         if POINTS in found:
             return KEYPOINTS
@@ -45,16 +50,20 @@ def task_of_data(path: Path) -> str:
 
 def read_data(path: Path, task: str, reading: Reading) -> Dataset:
     """The data for a task. DataError: they have no layout that the task knows, or are faulty."""
-    if not path.exists():
+    if not exists(path):
         raise DataError(f"{path}: no such file or folder")
     if reading.columns and path.suffix.lower() not in TABLES:
         raise UserError(f"--columns names columns of a CSV file, and {path} is none")
     if reading.images is not None and path.suffix.lower() != COCO:
         raise UserError(f"--images names the folder of the pictures of a COCO file, and {path} is none")
     if task == DETECTION:
-        return read_boxes(_coco(path, task), reading.labels, reading.images, reading.fit)
+        return read_boxes(_coco(path, task), reading.labels, reading.images, reading.fit, reading.skip)
     if task == KEYPOINTS:
-        return read_point_array(path) if path.suffix.lower() in ARRAYS else read_points(_coco(path, task), reading.images)
+        return (
+            read_point_array(path)
+            if path.suffix.lower() in ARRAYS
+            else read_points(_coco(path, task), reading.images, reading.skip)
+        )
     if task == SEGMENTATION:
         return _read_masks(path, reading)
     return _read_classes(path, task, reading)
@@ -73,7 +82,7 @@ def _read_masks(path: Path, reading: Reading) -> Dataset:
         raise DataError(
             f"{path}: {SEGMENTATION} takes a folder with the folders {IMAGES} and {MASKS}, or an .npz with x and y [N, H, W]"
         )
-    return read_masks(path, reading.labels)
+    return read_masks(path, reading.labels, reading.skip)
 
 
 def _read_classes(path: Path, task: str, reading: Reading) -> Dataset:

@@ -22,13 +22,13 @@ def is_mask_folder(path: Path) -> bool:
     return (path / IMAGES).is_dir() and (path / MASKS).is_dir()
 
 
-def read_masks(path: Path, labels: tuple[str, ...] | None) -> Dataset:
-    """A sample for each picture. DataError: there is none, or one has no mask."""
-    files = sorted(file for file in (path / IMAGES).iterdir() if file.suffix.lower() in KINDS)
+def read_masks(path: Path, labels: tuple[str, ...] | None, skip: bool = False) -> Dataset:
+    """A sample for each picture. DataError: there is none, or one has no mask and is not to be left out later (`skip`)."""
+    files = sorted(file for file in (path / IMAGES).iterdir() if file.suffix.lower() in KINDS and not file.name.startswith("."))
     if not files:
         raise DataError(f"{path / IMAGES}: no {', '.join(KINDS)} files")
     masks = [path / MASKS / f"{file.stem}.png" for file in files]
-    if missing := next((mask for mask in masks if not mask.is_file()), None):
+    if not skip and (missing := next((mask for mask in masks if not mask.is_file()), None)):
         raise DataError(f"{missing}: no such mask; a picture's mask has its name, and is a .png")
     return Dataset(
         layout="pictures and masks",
@@ -56,6 +56,8 @@ class MaskFiles(Sequence[Any]):
 
 def read_mask(file: Path) -> NDArray[np.int64]:
     """The class of each pixel. SampleError: the file is no picture, or its pixels are colours. ToolError: no Pillow."""
+    if not file.is_file():
+        raise SampleError(f"{file}: no such mask")
     try:
         with open_picture(file) as opened:
             mode, pixels = opened.mode, np.asarray(opened)

@@ -125,9 +125,11 @@ def own_decoder(where: str, function: Callable[..., Any]) -> Decode:
         try:
             parts = [made[name] for name in Decoded._fields] if isinstance(made, Mapping) else list(made)
             boxes, scores, classes = (np.asarray(part) for part in parts)
+            if classes.size and not np.array_equal(classes, np.rint(classes)):
+                raise ValueError
             found = Decoded(boxes.reshape(-1, 4).astype(np.float64), scores.astype(np.float64), classes.astype(np.int64))
         except (TypeError, ValueError, KeyError):
-            raise DataError(f"{where}: must give boxes [N, 4], scores [N] and classes [N]") from None
+            raise DataError(f"{where}: must give boxes [N, 4], scores [N] and classes [N], which are whole numbers") from None
         if not len(found.boxes) == len(found.scores) == len(found.classes) or found.scores.ndim != 1 or found.classes.ndim != 1:
             raise DataError(
                 f"{where}: gave {len(found.boxes)} boxes, scores {list(scores.shape)} and classes {list(classes.shape)}"

@@ -43,6 +43,8 @@ class Detection:
         if any(output.dtype.kind == "f" and np.isnan(output).any() for output in answers.values()):
             return {"boxes": [], "nan": True}
         found = self.decode(model, answers)
+        if not (np.isfinite(found.boxes).all() and np.isfinite(found.scores).all()):
+            return {"boxes": [], "nan": True}
         height, width = target["size"]
         x, y = target["place"](model.frame).back(found.boxes[:, 0::2], found.boxes[:, 1::2])
         x, y = np.clip(x, 0, width), np.clip(y, 0, height)

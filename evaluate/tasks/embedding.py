@@ -41,7 +41,10 @@ class Embedding:
     def scores(self, records: Sequence[Record], data: Targets) -> dict[str, Values]:
         """Recall among the nearest samples, and average precision over all of them; NaN where no other sample is of the class."""
         classes, there = np.array(list(data.targets)), np.array([bool(record["vector"]) for record in records])
-        size = max((len(record["vector"]) for record in records), default=0)
+        sizes = sorted({len(record["vector"]) for record in records if record["vector"]})
+        if len(sizes) > 1:
+            raise DataError(f"answers are vectors of {sizes[0]} and of {sizes[-1]} numbers; only those of one size have a cosine")
+        size = max(sizes, default=0)
         vectors = np.array([record["vector"] or [0.0] * size for record in records], np.float64)
         found = {name: np.full(len(records), np.nan) for name in (*(f"recall{k}" for k in NEAR), "map")}
         for start in range(0, len(records), ROWS):

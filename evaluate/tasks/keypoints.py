@@ -42,6 +42,10 @@ class Keypoints:
         if np.isnan(output).any():
             return {"points": [], "nan": True}
         points = self._points(model, output)
+        if len(points) != len(target["points"]):
+            raise DataError(f"{model.name}: gives {len(points)} points, but a sample has {len(target['points'])}")
+        if not np.isfinite(points).all():
+            return {"points": [], "nan": True}
         if "size" in target:  # the object was cut out of its picture, and scaled to the input
             assert model.frame is not None
             points = points * (np.array(target["size"][::-1]) / np.array(model.frame[::-1]))

@@ -35,8 +35,8 @@ class Own:
         record = {}
         for name, value in numbers.items():
             try:
-                record[str(name)] = float(value)
-            except (TypeError, ValueError):
+                record[str(name)] = _number(float(value))
+            except (TypeError, ValueError, OverflowError):
                 raise DataError(
                     f"{self.where}: gave {value!r:.60} for {name}; it must give a number, or a dict of numbers"
                 ) from None
@@ -69,21 +69,32 @@ class Own:
 
 
 def _number(value: Any) -> float:
-    return np.nan if value is None else float(value)
+    """A number of a record, where None stands for NaN. What is infinite has no mean, so it is NaN as well."""
+    number = np.nan if value is None else float(value)
+    return number if np.isfinite(number) else np.nan
 
 
 def called(where: str, function: Callable[..., Any], *arguments: Any) -> Any:
     """What a user's function gives. DataError: it has raised; the line says what, and in which line of its file."""
     try:
         return function(*arguments)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script may end its process as well
+        file = _file_of(function)
         trace, line = error.__traceback__, None
         while trace is not None:
-            if trace.tb_frame.f_code.co_filename == inspect.getsourcefile(function):
+            if trace.tb_frame.f_code.co_filename == file:
                 line = trace.tb_lineno
             trace = trace.tb_next
         place = "" if line is None else f" (line {line})"
         raise DataError(f"{where}: {type(error).__name__}: {error}{place}") from None
+
+
+def _file_of(function: Callable[..., Any]) -> str | None:
+    """The file of a function; None: it is of no file, such as one that is built in."""
+    try:
+        return inspect.getsourcefile(function)
+    except TypeError:
+        return None
 
 
 def function_of(text: str, option: str) -> Callable[..., Any]:
@@ -102,7 +113,7 @@ def function_of(text: str, option: str) -> Callable[..., Any]:
     try:
         sys.path.insert(0, str(path.parent.absolute()))  # it may import what lies beside it
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UserError(f"{option} {text}: {path} cannot be read: {type(error).__name__}: {error}") from None
     finally:
         sys.path[:] = before

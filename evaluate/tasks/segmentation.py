@@ -36,6 +36,11 @@ class Segmentation:
         found, count = _classes(model, output)
         mask = np.asarray(target)
         counted = mask != self.ignored
+        if counted.any() and mask[counted].min() < 0:
+            raise DataError(
+                f"a mask has class {int(mask[counted].min())}; classes are numbers from 0 up, and pixels that do not count have "
+                f"the number {self.ignored} (--ignored)"
+            )
         if count and counted.any() and mask[counted].max() >= count:
             raise DataError(
                 f"{model.name}: a mask has class {int(mask[counted].max())}, but the model has {count} (0 to {count - 1}); pixels "
@@ -98,6 +103,8 @@ def _classes(model: Asked, output: NDArray[Any]) -> tuple[NDArray[np.int64], int
     if output.dtype.kind in "iub":
         maps = inside.reshape(inside.shape[-2:]) if inside.ndim > 2 and inside.size == np.prod(inside.shape[-2:]) else inside
         if maps.ndim == 2:
+            if maps.size and maps.min() < 0:
+                raise DataError(f"{model.name}: answers class {int(maps.min())}; classes are numbers from 0 up")
             return maps.astype(np.int64), 0
     axis = 2 if model.channels_last else 0
     if output.dtype.kind != "f" or inside.ndim != 3 or inside.shape[axis] < 2:

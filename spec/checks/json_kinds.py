@@ -5,12 +5,13 @@ and None if nothing is. `kind_of` makes the kind of a type: `int` stands for a c
 `Annotated` names another kind. Entries that are not declared may hold anything.
 """
 
-import math
+import sys
 from collections.abc import Callable, Collection, Mapping
 from types import NoneType, UnionType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints, is_typeddict
 
 Kind = Callable[[Any], str | None]
+LARGEST = sys.float_info.max  # an integer of JSON may be larger
 
 
 def plain(true: Callable[[Any], bool]) -> Kind:
@@ -25,7 +26,7 @@ def is_whole(value: Any, low: int = 0, high: int = 1 << 62) -> bool:
 
 def is_number(value: Any) -> bool:
     """Whether a value is a finite number."""
-    return type(value) in (int, float) and math.isfinite(value)
+    return type(value) in (int, float) and -LARGEST <= value <= LARGEST
 
 
 def maybe(kind: Kind) -> Kind:

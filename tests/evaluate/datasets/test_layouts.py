@@ -80,7 +80,7 @@ def test_files_of_a_csv_may_lie_anywhere(tmp_path: Path) -> None:
 def test_names_without_labels_and_files_that_are_no_text_are_one_line(tmp_path: Path) -> None:
     """A name says nothing of the model's number for it."""
     (tmp_path / "d.csv").write_text("file,label\na.png,cat\n")
-    with pytest.raises(DataError, match=r"d.csv: line 2: the label 'cat' is no number; --labels F"):
+    with pytest.raises(DataError, match=r"d.csv: line 2: the label 'cat' is no whole number from 0 up; --labels F"):
         classes_in(tmp_path / "d.csv")
     (tmp_path / "b.csv").write_bytes(b"\xff\xfe\x00x")
     with pytest.raises(DataError, match=r"b.csv: not a text file in UTF-8"):
