@@ -59,9 +59,12 @@ def board(tmp_path: Path) -> virtual.Virtual:
     return virtual.Virtual(tmp_path, preset("tiny"))
 
 
-def play(host: list[str], model: Path, x: NDArray[Any] | bytes, board: virtual.Virtual, *more: str) -> tuple[bytes, str]:
-    """Standard output and error of the host, while the board answers."""
-    files = [str(model), str(board.registers.filename), str(board.ddr.filename), hex(DDR_BASE), *more]
+def play(
+    host: list[str], model: Path, x: NDArray[Any] | bytes, board: virtual.Virtual, *more: str, **other: str
+) -> tuple[bytes, str]:
+    """Standard output and error of the host, while the board answers. other: words in the place of those that are right."""
+    right = {"registers": str(board.registers.filename), "ddr": str(board.ddr.filename), "address": hex(DDR_BASE)}
+    files = [str(model), *(right | other).values(), *more]
     (model.parent / "x.f32").write_bytes(x if isinstance(x, bytes) else x.tobytes())
     until = time.monotonic() + SECONDS
     with (
@@ -170,11 +173,43 @@ def test_an_empty_input_is_no_success(host: list[str], digits: Artifact, board: 
     assert (answer, said) == (b"", "host: the input is empty: give batches of 2048 bytes of float32\n")
 
 
+def test_a_folder_that_is_no_whole_artifact_is_refused(
+    host: list[str], digits: Artifact, board: virtual.Virtual, tmp_path: Path
+) -> None:
+    """The last weights would be zeros, or the input be written in front of its segment, and the answers wrong without a word."""
+    model, x = unpacked(digits, tmp_path), data.load().test.images[:BATCH].astype(np.float32)
+    for name in ("piece0.constants.bin", "piece0.program.bin"):
+        whole = (model / name).read_bytes()
+        (model / name).write_bytes(whole[:-5])
+        told = f"host: {model / name} has {len(whole) - 5} bytes, but {len(whole)} by the manifest: unpack the .cnna again\n"
+        assert play(host, model, x, board) == (b"", told)
+        (model / name).write_bytes(whole)
+    manifest = (model / "manifest.json").read_text()
+    assert '"offset":0' in manifest
+    (model / "manifest.json").write_text(manifest.replace('"offset":0', '"offset":-4096'))
+    assert play(host, model, x, board) == (b"", "host: port image of the manifest lies outside of its segment\n")
+
+
+def test_places_that_cannot_be_right_are_refused(host: list[str], digits: Artifact, board: virtual.Virtual, tmp_path: Path) -> None:
+    """It would die of a signal, or the accelerator stop without a hint at the word that is wrong."""
+    model, x = unpacked(digits, tmp_path), np.zeros((0, 1, 16, 16), np.float32)
+    (tmp_path / "empty").touch()
+    for word, value, reason in (
+        ("registers", str(tmp_path / "empty"), f"{tmp_path / 'empty'} has 0 bytes; 4096 are needed at least"),
+        ("ddr", str(tmp_path / "empty"), f"{tmp_path / 'empty'} has 0 bytes; 4096 are needed at least"),
+        ("address", "0x800000010", "DDR_ADDRESS 0x800000010 is no multiple of 4096, as the accelerator's segments need"),
+        ("address", "-4096", "DDR_ADDRESS -4096 is no number"),
+        ("address", " -4096", "DDR_ADDRESS  -4096 is no number"),
+        ("address", "0x10000000000000000", "DDR_ADDRESS 0x10000000000000000 is too great"),
+    ):
+        assert play(host, model, x, board, **{word: value}) == (b"", f"host: {reason}\n")
+
+
 def test_it_says_why_the_accelerator_stopped(host: list[str], digits: Artifact, board: virtual.Virtual, tmp_path: Path) -> None:
     """A host would poll for ever, or take what lies in memory for an answer."""
     model, x = unpacked(digits, tmp_path), data.load().test.images[:BATCH].astype(np.float32)
     program = model / "piece0.program.bin"
-    program.write_bytes(b"\xfc\x0f\0\0\0\0\0\0" + program.read_bytes())  # a write to a register that is not there
+    program.write_bytes(b"\xfc\x0f\0\0\0\0\0\0" + program.read_bytes()[8:])  # a write to a register that is not there
     answer, said = play(host, model, x, board)
     assert not answer
     assert "the accelerator stopped: cause" in said

@@ -206,7 +206,7 @@ def test_damaged_pieces_and_words_are_one_line(host: list[str], board: virtual.V
     assert "K needs a model with one output of float32" in play(host, folder, images(model, BATCH)["x"].tobytes(), board, "1")[1]
     assert play(host, folder, b"", board, "many") == (b"", "host: K many is no number\n")
     assert play(host, folder, b"", board, "1", "2")[1].startswith("host: usage: host [--onnxruntime LIB] MODEL")
-    (folder / "piece1.onnx").write_bytes(b"no model")
+    (folder / "piece1.onnx").write_bytes(bytes((folder / "piece1.onnx").stat().st_size))
     said = play(host, folder, b"", board)[1]
     assert re.fullmatch(r"host: piece 1 \(.+\): onnxruntime: .+\n", said)
     (folder / "piece1.onnx").unlink()

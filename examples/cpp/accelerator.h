@@ -30,7 +30,8 @@ struct Port {
         for (size_t axis : {0, 1, 2}) as.folded[axis] = shape[axis] = entry["shape"].at(axis);
         as.ci = ci, as.zero = entry["zero"], as.scale = static_cast<float>(entry["scale"].number);
         as.image_bytes = entry["image_bytes"], as.block_bytes = entry["block_bytes"], as.row_bytes = entry["row_bytes"];
-        if (as.image_bytes < 0 || as.image_bytes > room / batch || static_cast<int64_t>(offset) > room - batch * as.image_bytes)
+        const int64_t from = static_cast<int64_t>(offset);
+        if (as.image_bytes < 0 || as.image_bytes > room / batch || from < 0 || from > room - batch * as.image_bytes)
             fail("port " + name + " of the manifest lies outside of its segment");
         bytes = static_cast<size_t>(batch * as.image_bytes);
         for (size_t axis : {0, 1}) as.step[axis] = as.span[axis] = 1;
@@ -158,7 +159,7 @@ class Accelerator {
         program.words.push_back({low, static_cast<uint32_t>(address_)});
         program.words.push_back({low + 1, static_cast<uint32_t>(address_ >> 32)});
         if (size_register) program.words.push_back({size_register, static_cast<uint32_t>(whole)});
-        if (content) std::memcpy(memory, content->data(), bytes);
+        if (content && bytes) std::memcpy(memory, content->data(), bytes);  // an empty vector has no address
         ddr_ += taken, address_ += taken, left_ -= taken;
         return memory;
     }

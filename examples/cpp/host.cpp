@@ -12,6 +12,8 @@
 //
 // `Accelerator` and what it includes use no operating system: give them your own two pointers. json.h reads the manifest, tensor.h has
 // the tensors, onnxruntime.h finds onnxruntime, and pieces.h takes a batch through the model.
+#include <cctype>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -32,11 +34,24 @@ static Bytes file(const std::string &path) {
     return Bytes(std::istreambuf_iterator<char>(stream), {});
 }
 
-static uint8_t *mapped(const std::string &path, size_t &bytes) {
+// A file of a piece. Where it is not as long as the manifest says, the folder is no whole artifact: weights would be zeros.
+static Bytes member(const Json &manifest, const std::string &folder, const std::string &name) {
+    Bytes found = file(folder + "/" + name);
+    const int64_t wanted = manifest["members"][name.c_str()]["bytes"];
+    if (static_cast<int64_t>(found.size()) != wanted)
+        fail(folder + "/" + name + " has " + std::to_string(found.size()) + " bytes, but " + std::to_string(wanted) +
+             " by the manifest: unpack the .cnna again");
+    return found;
+}
+
+// bytes: of a device, which has no size; then those that are there. least: a file must have so many.
+static uint8_t *mapped(const std::string &path, size_t &bytes, size_t least) {
     int handle = open(path.c_str(), O_RDWR | O_SYNC);
     struct stat found;
     if (handle < 0 || fstat(handle, &found)) fail(path + " cannot be opened");
-    if (found.st_size) bytes = static_cast<size_t>(found.st_size);  // a device has no size
+    if (S_ISREG(found.st_mode) && found.st_size < static_cast<off_t>(least))
+        fail(path + " has " + std::to_string(found.st_size) + " bytes; " + std::to_string(least) + " are needed at least");
+    if (found.st_size) bytes = static_cast<size_t>(found.st_size);
     void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, handle, 0);
     if (memory == MAP_FAILED) fail(path + " cannot be mapped");
     return static_cast<uint8_t *>(memory);
@@ -63,11 +78,11 @@ class Model {
         if (batch_ < 1 || batch_ > 1 << 20) fail("the manifest has an impossible batch");
         const std::vector<Json> &pieces = manifest["pieces"].items;
         for (size_t number = 0; number < pieces.size(); ++number) {
-            const std::string path = folder + "/piece" + std::to_string(number);
+            const std::string name = "piece" + std::to_string(number) + ".onnx";
             steps_.emplace_back();
             if (pieces[number]["kind"].text == "cpu")
                 steps_.back().cpu =
-                    std::make_unique<CpuPiece>(pieces[number], number, wanted(number), library, [path] { return file(path + ".onnx"); });
+                    std::make_unique<CpuPiece>(pieces[number], number, wanted(number), library, [&] { return member(manifest, folder, name); });
         }
     }
 
@@ -81,9 +96,9 @@ class Model {
         for (size_t number = 0; number < steps_.size(); ++number) {
             if (steps_[number].cpu) continue;
             const Json &piece = manifest_["pieces"].at(number);
-            const std::string path = folder + "/piece" + std::to_string(number);
+            const std::string name = "piece" + std::to_string(number);
             ProgramPiece &made = steps_[number].program;
-            made.program = accelerator.place(piece, file(path + ".constants.bin"), file(path + ".program.bin"));
+            made.program = accelerator.place(piece, member(manifest_, folder, name + ".constants.bin"), member(manifest_, folder, name + ".program.bin"));
             for (const Json &port : piece["inputs"].items) made.inputs.emplace_back(port, ci, batch_, piece["segments"]["input"]);
             for (const Json &port : piece["outputs"].items) made.outputs.emplace_back(port, ci, batch_, piece["segments"]["output"]);
         }
@@ -231,8 +246,10 @@ struct Options {
 
 static uint64_t number(const std::string &text, const char *what) {
     char *end;
+    errno = 0;
     const uint64_t made = std::strtoull(text.c_str(), &end, 0);
-    if (text.empty() || *end || text[0] == '-') fail(std::string(what) + " " + text + " is no number");
+    if (text.empty() || !std::isdigit(static_cast<unsigned char>(text[0])) || *end) fail(std::string(what) + " " + text + " is no number");
+    if (errno) fail(std::string(what) + " " + text + " is too great");
     return made;
 }
 
@@ -290,12 +307,13 @@ static void run(const Options &given) {
     const uint64_t address = number(given.words[3], "DDR_ADDRESS"), greatest = given.words.size() == 5 ? number(given.words[4], "K") : 0;
     const Onnxruntime library(given.onnxruntime);
     Model model(folder, manifest, library);
+    if (address % 4096) fail("DDR_ADDRESS " + given.words[3] + " is no multiple of 4096, as the accelerator's segments need");
 
     std::unique_ptr<Accelerator> accelerator;
     if (model.has_programs()) {
         size_t register_bytes = 4096, ddr_bytes = 64 << 20;
-        auto *registers = reinterpret_cast<volatile uint32_t *>(mapped(given.words[1], register_bytes));
-        uint8_t *ddr = mapped(given.words[2], ddr_bytes);
+        auto *registers = reinterpret_cast<volatile uint32_t *>(mapped(given.words[1], register_bytes, register_bytes));
+        uint8_t *ddr = mapped(given.words[2], ddr_bytes, 4096);
         accelerator = std::make_unique<Accelerator>(registers, ddr, address, ddr_bytes);
         accelerator->check(manifest["config"]);
         accelerator->make_idle();
@@ -304,6 +322,7 @@ static void run(const Options &given) {
     auto inputs = model.inputs();
     size_t bytes, whole = 0;
     for (const auto &one : inputs) whole += one.second.data.size();
+    if (!whole) fail("the model has no input with values");
     bool first = true;
     while ((bytes = read_batch(inputs)) == whole) {
         first = false;

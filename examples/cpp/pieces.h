@@ -36,16 +36,18 @@ inline Shape viewed(const Json &entry, const Shape &from, const std::vector<int6
     std::vector<int64_t> axes = second ? *second : attributes.find("axes") ? attributes["axes"].numbers() : std::vector<int64_t>();
     Shape made;
     if (op == "Reshape") {
-        int64_t known = 1, open = -1;
+        Shape known;
+        int64_t open = -1;
         for (size_t axis = 0; axis < axes.size(); ++axis) {
             const int64_t size = axes[axis] == 0 && !attribute("allowzero", 0) ? (axis < from.size() ? from[axis] : 0) : axes[axis];
             made.push_back(size);
             if (size < 0)
                 open = static_cast<int64_t>(axis);
             else
-                known *= size;
+                known.push_back(size);
         }
-        if (open >= 0) made[static_cast<size_t>(open)] = known ? static_cast<int64_t>(elements_of(from)) / known : 0;
+        const size_t others = elements_of(known);
+        if (open >= 0) made[static_cast<size_t>(open)] = others ? static_cast<int64_t>(elements_of(from) / others) : 0;
     } else {
         const int64_t final_rank = op == "Unsqueeze" ? rank + static_cast<int64_t>(axes.size()) : rank;
         for (int64_t &axis : axes) axis = axis < 0 ? axis + final_rank : axis;
