@@ -16,6 +16,7 @@ from cnna.compiler.heads.tail import UnlikeError
 from cnna.spec.detection.heads import DetectorEntry, GridEntry, NumberEntry
 from cnna.spec.samples import pack
 
+SCORES_END = 1.01  # where int8 of scores ends
 BENT = 0.05  # of the logarithm's range, by which an exp may differ from a straight line: it has been rounded
 
 
@@ -33,6 +34,8 @@ def found(asked: Asked) -> tuple[DetectorEntry, Corners]:
     raw = all(_raw(asked, grid, box) for grid, box in zip(asked.grids, boxes, strict=True))
     if raw and several:
         raise UnlikeError("the model's boxes are its heads' own numbers, and anchors are not in it: export it with its decode")
+    if raw and all(one.table.min() >= 0 and one.table.max() <= SCORES_END for box in boxes for one in box):
+        raise UnlikeError("the first four numbers of a row should be a box, and lie from 0 to 1 as scores do")
     if raw:
         boxes = [_decoded(asked, grid, box) for grid, box in zip(asked.grids, boxes, strict=True)]
     tables, grids = Tables(), list[GridEntry]()

@@ -80,17 +80,17 @@ class Arrangement(NamedTuple):
 
 
 def arrangements(outputs: Outputs) -> list[Arrangement]:
-    """The ways in which outputs may be rows of boxes, the likeliest first."""
-    found = []
+    """The ways in which outputs may be rows of boxes, the likeliest first: scores with boxes beside them are not read alone."""
+    found: list[Arrangement] = []
     flat = {name: y.shape[-2:] for name, y in outputs.items() if y.ndim in (2, 3) and y.size == y.shape[-1] * y.shape[-2]}
-    for name, (first, last) in sorted(flat.items(), key=lambda pair: -outputs[pair[0]].size):
-        ways = (first < last, first >= last)
-        found += [Arrangement((name,), turned) for turned in ways if (first if turned else last) > BOX]
     for box, shape in flat.items():
         for other in (name for name in flat if name != box):
             turned = shape[-1] != BOX
             same = BOX in shape and shape[-1 if turned else 0] == flat[other][-1 if turned else 0]
             found += [Arrangement((box, other), turned, beside=True)] if same else []
+    for name, (first, last) in sorted(flat.items(), key=lambda pair: -outputs[pair[0]].size):
+        ways = (first < last, first >= last)
+        found += [Arrangement((name,), turned) for turned in ways if (first if turned else last) > BOX]
     for names in (tuple(flat), tuple(name for name, y in outputs.items() if y.ndim > 3 and len(y) == 1)):
         lasts = {outputs[name].shape[-1] for name in names}
         found += [Arrangement(names, False)] if len(names) > 1 and len(lasts) == 1 and min(lasts) > BOX else []

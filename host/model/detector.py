@@ -139,7 +139,7 @@ def _settings(least: float, overlap: float, labels: Labels, most: int) -> Settin
     for name, value in (("least", least), ("overlap", overlap)):
         if isinstance(value, bool) or not isinstance(value, (int, float, np.floating)) or not 0 <= value <= 1:
             raise DataError(f"{name}={value!r}: must be a number from 0 to 1")
-    if labels not in LABELS:
+    if not isinstance(labels, str) or labels not in LABELS:
         raise DataError(f"labels={labels!r}: must be {' or '.join(map(repr, LABELS))}")
     if isinstance(most, bool) or not isinstance(most, (int, np.integer)) or not 1 <= most <= MOST:
         raise DataError(f"most={most!r}: must be a whole number from 1 to {MOST:,}")

@@ -38,7 +38,7 @@ def read(picture: Any, channels: int) -> Picture:
     """A picture, uint8 [rows, columns, channels], from such an array or from a file, in RGB or grey. DataError: it is none."""
     if isinstance(picture, (str, os.PathLike)):
         path = Path(picture)
-        if not path.is_file():
+        if not os.path.isfile(path):
             raise DataError(f"{path}: {'a folder, not a picture' if path.is_dir() else 'no such file'}")
         pixels = np.asarray(upright(path, channels), np.uint8)
         return pixels if channels > 1 else pixels[..., None]

@@ -9,6 +9,7 @@ from onnx import ModelProto, helper, numpy_helper
 
 from cnna.compiler.compile import compile_model
 from cnna.compiler.heads.find import Missed, with_detector
+from cnna.compiler.heads.sources import arrangements
 from cnna.compiler.quantise.quantise import quantise
 from cnna.spec.config import preset
 from cnna.spec.detection.decode import Labels, candidates
@@ -142,6 +143,26 @@ def test_rounding_inside_of_a_mean_is_a_miss() -> None:
     """Boxes would differ from those of the model, whose softmax is rounded."""
     int8 = quantise(detector_models.model("yolov8"), {"x": detector_models.pictures(4)}, preprocess=detector_models.HOW)[0]
     assert "quantise it with --detector auto" in str(detector_models.compiled(int8).found)
+
+
+def test_boxes_beside_many_scores_are_read_with_them() -> None:
+    """With more than four classes, scores alone are rows too, whose first four would be taken for a box."""
+    for outputs in (
+        {"y": np.zeros((1, 4, 320)), "z": np.zeros((1, 80, 320))},
+        {"z": np.zeros((1, 320, 80)), "y": np.zeros((1, 320, 4))},
+    ):
+        assert arrangements(outputs)[0].names == ("y", "z")
+        assert arrangements(outputs)[0].beside
+
+
+def test_scores_alone_have_no_boxes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four scores would be read as the moves and logarithms of a YOLOX."""
+    text = "{l}_k = Conv ({l}, w_{l}_k, b_{l}_k) {l}_s = Sigmoid ({l}_k) {l}_f = Reshape ({l}_s, flat)"
+    end = "all = Concat <axis=2> (fine_f, coarse_f) y = Transpose <perm=[0,2,1]> (all)"
+    monkeypatch.setitem(detector_models.VARIANTS, "scores", detector_models.Variant(text, end, {"k": 9}, ""))
+    found = detector_models.compiled(detector_models.quantised(detector_models.model("scores"))).found
+    assert isinstance(found, Missed)
+    assert found.why == "the first four numbers of a row should be a box, and lie from 0 to 1 as scores do"
 
 
 def test_a_classifier_is_no_detector() -> None:
