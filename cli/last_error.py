@@ -21,8 +21,10 @@ LEFT_OUT, FOREIGN = "…", "a file of the user's"
 WORD = re.compile(r"[\w./~\\@-]+")
 NUMBER = re.compile(r"\d{1,9}(x\d{1,9}){0,4}")  # counts and sizes; a number with a fraction may be a value
 ENDINGS = (".onnx", ".cnna", ".npz", ".npy", ".json", ".yaml", ".html", ".png", ".jpg", ".csv", ".txt", ".py")
-ARGUMENTS = ("--config", "--board", "--device", "--batch", "--batches", "--ddr", "--method", "--effort")  # whose values are ours
+ARGUMENTS = ("--config", "--board", "--device", "--batch", "--batches", "--ddr", "--method", "--effort")  # whose values are told
 VALUE = re.compile(r"[a-z0-9_,=.-]{1,120}")
+# A word of a value is told where it stands in one of these: presets, parameters, kinds of boards and devices, methods.
+VALUES = ("spec/config.py", "spec/ddr.py", "spec/boards.py", "serve/boards/board_spec.py", "cli/run.py", "jobs/quantize.py")
 PACKAGE = Path(__file__).resolve().parent.parent  # of a clone and of site-packages alike: cli/ lies in it
 MOST_FRAMES = 60
 
@@ -87,20 +89,27 @@ def told(text: str, words: frozenset[str]) -> str:
 
 
 def _command(arguments: Sequence[str]) -> Iterator[str]:
-    """The command and its options by name. Values are left out, but for those that are names and numbers of ours."""
-    before = ""
+    """The command and its options by name. Values are left out, but for names and numbers of ours: a file, a board and a parameter
+    may have a name of the user's.
+    """
+    before, known = "", words_of([PACKAGE / file for file in VALUES])
     for place, argument in enumerate(arguments):
         name, equals, value = argument.partition("=")
         if place == 0 and re.fullmatch(r"[a-z]+", argument):
             yield argument
         elif re.fullmatch(r"--?[a-z][a-z-]*", name):
             ours = equals and name in ARGUMENTS and VALUE.fullmatch(value)
-            yield f"{name}={value}" if ours else name
+            yield f"{name}={_value(value, known)}" if ours else name
         elif before in ARGUMENTS and VALUE.fullmatch(argument):
-            yield argument
+            yield _value(argument, known)
         elif before != LEFT_OUT:
             yield LEFT_OUT
         before = argument
+
+
+def _value(text: str, known: frozenset[str]) -> str:
+    """The value of an option, with our words and numbers alone."""
+    return re.sub(r"[^,=]+", lambda part: part.group() if NUMBER.fullmatch(part.group()) else told(part.group(), known), text)
 
 
 def _frames(trace: TracebackType | None) -> Iterator[tuple[Path, int, str]]:

@@ -124,6 +124,23 @@ def test_an_internal_error_has_its_traceback(
     assert frames[-1] == "a file of the user's"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["explain", "m.onnx", "--config", "topsecretnet.cnna"], "explain … --config ….cnna"),
+        (["explain", "m.onnx", "--config=confidential.json"], "explain … --config=….json"),
+        (["explain", "m.onnx", "--config", "zcu102,pix=4,confidential=3"], "explain … --config zcu102,pix=4,…=3"),
+        (["serve", "models", "--board", "alicesmith.lab=paced,mhz=300"], "serve … --board …=paced,mhz=300"),
+        (["explore", "m.onnx", "--board", "kv260"], "explore … --board kv260"),
+        (["run", "m.cnna", "--device", "emulator", "--ddr", "zcu102-ps"], "run … --device emulator --ddr zcu102-ps"),
+        (["quantize", "m.onnx", "--method", "percentile", "--effort", "2"], "quantize … --method percentile --effort 2"),
+    ],
+)
+def test_a_value_of_an_option_has_our_words_alone(arguments: list[str], told: str) -> None:
+    """A configuration may be a file of the user's, and a board be called after him: the report would name both."""
+    assert last_error.entry_of(ValueError(""), arguments, 2, "1.0", internal=False)["command"] == told
+
+
 def test_our_words_stay() -> None:
     """A line without a word would explain nothing; one with the user's words would tell what they are."""
     words = frozenset({"node", "has", "a", "kernel", "of", "at", "most", "channels"})
