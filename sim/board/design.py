@@ -44,7 +44,8 @@ REGISTER_WINDOWS = (  # cell, interface, address block, base, size
 def design(config: Config, variant: str = "ps") -> Design:
     """The block design of a configuration; its `config` has the streams that the variant needs.
 
-    ValueError: no such variant. UserError: the configuration's board has no memory for it, or cannot make its clock.
+    ValueError: no such variant. UserError: the configuration's board has no memory for it, or cannot make its clock, or the
+    configuration has streams and the variant none.
     """
     if variant not in VARIANTS:
         raise ValueError(f"variant {variant!r} is unknown; there are {', '.join(VARIANTS)}")
@@ -53,6 +54,9 @@ def design(config: Config, variant: str = "ps") -> Design:
     if config.clock_mhz not in PL_CLOCK_MHZ:
         legal = f"this design divides {IOPLL_MHZ:.0f} MHz by 1 to {DIVISOR_MAX}: {PL_CLOCK_MHZ[0]} to {PL_CLOCK_MHZ[-1]} MHz"
         raise UserError(f"--config: config {config.name}: clock_mhz = {config.clock_mhz}, but {legal}")
+    if config.streams and variant == "ps":
+        why = "but variant ps has no DMA for them, and leaves them out; write no streams, or take variant pl"
+        raise UserError(f"--config: config {config.name}: streams = 1, {why}")
     config = replace(config, streams=variant == "pl")
     made = _clocks(config) + _control(config) + (_pl_memory(config) if config.streams else _ps_memory(config))
     return Design(made.cells, made.buses, made.windows, made.wires, made.externals, f"cnna_{variant}", variant, config=config)

@@ -138,7 +138,7 @@ def package(verilog: str, part: str) -> str:
         "#     vivado -mode batch -source package.tcl        # the IP is then in the folder packaged\n"
         "set here [file dirname [file normalize [info script]]]\n"
         f"create_project -force cnna_package $here/package_project -part {part}\n"
-        f"add_files -norecurse $here/{verilog}\n"
+        f"add_files -norecurse [list $here/{verilog}]\n"
         "set_property top cnna [current_fileset]\n"
         "update_compile_order -fileset sources_1\n"
         f"ipx::package_project -root_dir $here/packaged -vendor {vendor} -library {library} -taxonomy /UserIP "

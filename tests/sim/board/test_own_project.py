@@ -1,6 +1,7 @@
 """What `cnna board ip` writes for a user's own Vivado project: scripts, page and picture say what the block design has."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -167,7 +168,32 @@ def test_a_folder_has_all_that_its_page_names(tmp_path: Path) -> None:
     assert named | {own_page.PAGE, own_page.PICTURE} == {path.name for path in tmp_path.iterdir()}
     assert f"]({own_page.PICTURE})" in page
     (added,) = of(play(tmp_path / own_project.PACKAGE), "add_files")
-    assert Path(added[-1]).is_file()
+    assert Path(pytest.importorskip("tkinter").Tcl().splitlist(added[-1])[0]).is_file()
+
+
+def test_a_folder_may_have_spaces_in_its_name(tmp_path: Path) -> None:
+    """add_files and ip_repo_paths take lists: the Verilog of a folder `my ip` would be two files that are not there."""
+    folder = tmp_path / "my ip"
+    folder.mkdir()
+    (folder / own_project.PACKAGE).write_text(own_project.package("cnna.v", "a-part"))
+    (folder / own_project.BESIDE).write_text(own_project.beside(design(preset("tiny"))))
+    (added,) = of(play(folder / own_project.PACKAGE), "add_files")
+    tcl = pytest.importorskip("tkinter").Tcl()
+    assert tcl.splitlist(added[-1]) == (str(folder / "cnna.v"),)
+    (words,) = [words for words in of(play(folder / own_project.BESIDE), "set_property") if words[0] == "ip_repo_paths"]
+    assert str(folder) in tcl.splitlist(words[1])
+
+
+@pytest.mark.parametrize("part", ["ip", "image", "firmware"])
+def test_streams_that_a_variant_leaves_out_are_no_silent_wish(
+    part: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The files would be called after streams, and have none."""
+    assert main(["board", part, "--config", "tiny,streams=1", "-o", str(tmp_path / "made")]) == 2
+    said = capsys.readouterr().err
+    assert "cnna: --config: config tiny-streams1: streams = 1, but variant ps has no DMA for them" in said
+    assert not (tmp_path / "made").exists()
+    assert design(replace(preset("tiny"), streams=True), "pl").config.streams
 
 
 def test_a_page_names_the_command_that_writes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
