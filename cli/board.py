@@ -1,4 +1,4 @@
-"""`cnna board`: writes the image of an accelerator for PYNQ, and serves a virtual board to load it on."""
+"""`cnna board`: writes an accelerator as an image, an IP or Linux firmware, serves a virtual board, and tests a real one."""
 
 import argparse
 import ipaddress
@@ -14,7 +14,7 @@ from cnna.host.board.overlay import MANIFEST, manifest
 from cnna.spec.config import Config
 from cnna.spec.errors import ToolError, UserError
 from cnna.spec.extras import install
-from cnna.spec.files import make_folder, write_bytes, write_text
+from cnna.spec.files import check_folder, make_folder, write_bytes, write_text
 
 VARIANTS = ("ps", "pl")
 BACKENDS = ("rtl", "emulator")
@@ -101,6 +101,7 @@ def _ip(args: argparse.Namespace, config: Config) -> Outcome:
     from cnna.spec.boards import board_of
 
     made = design(config, args.variant)
+    check_folder(args.folder)
     name, verilog = next(iter(generated(made.config, None, args.cache).items()))
     texts = {
         "component.xml": component(made.config, name),

@@ -42,7 +42,7 @@ COMMANDS = {
     "rtl": "write the accelerator's Verilog",
     "models": "list models to try, or write one to a file",
     "explore": "compare configurations of the accelerator for a model",
-    "board": "write a PYNQ image, or serve a virtual board",
+    "board": "write an image, an IP for Vivado or Linux firmware; serve a virtual board; test a board",
     "serve": "answer requests for models over HTTP and gRPC, from one board or several",
     "split": "cut a quantised model in two, for an edge with an accelerator and a cloud behind a link",
     "publish": "compile a model for a server, and add it to its repository as a new version",

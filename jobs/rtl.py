@@ -11,7 +11,7 @@ from cnna.jobs.given import Progress, quiet, with_tools
 from cnna.jobs.result import ASIDE, Result
 from cnna.spec.config import Config, ConfigError
 from cnna.spec.errors import UserError
-from cnna.spec.files import make_folder, write_bytes
+from cnna.spec.files import check_folder, make_folder, write_bytes
 
 TOP = "top"  # what the whole accelerator is called
 Say = Callable[[str], object]  # takes what is being done
@@ -37,8 +37,6 @@ class Generated(Result):
     def save(self, folder: str | PathLike[str]) -> list[Path]:
         """Writes the files into a folder, which is made if it is not there. UserError: they cannot be written."""
         made = Path(folder)
-        if made.exists() and not made.is_dir():
-            raise UserError(f"{made}: is a file, not a folder to write into")
         make_folder(made)
         for name, content in self.contents.items():
             write_bytes(made / name, content)
@@ -63,8 +61,8 @@ def rtl(
     is no such configuration or module, or files cannot be written. RunError: generating failed.
     """
     tell, chosen = progress or quiet, config_of(config)
-    if output is not None and Path(output).exists() and not Path(output).is_dir():
-        raise UserError(f"{Path(output)}: is a file, not a folder to write into")
+    if output is not None:
+        check_folder(Path(output))
     try:
         contents = generated(chosen, module, None if cache is None else Path(cache), lambda what: tell(0, 0, what))
     except ConfigError as error:

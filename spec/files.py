@@ -57,16 +57,29 @@ def writing(path: Path) -> Iterator[BinaryIO]:
         part.unlink(missing_ok=True)
 
 
+def check_folder(path: Path) -> None:
+    """UserError: `make_folder` could not make the folder, or nothing can be written into it. Call it before long work."""
+    there = _nearest(Path(path))
+    if not there.is_dir():
+        raise UserError(f"{there}: is a file, not a folder to write into")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise UserError(f"{there}: nothing can be written into this folder; name another one")
+
+
 def make_folder(path: Path) -> None:
     """Makes the folder, and the folders above it, if they do not exist. UserError: it cannot be made."""
     path = Path(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
-        file = next(each for each in (path, *path.parents) if os.path.lexists(each))
-        raise UserError(f"{file}: is a file, not a folder to write into") from None
+        raise UserError(f"{_nearest(path)}: is a file, not a folder to write into") from None
     except OSError as error:
         raise UserError(f"{path}: {_reason(error)}") from None
+
+
+def _nearest(path: Path) -> Path:
+    """The path, or the nearest folder above it that exists."""
+    return next(each for each in (path, *path.parents) if os.path.lexists(each))
 
 
 def check_writable(path: Path | None) -> None:

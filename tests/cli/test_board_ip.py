@@ -1,11 +1,15 @@
 """`cnna board ip`: the files that bitstreams/build.tcl gives to Vivado, and a quick end at Ctrl-C."""
 
+import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
+
+from cnna.cli import rtl
 from cnna.cli.main import main
 from cnna.spec.identity import VLNV
 
@@ -27,6 +31,29 @@ def test_the_component_names_the_verilog_beside_it(tmp_path: Path) -> None:
     ports = [port.findtext(f"{SPIRIT}name") for port in component.iter(f"{SPIRIT}port")]
     assert "s_axis_tdata" in ports
     assert all(f" {port}" in verilog for port in ports)
+
+
+@pytest.mark.parametrize("command", [["board", "ip"], ["rtl"]])
+def test_a_folder_that_cannot_be_made_is_named_before_the_work(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The line would come after the minutes in which the Verilog is generated."""
+
+    def generated(*_: object) -> None:
+        pytest.fail("it has begun to work")
+
+    monkeypatch.setattr(rtl, "generated", generated)
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "nothing")
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
+    for place, named, why in (
+        ("file", "file", "is a file, not a folder to write into"),
+        ("file/ip", "file", "is a file, not a folder to write into"),
+        ("link/ip", "link", "is a file, not a folder to write into"),
+        ("new/ip", ".", "nothing can be written into this folder; name another one"),
+    ):
+        assert main([*command, "--config", "tiny", "-o", str(tmp_path / place)]) == 2
+        assert capsys.readouterr().err == f"cnna: {tmp_path / named}: {why}\n"
 
 
 def test_ctrl_c_ends_it_and_leaves_nothing(tmp_path: Path) -> None:
