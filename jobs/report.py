@@ -131,6 +131,8 @@ def report(artifact: GivenArtifact, measured: str | PathLike[str] | Figures | No
     found = artifact_of(artifact)
     place = fspath(measured) if isinstance(measured, str | PathLike) else UNNAMED
     run = read_measured(Path(place)) if isinstance(measured, str | PathLike) else measured
+    if run is not None and not isinstance(run, Mapping):
+        raise TypeError(f"measured is a path or figures of a run, not {type(run).__name__}")
     from cnna.compiler.report import report as compiler
 
     try:

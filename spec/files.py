@@ -21,6 +21,8 @@ def read_bytes(path: Path) -> bytes:
     """The content of a file. UserError: it is missing, a folder or not readable."""
     try:
         return Path(path).read_bytes()
+    except ValueError:  # a name with a NUL
+        raise UserError(f"{path}: no such file") from None
     except OSError as error:
         raise UserError(f"{path}: {_reason(error)}") from None
 
@@ -87,7 +89,7 @@ def check_writable(path: Path | None) -> None:
     if path is None:
         return
     path = Path(path)
-    if path.is_dir():
+    if os.path.isdir(path):
         raise UserError(f"{path}: is a folder, not a file to write")
     if _is_special(path):
         if not os.access(path, os.W_OK):
@@ -128,7 +130,7 @@ def check_ending(option: str, path: Path, endings: Sequence[str]) -> None:
 
 def _is_special(path: Path) -> bool:
     """Whether the path is a device or a pipe, which a rename would replace."""
-    return path.exists() and not path.is_file() and not path.is_dir()
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)  # Path's fail for too long a name
 
 
 def _same(one: Path, other: Path) -> bool:

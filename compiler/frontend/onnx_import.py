@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from os.path import isdir, isfile  # of any name, where Path.is_file fails for one that is too long
 from pathlib import Path
 from typing import Any
 
@@ -138,9 +139,9 @@ def _parse(source: str | Path | bytes, name: str) -> ModelProto:
     folder = ""
     if not isinstance(source, bytes):
         path = Path(source)
-        if path.is_dir():
+        if isdir(path):
             raise ModelError(f"{name}: a folder, not an ONNX file; name the .onnx file in it")
-        if not path.is_file():
+        if not isfile(path):
             raise ModelError(f"{name}: no such file")
         try:
             folder, source = str(path.parent), path.read_bytes()

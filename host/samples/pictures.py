@@ -5,6 +5,7 @@ For the notebooks, `cnna quantize`, `cnna run` and `cnna serve`. `picture_modes`
 
 import os
 from collections.abc import Iterable, Sequence
+from os.path import isdir
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -128,7 +129,7 @@ def as_input(pictures: NDArray[np.uint8], how: Preprocess) -> NDArray[np.uint8]:
 
 def are_pictures(path: Path) -> bool:
     """Whether a path that a user gives stands for pictures: a folder, or a picture file, of whatever format."""
-    return path.is_dir() or path.suffix.lower() in (*KINDS, *OTHERS)
+    return isdir(path) or path.suffix.lower() in (*KINDS, *OTHERS)
 
 
 class Samples(NamedTuple):

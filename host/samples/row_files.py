@@ -25,9 +25,9 @@ Opener = Callable[[], AbstractContextManager[IO[bytes]]]
 def rows_in(path: Path) -> dict[str, Rows]:
     """Every array of a .npy ("x") or .npz. UserError: it cannot be read. DataError: it is neither, or what is read is damaged."""
     path = Path(path)
-    if path.is_dir():
+    if os.path.isdir(path):
         raise DataError(f"{path}: a folder, not arrays; name the .npy or .npz file in it")
-    whole = None if path.is_file() and os.access(path, os.R_OK) else read_bytes(path)  # a pipe, or nothing that can be read
+    whole = None if os.path.isfile(path) and os.access(path, os.R_OK) else read_bytes(path)  # a pipe, or nothing that can be read
 
     def opened() -> AbstractContextManager[IO[bytes]]:
         return path.open("rb") if whole is None else BytesIO(whole)

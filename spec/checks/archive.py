@@ -41,7 +41,7 @@ def is_archive(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             return file.read(len(BEGINNING)) == BEGINNING
-    except OSError:
+    except (OSError, ValueError):  # the latter of a name with a NUL
         return False
 
 
