@@ -5,6 +5,7 @@
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from math import prod
 from pathlib import Path
@@ -17,6 +18,7 @@ from cnna.spec.files import read_bytes
 FILE = "labels.json"
 MOST_LETTERS = 200  # of a name: answers hold it as often as they are asked for its class
 MOST_BYTES = 64 << 20
+LIST = re.compile(r"\s*\[\s*([\"\]\[{\d-]|null|true|false|$)")  # how a list in JSON begins; a name may have brackets, such as [unk]
 Labels = Mapping[str, Sequence[str]]  # by output
 
 
@@ -26,7 +28,7 @@ def read_names(path: Path) -> list[str]:
         text = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not text in UTF-8 ({error.reason} at byte {error.start:,}); one name a line is") from None
-    if text.lstrip().startswith("[") or path.suffix == ".json":
+    if path.suffix == ".json" or LIST.match(text):
         try:
             names = json.loads(text)
         except (ValueError, RecursionError) as error:

@@ -37,6 +37,8 @@ def test_files_as_users_have_them(tmp_path: Path, content: bytes) -> None:
         (b"cat\n\ndog\n", "line 2 has no name"),
         (b'["cat", 3]', "entry 2 has no name"),
         (b'["cat",', "not JSON"),
+        (b"[null]", "entry 1 has no name"),
+        (b"[1, 2]", "entry 1 has no name"),
         (b"cat\xff", "not text in UTF-8 (invalid start byte at byte 3)"),
         (b"cat\ta\ndog\n", "line 1: 'cat\\ta' is no name"),
         (b"a" * (MOST_LETTERS + 1), "line 1: 'aaaaaaaaaaaaaaaaaaaa' is no name"),
@@ -50,6 +52,12 @@ def test_bad_files_are_one_line(tmp_path: Path, content: bytes, said: str) -> No
     assert said in str(error.value)
     assert str(error.value).startswith(str(tmp_path / "f"))
     assert "\n" not in str(error.value)
+
+
+def test_a_name_may_begin_with_a_bracket(tmp_path: Path) -> None:
+    """A vocabulary begins with [unk] or [background]: its file would be refused as faulty JSON."""
+    (tmp_path / "f").write_text("[unk]\ncat\n")
+    assert read_names(tmp_path / "f") == ["[unk]", "cat"]
 
 
 def test_a_file_called_json_is_json(tmp_path: Path) -> None:
