@@ -184,6 +184,9 @@ def test_a_folder_that_is_no_whole_artifact_is_refused(
         told = f"host: {model / name} has {len(whole) - 5} bytes, but {len(whole)} by the manifest: unpack the .cnna again\n"
         assert play(host, model, x, board) == (b"", told)
         (model / name).write_bytes(whole)
+    assert play(host, tmp_path, x, board) == (b"", f"host: {tmp_path / 'manifest.json'} cannot be read\n")
+    (tmp_path / "manifest.json").mkdir()
+    assert play(host, tmp_path, x, board) == (b"", f"host: {tmp_path / 'manifest.json'} cannot be read\n")
     manifest = (model / "manifest.json").read_text()
     assert '"offset":0' in manifest
     (model / "manifest.json").write_text(manifest.replace('"offset":0', '"offset":-4096'))

@@ -30,7 +30,8 @@
 
 static Bytes file(const std::string &path) {
     std::ifstream stream(path, std::ios::binary);
-    if (!stream) fail(path + " cannot be read");
+    struct stat found;
+    if (!stream || stat(path.c_str(), &found) || S_ISDIR(found.st_mode)) fail(path + " cannot be read");
     return Bytes(std::istreambuf_iterator<char>(stream), {});
 }
 
