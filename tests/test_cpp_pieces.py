@@ -2,8 +2,9 @@
 
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -84,6 +85,11 @@ def compared(host: list[str], artifact: Artifact, x: Feeds, board: virtual.Virtu
     return said
 
 
+def some(cases: Iterable[str]) -> list[Any]:
+    """Every third case in `make test`, the others in `make test-all`: each takes seconds, since its model is compiled."""
+    return [pytest.param(case, marks=pytest.mark.slow if number % 3 else ()) for number, case in enumerate(cases)]
+
+
 @pytest.mark.parametrize("batch", [1, 2, 3])
 @pytest.mark.parametrize("name", CUT)
 def test_pieces_before_between_and_behind_the_accelerator(
@@ -124,7 +130,7 @@ def test_an_input_without_a_batch_axis_is_given_for_each_sample(host: list[str],
     compared(host, artifact, {**x}, board, tmp_path)
 
 
-@pytest.mark.parametrize("case", TAILS)
+@pytest.mark.parametrize("case", some(TAILS))
 def test_answers_are_joined_along_the_batch(host: list[str], board: virtual.Virtual, tmp_path: Path, case: str) -> None:
     """Samples would follow each other along another axis, or an answer have another type or shape than Python's."""
     kind, _, tail = TAILS[case]
@@ -132,7 +138,7 @@ def test_answers_are_joined_along_the_batch(host: list[str], board: virtual.Virt
     compared(host, compile_model(model, preset("tiny"), batch=BATCH), images(model, BATCH), board, tmp_path)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", some(MODELS))
 def test_inputs_and_outputs_of_integers(host: list[str], board: virtual.Virtual, tmp_path: Path, name: str) -> None:
     """uint8 would be taken for a picture of floats, or be off by 128."""
     model = model_of(name)
