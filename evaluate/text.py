@@ -1,6 +1,7 @@
 """An evaluation in words: a table with a row for each model, and a line for each comparison."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from cnna.evaluate.result import Difference, Evaluation, ModelResult
 from cnna.evaluate.standard_errors import Estimate
@@ -112,6 +113,6 @@ def same_text(task: str, same: Estimate) -> str:
     return f"{same.value:.4f}" if task == "embedding" else f"in {same.value:.1%}"
 
 
-def estimates(figures: Mapping[str, Mapping[str, object]]) -> dict[str, Estimate]:
+def estimates(figures: Mapping[str, Mapping[str, Any]]) -> dict[str, Estimate]:
     """Figures of the JSON as estimates."""
-    return {name: Estimate(one["value"], one["standard_error"], one["samples"]) for name, one in figures.items()}  # type: ignore[arg-type]
+    return {name: Estimate(one["value"], one["standard_error"], one["samples"]) for name, one in figures.items()}

@@ -167,11 +167,11 @@ def _files(models: Iterable[Measurable]) -> Iterator[list[Path]]:
             if content:
                 write_bytes(paths[-1], content)
             else:
-                save(artifact_of(model), paths[-1])  # type: ignore[arg-type]
+                save(artifact_of(model), paths[-1])  # type: ignore[arg-type]  # `_content` says that it is compiled
         yield paths
 
 
-def _content(model: object) -> tuple[str, bytes | None]:
+def _content(model: Any) -> tuple[str, bytes | None]:
     """What a model in memory is called, and its ONNX; None: it is compiled."""
     if isinstance(model, Compiled | Artifact):
         return "compiled", None
@@ -180,5 +180,5 @@ def _content(model: object) -> tuple[str, bytes | None]:
     if isinstance(model, bytes):
         return ("compiled", None) if model.startswith(BEGINNING) else ("model", model)
     if type(model).__name__ == "ModelProto":
-        return "model", model.SerializeToString()  # type: ignore[attr-defined]
+        return "model", model.SerializeToString()
     raise TypeError(f"a model is a path, bytes, a ModelProto, or what compile or quantize gave, not {type(model).__name__}")

@@ -1,5 +1,6 @@
 """`cnna.explore`: the configurations that are quickest for a model within a chip's limits; `cnna.tilings`: those of one layer."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -29,7 +30,7 @@ PAGES = (".html", ".htm")
 NATIVE = "native"  # how the host's work is done, where its library is there
 
 
-class Drawn(Result):
+class Drawn(Result, ABC):
     """A result with a picture."""
 
     def picture(self) -> bytes:
@@ -38,8 +39,9 @@ class Drawn(Result):
         self._draw(file)
         return file.getvalue()
 
+    @abstractmethod
     def _draw(self, file: BytesIO) -> None:
-        raise NotImplementedError
+        """Writes the PNG."""
 
     def _repr_html_(self) -> str:
         return picture_html(self._draw, str(self))

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -117,7 +118,7 @@ def _detections(boxes: Sequence[Sequence[float]], classes: Sequence[int]) -> Det
 def check_installed() -> None:
     """ToolError: pycocotools is missing; says how to install it."""
     try:
-        import pycocotools.cocoeval  # noqa: F401
+        import_module("pycocotools.cocoeval")
     except ImportError:
         raise ToolError(f"AP needs the package pycocotools, which is not installed: {install('eval')}") from None
 

@@ -59,7 +59,6 @@ def rows(boxes: list[list[float]]) -> np.ndarray:
 
 def test_a_detector_is_measured_on_coco_and_drawn(tmp_path: Path) -> None:
     """Boxes must find the way from the letterbox to the picture, through the journal, into AP and onto the page."""
-    pytest.importorskip("pycocotools")
     box = [10.0, 8.0, 20.0, 30.0]
     data = coco(tmp_path / "d", [box, box, [0.0, 0.0, 8.0, 8.0]])
     good, bad = constant(tmp_path / "good.onnx", rows([box])), constant(tmp_path / "bad.onnx", rows([[40, 20, 9, 9]]))
@@ -82,7 +81,6 @@ def test_a_detector_is_measured_on_coco_and_drawn(tmp_path: Path) -> None:
 
 def test_a_function_of_the_users_decodes(tmp_path: Path) -> None:
     """Anchors and grids that no shape tells are the user's to decode."""
-    pytest.importorskip("pycocotools")
     box = [10.0, 8.0, 20.0, 30.0]
     data, model = coco(tmp_path / "d", [box]), constant(tmp_path / "m.onnx", np.array([[5.0, 8.0, 15.0, 23.0]]))
     own = tmp_path / "own.py"
