@@ -42,8 +42,8 @@ _RULES = """\
 You find here every register and field of the accelerator, and what may be written when.
 
 Offsets are in bytes. Every register has 32 bits; fields lie from bit 0 up, and bits above the last field are ignored. Access:
-hardware sets `ro`, `rw` keeps what is written, writing 1 clears `w1c`, `pulse` acts when 1 is written and reads 0. Signed fields
-are two's complement. Only aligned writes of all four bytes are legal.
+`ro` is set by the hardware alone, `rw` keeps what is written, `w1c` is cleared by writing 1, and `pulse` acts when 1 is written and
+reads 0. Signed fields are two's complement. Only aligned writes of all four bytes are legal.
 
 What a write over AXI4-Lite may do:
 
@@ -52,12 +52,12 @@ What a write over AXI4-Lite may do:
 | any time | CTRL, STATUS, WATCHDOG; the STREAM registers where MEMORY.streams is 1 | |
 | not busy | also the `rw` registers of the general block | SLVERR, no effect |
 | busy by CTRL.start | nothing more; CTRL.start and CTRL.begin are SLVERR | SLVERR, no effect; the program runs on |
-| busy by CTRL.begin | also engines' registers and END, as the program's: answered when they have acted | stops with ERROR; SLVERR |
+| busy by CTRL.begin | also the engines' registers and END; each write is answered when it has acted | stops with ERROR; SLVERR |
 
 A write to a `*_GO` register is answered when its command is queued. A program write that is not to an engine's register or END is
 `illegal_register`; one with a field outside its limits is `illegal_value`. Both stop the accelerator, and the host that wrote them
-gets SLVERR. It also gets SLVERR for a write of a program that an error or a reset ends. Reads are answered at any time; a read of
-an offset without a register gets SLVERR.
+gets SLVERR. It also gets SLVERR for a write that is under way when an error or a reset ends the program. Reads are answered at any
+time; a read of an offset without a register gets SLVERR.
 
 CTRL.start or CTRL.begin after an error does a soft reset first: STATUS.busy and STATUS.resetting are set at once, and a host that
 plays the program itself waits for STATUS.resetting to fall. A soft reset takes as long as the slowest outstanding AXI4 burst.
@@ -67,8 +67,8 @@ next program resets first. A start or begin that comes during a soft reset begin
 Four things bound a program. WATCHDOG stops a program that makes no progress. RUN_LIMIT stops a program that runs for too long,
 whatever it does. The sequencer fetches PROG_COUNT writes and no more. A command of load, weight or store stops the accelerator by
 outside_segment unless all its beats lie in the first `SEG_*_BYTES` of its segment. No beat outside reaches the bus, but beats
-inside may have been moved. These registers keep their words through soft resets: whoever starts a program sets them for it.
-Copies by the STREAM registers belong to the host and are not checked.
+inside may have been moved. The `SEG_*_BYTES` registers keep their values through soft resets: whoever starts a program sets them
+for it. Copies by the STREAM registers belong to the host and are not checked.
 
 Where MEMORY.streams is 0, the STREAM registers read 0, and writing one is SLVERR. Where MEMORY.codebook is 0, there is no
 WEIGHT_CODE.

@@ -32,12 +32,12 @@ def _number(name: str, bits: int, doc: str, low: int | None = None, high: int | 
 def _dma(prefix: str, direction: str) -> dict[str, list[Field]]:
     return {
         f"{prefix}_SEG": _number("segment", 2, "Segment that DDR offsets count from (constant, workspace, input, output)."),
-        f"{prefix}_DDR": _number("offset", 32, "Byte offset of the first run in the segment; a multiple of 16."),
-        f"{prefix}_FM": _address("address", "Feature word address of the first run."),
-        f"{prefix}_RUN": _number("words", 17, f"Feature words in a run, contiguous on both sides; {direction}.", low=1),
-        f"{prefix}_RUNS": _number("runs", 16, "Runs in a block.", low=1),
-        f"{prefix}_DDR_RUN": _number("bytes", 32, "Bytes in DDR from a run to the next; a multiple of 16."),
-        f"{prefix}_FM_RUN": _step("words", "Words from a run to the next."),
+        f"{prefix}_DDR": _number("offset", 32, "Byte offset of the first word run in the segment; a multiple of 16."),
+        f"{prefix}_FM": _address("address", "Feature word address of the first word run."),
+        f"{prefix}_RUN": _number("words", 17, f"Feature words in a word run, contiguous on both sides; {direction}.", low=1),
+        f"{prefix}_RUNS": _number("runs", 16, "Word runs in a block.", low=1),
+        f"{prefix}_DDR_RUN": _number("bytes", 32, "Bytes in DDR from a word run to the next; a multiple of 16."),
+        f"{prefix}_FM_RUN": _step("words", "Words from a word run to the next."),
         f"{prefix}_BLOCKS": _number("blocks", 16, "Blocks.", low=1),
         f"{prefix}_DDR_BLOCK": _number("bytes", 32, "Bytes in DDR from a block to the next; a multiple of 16."),
         f"{prefix}_FM_BLOCK": _step("words", "Words from a block to the next."),
