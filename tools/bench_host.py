@@ -22,11 +22,13 @@ ABOUT = """
 The accelerator waits for its host, which *fps* leaves out. *Modelled* columns are for pictures from uint8 arrays to answers:
 the slow and the quick end of a model of the board's four Cortex-A53 ([how](host-cost.md)). No board has confirmed them.
 "End to end" are pictures a second of a long stream, with four cores and with one, and "latency" is that of one batch alone.
-The host's work was counted with the native host library ([how](host.md)): for {cached} rows with memory that the processor
-caches, which `cnna board selftest` must prove on the board first, and for {native} with memory that it does not cache.
-[host.md](host.md) has both. It was counted with Python alone for {python}, and it is estimated, for Python alone, for the
-others. A batch has the work of its pictures one by one, which is more than it takes.
-The DPU's figures are measured on a board, from picture to answer, so they compare with the modelled ones, not with *fps*. {ahead}
+The host's work was counted: of {cached} rows with the native host library and memory that the processor caches, which
+`cnna board selftest` must prove on the board first; of {native} with the library and memory that is not cached; of {python} in
+Python alone. Of the other rows it is estimated, in Python alone. [host.md](host.md) compares the three. A batch is given the work
+of its pictures one by one, which is more than it takes.
+
+The DPU's figures are measured on a board, from picture to answer, so compare them with the modelled columns, not with *fps*.
+{ahead}
 """
 
 
@@ -112,4 +114,4 @@ def ahead(rows: Mapping[Row, Found], kept: Found, peers: Mapping[str, float]) ->
     names = [row.key for row, found in fps.items() if found is not None and found.slow > peers[row.network]]
     if not names:
         return "No row's slow end is ahead of the DPU."
-    return f"Ahead of the DPU at the slow end, the DPU measured and this modelled: {', '.join(names)}."
+    return f"In these rows even the slow end of the model is ahead of what was measured of the DPU: {', '.join(names)}."

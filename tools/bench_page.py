@@ -1,5 +1,6 @@
 """docs/performance.md from the figures in docs/performance.json: rows, where clocks go, and floors that are missed."""
 
+import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -27,6 +28,7 @@ from bench_rows import (
     rows,
 )
 
+PROSE = 128  # characters in a line of prose at most
 HEAD = f"""# Performance
 
 Frames a second of whole networks at 300 MHz (*fps*): of the accelerator alone, by the RTL's own cycle counters. All ports share a
@@ -46,6 +48,8 @@ the RTL has not run it. *Stale* means that the RTL has run it, but the program o
 `tools/equivalent.py` has proven to behave like the measured one, clock by clock, counts as unchanged. The column
 "predicted" has the predictor's clocks and their error. "DSP" is the share of the products that {DSP:,} DSP48E2 could compute
 (two a clock, four at two clocks), and "DDR" the share of the bytes that the DDR could move; these are the physical limits.
+"Array" is the share of the array's multiply-accumulates that compute the model. A *floor* is the least that a row is held to:
+of its fps, or of the array's share.
 [performance.json](performance.json) has every figure, layer by layer, and [equivalent.json](equivalent.json) the proofs.
 
 The DPU's figures are for the ZCU102 (three B4096 cores at 281 MHz, many threads), from Xilinx/Vitis-AI, tag v3.0,
@@ -53,7 +57,7 @@ The DPU's figures are for the ZCU102 (three B4096 cores at 281 MHz, many threads
 (the same repository, tags v1.0 and v1.1, `AI-Model-Zoo/README.md`).
 """
 _ABOUT_VARIED = f"""\
-The CPU computes what the accelerator lacks. "Pieces" are the accelerator's + the CPU's, and "MACs" is the share of the
+The CPU computes what the accelerator lacks. "Pieces" has the numbers of pieces on both sides, and "MACs" is the share of the
 multiply-accumulates on the accelerator. "fps" and "cycles" count the accelerator's pieces alone. A row that has no floor
 of its own must reach {VARIED_SHARE:.0%} of the frames a second that are predicted for the program that was measured.
 
@@ -119,7 +123,8 @@ def _about(found: _Figures) -> str:
     native = sum("native" in paths_of(row, counts) for row in known) - cached
     python = sum(bool(paths_of(row, counts)) for row in known) - native - cached
     said = ahead({row: found.kept[row.key] for row in known}, counts, DPU)
-    return ABOUT.strip().format(cached=cached or "no", native=native or "none", python=python or "none", ahead=said) + "\n"
+    wrapped = textwrap.fill(said, PROSE, break_long_words=False, break_on_hyphens=False)
+    return ABOUT.strip().format(cached=cached or "no", native=native or "none", python=python or "none", ahead=wrapped) + "\n"
 
 
 # A section takes all figures. It is empty where no row belongs to it; the first table is always there.

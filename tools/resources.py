@@ -67,12 +67,12 @@ HELD = """## Output registers of block RAMs
 
 Yosys never uses the registers that block RAMs have at their outputs (DOA_REG and DOB_REG; UG573, "Optional Output Registers"), and
 maps a register behind a memory to flip-flops. Vivado puts such a register into the block RAM (UG901, "Block RAM with Optional
-Output Registers"). So these flip-flops are taken off what counts against the limit. All outputs of a port that are in use must lead
-to nothing but the data of flip-flops which are on the port's clock, share enable and reset, start at 0 and are reset to 0; no
-attribute may keep them or the net before them, and no border with KEEP_HIERARCHY may lie between (`tools/output_registers.py`). No
-run of Vivado has shown it for this design. Memory and register lie in different modules here, where the vendor recommends one level
-of hierarchy (UG949, "Scenarios Preventing Block RAM Output Register Inference"): it takes `-flatten_hierarchy rebuilt`, as in
-`bitstreams/build.tcl`. A star stands for a number:
+Output Registers"). So these flip-flops do not count against the limit. `tools/output_registers.py` takes those behind a port of a
+memory, if all outputs of the port that are in use lead to nothing but the data inputs of flip-flops. These must be on the port's
+clock, share one enable and one reset, start at 0 and be reset to 0. No attribute may keep them or the net before them, and no
+border with KEEP_HIERARCHY may lie between. No run of Vivado has shown it for this design. Memory and register lie in different
+modules here, while the vendor recommends one level of hierarchy (UG949, "Scenarios Preventing Block RAM Output Register
+Inference"). So `bitstreams/build.tcl` synthesises with `-flatten_hierarchy rebuilt`. A star in a name stands for a number:
 
 | module | instances | flip-flops in block RAMs, all instances |
 |---|---|---|"""

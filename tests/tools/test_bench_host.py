@@ -49,7 +49,7 @@ def test_ahead_is_said_of_the_slow_end():
     between = {"resnet50": (slow + quick) / 2}
     assert ahead({ROW: FOUND}, {}, between) == "No row's slow end is ahead of the DPU."
     said = ahead({ROW: FOUND}, {}, {"resnet50": slow - 1})
-    assert said == "Ahead of the DPU at the slow end, the DPU measured and this modelled: resnet50/b1."
+    assert said == "In these rows even the slow end of the model is ahead of what was measured of the DPU: resnet50/b1."
 
 
 def test_the_page_is_written_from_what_is_kept(root):
