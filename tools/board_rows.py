@@ -29,12 +29,12 @@ NETWORKS = {"resnet50": "ResNet-50", "mobilenet_v2": "MobileNetV2", "squeezenet"
 CYCLES = "predicted_cycles"  # entry of a preset in KEPT: by network, for one image
 HEAD = """# Boards
 
-Each of these boards has a preset of its name, which `--config` takes. The resources are those that Yosys counts before placing
-([resources.md](resources.md) says how); flip-flops include those that output registers of block RAMs can hold. Frames a second are
-those of the accelerator alone, predicted for one image at a time, at the board's clock and with its DDR, as in `cnna report` and
-`explore`, which also model those from picture to answer.
-A configuration with another clock, such as `--config ultra96,clock_mhz=200`, has the same bytes of DDR in a second, so more in a
-clock. The commands:
+You find here which boards have a preset, what each preset takes of its chip, and how quick it is predicted to be. A preset has the
+name of its board, which `--config` takes. The resources are those that Yosys counts before placing ([resources.md](resources.md)
+says how); flip-flops include those that output registers of block RAMs can hold. Frames a second are those of the accelerator
+alone, predicted for one image at a time, at the board's clock and with its DDR. `cnna report` and `explore` predict the same, and
+model the frames from picture to answer too. With another clock, such as `--config ultra96,clock_mhz=200`, DDR moves the same bytes
+in a second, so more of them in a clock. These commands count and predict:
 
     make resources CONFIG=kv260        # and the others: half an hour each
     .venv/bin/python tools/board_rows.py --predict
@@ -45,19 +45,21 @@ an Ultra96 would run one.
 """
 RULE = f"""A preset for a board may take {DSP_SHARE:.0%} of its DSP48E2 and {LUT_SHARE:.0%} of its LUTs; `zcu102` was
 chosen before this rule.
-Feature memory lies in UltraRAM where the chip has any (`uram=1`). That excludes `depth` 2, whose array reads words that are twice
-as wide as those that the other port writes. Of the arrays that we tried, a preset is the one whose predictions for ResNet-50 and
-MobileNetV2 have the largest product. It need not have the most multiply-accumulates. The table has every other array with
-as many or more that fits within these bounds, by the fit of [explore](explore.md), and within the chip's memories: frames a
-second of the accelerator alone, over those of the preset. The ZCU102 was not compared like this; for it
-some arrays were tried by hand.
+Feature memory lies in UltraRAM where the chip has any (`uram=1`). That excludes `depth` 2, whose array reads words twice as wide as
+those that the other port of the memory writes.
+
+Of the arrays that we tried, a preset is the one whose predictions for ResNet-50 and MobileNetV2 have the largest product. It need
+not have the most multiply-accumulates. The table below has every other array that has at least as many and fits: within these
+bounds, with the LUTs that the fit of [explore](explore.md) estimates, and within the chip's memories. Its last columns are the
+frames a second of the accelerator alone, divided by those of the preset. The ZCU102 was not compared like this; for it some arrays
+were tried by hand.
 
     .venv/bin/python tools/board_rivals.py zcu104 kv260 ultra96      # minutes
 """
 NOTES = """On the KV260, LUTs and block RAM leave less room than DSPs: a 4 x 16 x 32 array would take 97 % of the DSPs, and a
-4 x 16 x 16 array, by the fit, 74 % of the LUTs. With four ports, not two, `kv260` would take 83,719 LUTs (71.5 %), and be quicker
-by 2 % on ResNet-50 and 4 % on MobileNetV2. Its LUTs include 4,192 for multiplexers that Yosys puts behind pairs of UltraRAM,
-where the chip has cascades. Yosys also makes two DSP48E2 of products of addresses.
+4 x 16 x 16 array, as the fit estimates, 74 % of the LUTs. With four ports, not two, `kv260` would take 83,719 LUTs (71.5 %), and be
+quicker by 2 % on ResNet-50 and 4 % on MobileNetV2. Its LUTs include 4,192 for multiplexers that Yosys puts behind pairs of
+UltraRAM, where the chip has cascades. Yosys also makes two DSP48E2 of products of addresses.
 
 On the Ultra96, 4 x 4 x 32 and 4 x 8 x 16 arrays have as many multiply-accumulates as the preset too, but would take 72 % and 82 %
 of the LUTs by the fit; a 2 x 16 x 16 array has more DSPs than the chip.
