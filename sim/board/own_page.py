@@ -61,7 +61,7 @@ virtual board. `component.xml` is valid by the schema of IEEE 1685-2009.
 
 ![The accelerator's ports, and what each of them is connected to]({picture_name})
 
-The picture shows what `bitstreams/build.tcl` connects. In your project others may stand in the outer boxes.
+The picture shows what `bitstreams/build.tcl` connects. In your project the outer boxes may be other IPs.
 """
 
 
@@ -83,8 +83,8 @@ def _ways(verilog: str) -> str:
 There are three ways; the first is the usual one.
 
 1. *As an IP.* `set_property ip_repo_paths DIR [current_project]; update_ip_catalog` finds it, as `beside.tcl` does.
-   `component.xml` is written by this project, not by Vivado's packager, whose files one should not edit ([UG1118][5]); so
-   there is a second way to the same.
+   `component.xml` is written by this project, not by Vivado's packager, whose files one should not edit ([UG1118][5]); if you
+   want Vivado's own, take the second way.
 2. *Packaged by Vivado.* `vivado -mode batch -source package.tcl` packages the Verilog into `packaged`. Every port of the
    Verilog has the attributes `X_INTERFACE_INFO` and `X_INTERFACE_PARAMETER`, by which the packager finds buses, clocks,
    reset and interrupt ([UG994][4]).
@@ -142,14 +142,14 @@ def _clocks(design: Design) -> str:
   ([UG949][1]). `clocks.tcl` makes this of a clocking wizard without output buffers and two `util_ds_buf`. Two outputs of
   an MMCM work too, but the phase error counts in each path between the clocks.
 - **Edges.** Each rising edge of `aclk` is one of `aclk2x`. Which one does not matter: the accelerator finds out which
-  half of a clock it is in, and knows it two clocks after the clocks have begun or have stood still. CE and CLR of the
-  buffers are constant. Only one of them divides by more than 1, so no two dividers can begin apart ([UG906,
-  TIMING-49][3]); if you clear or gate them, do it to both by the same signal ([UG572][2]).
+  half of a clock it is in, and knows it two clocks after the clocks have begun, or have begun again. CE and CLR of the
+  buffers are constant. Only one buffer divides by more than 1, so the two cannot get out of step ([UG906, TIMING-49][3]).
+  If you clear or gate the buffers, use the same signal for both ([UG572][2]).
 - **Timed.** The clocks are synchronous. Paths from one to the other are timed with half a clock of `aclk`, and have no
   exceptions.
-- **Another frequency.** A slower `aclk` is right if `aclk2x` stays twice as fast; only times become longer. The CLOCK
-  register says {mhz} MHz all the same, by which the host counts;
-  `clock_mhz=200` behind the name in `--config` writes an IP that says 200.
+- **Another frequency.** A slower `aclk` works if `aclk2x` stays twice as fast; only times become longer. But the CLOCK
+  register still says {mhz} MHz, from which the host computes times. `clock_mhz=200` behind the name in `--config` writes an
+  IP that says 200.
 - **Other clocks.** The accelerator has no crossing into any other domain. A SmartConnect with two clocks crosses between
   `aclk` and yours.
 """
