@@ -88,9 +88,12 @@ Begun: TypeAlias = tuple[Job | PlannedJob, dict[str, NDArray[Any]], NDArray[np.u
 
 
 class Answers:
-    """Room for the answers of an output, batch after batch: fresh arrays with their addresses, small ones several at a time."""
+    """Room for the answers of an output, batch after batch: fresh arrays with their addresses, small ones several at a time.
 
-    def __init__(self, output: Output, batch: int) -> None:
+    kind: of their elements, float32 or int8.
+    """
+
+    def __init__(self, output: Output, batch: int, kind: str = "float32") -> None:
         shape = output.shape or ()
         assert None not in shape
         sizes = [size for size in shape if size is not None]
@@ -98,13 +101,14 @@ class Answers:
         self.rows = sizes[0] if sizes and output.batch_axis == 0 else 1  # of a sample
         self.shape = (batch * self.rows, *sizes[1:]) if sizes and output.batch_axis == 0 else tuple(sizes)
         self.elements = prod(self.shape)
-        self._count = max(1, BLOCK_BYTES // (self.elements * np.dtype(np.float32).itemsize))
-        self._left: list[tuple[NDArray[np.float32], int]] = []
+        self.kind, self._dtype = kind, np.dtype(kind)
+        self._count = max(1, BLOCK_BYTES // (self.elements * self._dtype.itemsize))
+        self._left: list[tuple[NDArray[Any], int]] = []
 
-    def fresh(self) -> tuple[NDArray[np.float32], int]:
+    def fresh(self) -> tuple[NDArray[Any], int]:
         """An array that nobody has had, and where it is."""
         if not self._left:
-            block = np.empty((self._count, *self.shape), np.float32)
+            block = np.empty((self._count, *self.shape), self._dtype)
             first, step = block.ctypes.data, block.strides[0]
             self._left = [(block[number, ...], first + number * step) for number in range(self._count)]
         return self._left.pop()
@@ -122,7 +126,7 @@ class Plan:
         self._packings = packings
         self._forms: dict[Any, Form | None] = {}
         of_port = sorted(zip(found, outputs, strict=True), key=lambda pair: pair[0].port)
-        self.rooms = [Answers(output, self.batch) for _, output in of_port]
+        self.rooms = [Answers(output, self.batch, tail.kind) for tail, output in of_port]
         self._softmax = [tail.softmax for tail, _ in of_port]
 
     @classmethod
@@ -183,7 +187,7 @@ class Plan:
             tensors,
             [packing.table for packing in self._packings],
             [0] * len(self.rooms),
-            ["float32"] * len(self.rooms),
+            [answers.kind for answers in self.rooms],
             [answers.elements for answers in self.rooms],
             self._softmax,
         )

@@ -1,4 +1,4 @@
-"""Which of a model's outputs the run loop can complete by itself: scores as they are, or their softmax, in any shape."""
+"""Which of a model's outputs the run loop can complete by itself: scores as they are, as real numbers or int8, or their softmax."""
 
 from collections.abc import Sequence
 from math import prod
@@ -15,11 +15,13 @@ class Tail(NamedTuple):
     """How a tensor comes from an output port of the program.
 
     port: the port's number. shape: of one sample. softmax: how many values each row has that goes through it; 0: none does.
+    kind: the type in which it is handed out.
     """
 
     port: int
     shape: tuple[int, ...]
     softmax: int = 0
+    kind: str = "float32"
 
 
 def tails(route: Route, outputs: Sequence[Output]) -> list[Tail] | None:
@@ -40,7 +42,8 @@ def tails(route: Route, outputs: Sequence[Output]) -> list[Tail] | None:
         return None
     batch = route.manifest["batch"]
     sound = all(_answers(output, tail, batch, output.name in direct) for output, tail in zip(outputs, whole, strict=True))
-    return whole if sound else None
+    kinds = ["int8" if output.dtype == "int8" else "float32" for output in outputs]
+    return [tail._replace(kind=kind) for tail, kind in zip(whole, kinds, strict=True)] if sound else None
 
 
 def _traced(part: CpuPart, known: dict[str, Tail]) -> bool:
@@ -68,4 +71,5 @@ def _answers(output: Output, tail: Tail, batch: int, direct: bool) -> bool:
     """Whether a tensor is an output's answer for all samples, but for its shape. direct: no piece on the CPU gives it a shape."""
     in_raster_order = output.batch_axis == 0 or batch == 1
     shaped = output.shape == tail.shape or (direct and output.batch_axis == 0 and output.elements == prod(tail.shape))
-    return output.fixed and output.dtype not in WHOLE and in_raster_order and shaped
+    real = output.dtype not in WHOLE or (output.dtype == "int8" and direct)  # the accelerator's own bytes are a port's as it is
+    return output.fixed and real and in_raster_order and shaped

@@ -11,6 +11,7 @@ import cnna
 from cnna.compiler.compile import compile_model
 from cnna.compiler.heads.find import with_detector
 from cnna.host.model.letterbox import put
+from cnna.host.model.planned import PlannedFlight
 from cnna.spec.artifact import save
 from cnna.spec.config import preset
 from cnna.spec.detection.decode import Labels
@@ -62,6 +63,17 @@ def test_devices_agree(tmp_path: Path) -> None:
                     check("yolov5", found, expected("yolov5", picture))
     finally:
         board.shut()
+
+
+def test_a_board_runs_it_by_plan(mapped: MappedBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each picture of a detector would go through the checks and generators that a classifier's pictures are spared."""
+    taken: list[PlannedFlight] = []
+    monkeypatch.setattr(PlannedFlight, "take", lambda flight, answers: taken.append(flight))
+    with cnna.Detector(detector_models.made("yolov8").artifact, mapped, least=LEAST) as detector:
+        upright = np.ascontiguousarray(PICTURES[0].transpose(1, 2, 0))
+        check("yolov8", detector.detect(upright), expected("yolov8", PICTURES[0]))
+        assert taken
+        check("yolov8", detector.detect(upright), expected("yolov8", PICTURES[0]))
 
 
 def test_pictures_of_other_sizes(tmp_path: Path) -> None:

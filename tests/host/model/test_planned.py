@@ -103,6 +103,28 @@ def test_several_outputs_keep_their_names_and_their_order(mapped: MappedBoard) -
             assert all(np.array_equal(y, z) for y, z in zip(found, wanted, strict=True))
 
 
+@pytest.mark.parametrize("batch", [1, 3])
+def test_bytes_of_the_accelerator_are_planned_too(mapped: MappedBoard, batch: int) -> None:
+    """A detector, which reads int8, would take the slow way; or its bytes be those of real numbers, or its last batch too long."""
+    (port,) = requantised_copy(batch=batch).programs[0].manifest["outputs"]
+    kinds = {"z": "int8", "y": "float32"}
+    outputs = [{**OUTPUT, "name": name, "shape": [1, *SHAPE], "dtype": kind} for name, kind in kinds.items()]
+    made = requantised_copy(
+        batch=batch, outputs=[port, {**port, "name": "z", "tensor": "x"}], model_outputs=outputs, preprocess=STORED
+    )
+    with BoardModel(made, mapped) as model:
+        assert isinstance(model.flight({"x": samples(1)}), PlannedFlight)
+    with InferenceSession(made, mapped) as session, unplanned(made, mapped) as other:
+        given = feeds(batch)
+        streams = [list(session.stream(None, given)) for _ in range(2)]
+        singles = [session.run(None, feed) for feed in given]
+        for feed, *found in zip(given, *streams, singles, strict=True):
+            wanted = other.run(None, feed)
+            assert [y.dtype.name for y in wanted] == [*kinds.values()]
+            for answers in found:
+                assert [(y.dtype, y.shape, y.tobytes()) for y in answers] == [(y.dtype, y.shape, y.tobytes()) for y in wanted]
+
+
 @pytest.mark.parametrize(
     "feed",
     [
