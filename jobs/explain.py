@@ -105,9 +105,9 @@ def explain(
     """Says for each node of a float or quantised model where it will run, why, what it takes, and what would help.
 
     model: a path, the bytes of an ONNX file, or an `onnx.ModelProto`. config: as of `config_of`; None: zcu102. batch: images in one
-    run. detector: "auto" looks for a detector's heads. Nodes that cannot run are rows like the others; `refused` says that
-    `cnna.compile` raises an error. UserError: there is no such configuration. ModelError: the model cannot be read, or the batch is
-    not one.
+    run. detector: "auto" says of any model whether it has a detector's heads, or what is missing. Nodes that cannot run are rows
+    like the others; `refused` says that `cnna.compile` raises an error. UserError: there is no such configuration. ModelError: the
+    model cannot be read, or the batch is not one.
     """
     check_wanted(detector)
     tell, warnings = progress or quiet, Warnings(warn)

@@ -22,12 +22,13 @@ from cnna.compiler.frontend.pieces.refusals import refusal, refused
 from cnna.compiler.frontend.quantised_import import ImportedPiece, placement, to_int8
 from cnna.compiler.frontend.source_model import Readable, SourceModel
 from cnna.compiler.graph.ir import Graph
-from cnna.compiler.heads.find import Missed, find
+from cnna.compiler.heads.find import AUTO, Missed, find
 from cnna.compiler.passes.pipeline import QUANTISATION, REWRITES, run_passes
 from cnna.compiler.quantise.quantise import is_quantised
 from cnna.compiler.report.report import coded_in
 from cnna.spec.boards import ddr_of
 from cnna.spec.config import Config
+from cnna.spec.detection.heads import Heads
 from cnna.spec.errors import ModelError
 from cnna.spec.host_time.detector_time import gain
 from cnna.spec.host_time.end_to_end import EndToEnd, end_to_end
@@ -35,6 +36,7 @@ from cnna.spec.host_time.piece_times import PieceTime, piece_times
 from cnna.spec.manifest import ACCELERATOR, CPU, PieceEntry
 
 Say = Callable[[str], object]
+DECODES = "it makes boxes; with --detector the host does so on integers"
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Explanation:
     operators: of each piece, those that the CPU runs. macs, cpu_macs: of one image, on the accelerator and on the CPU. speed: None
     if the model cannot be compiled; `problems` then says why, and there are no `times` of pieces. certain: whether a problem stays
     whatever the ranges are, such as a layer that is too large for the configuration. detector: what is known of a detector's heads;
-    None: nobody asked.
+    None: nobody asked, and it does not look like one.
     """
 
     name: str
@@ -132,6 +134,7 @@ def explain(
     whole = [entry for entry in entries if entry is not None]
     can = len(whole) == len(entries) and not found.problems
     clocks = sum(entry["predicted"]["cycles"] for entry in whole if entry["kind"] == ACCELERATOR)
+    heads = _heads(source, pieces, found.whole, whole, detector) if can else None
     return Explanation(
         found.whole.name,
         config,
@@ -139,7 +142,7 @@ def explain(
         found.assumed,
         tuple(piece.kind for piece in pieces),
         tuple(_cpu_operators(entry) for entry in entries),
-        tuple(rows(origins(source.proto, found.rewritten, found.whole, reasons), facts)),
+        tuple(_decoded(rows(origins(source.proto, found.rewritten, found.whole, reasons), facts), heads, len(pieces) - 1)),
         _macs(pieces, ACCELERATOR),
         _macs(pieces, CPU),
         clocks if can else None,
@@ -147,26 +150,37 @@ def explain(
         (*found.problems, *problems),
         piece_times(whole, config, batch, native=native) if can else (),
         certain,
-        _heads(source, pieces, found.whole, whole, (clocks, config.clock_mhz, batch), detector) if detector and can else None,
+        None if heads is None else _in_words(heads, whole, (clocks, config.clock_mhz, batch)),
     )
 
 
 def _heads(
-    source: SourceModel,
-    pieces: Sequence[Piece],
-    graph: Graph,
-    entries: Sequence[PieceEntry],
-    run: tuple[int, int, int],
-    wanted: str,
-) -> str:
-    """Which heads a compiled detector has, or which structure was expected, and where it broke off. run: clocks, MHz, batch."""
+    source: SourceModel, pieces: Sequence[Piece], graph: Graph, entries: Sequence[PieceEntry], wanted: str | None
+) -> Heads | Missed | None:
+    """A compiled detector's heads. wanted: None if nobody asks; then None says that the model does not look like a detector."""
     last = cpu_models(pieces, graph)[-1]
     outputs = [value.name for value in source.proto.graph.output]
-    heads = find(entries, last and last.SerializeToString(), outputs, model_inputs(source), wanted)
+    found = find(entries, last and last.SerializeToString(), outputs, model_inputs(source), wanted or AUTO)
+    return None if wanted is None and isinstance(found, Missed) and not found.likely else found
+
+
+def _in_words(heads: Heads | Missed, entries: Sequence[PieceEntry], run: tuple[int, int, int]) -> str:
+    """Which heads a detector has, or which structure was expected, and where it broke off. run: clocks, MHz, batch."""
     if isinstance(heads, Missed):
         return str(heads)
     quicker = gain(heads.entry, entries, *run)
     return f"detector {heads.said()}; decode on integers (--detector): {quicker}, natively, at the slow end"
+
+
+def _decoded(found: Sequence[Row], heads: Heads | Missed | None, last: int) -> list[Row]:
+    """The rows; those of a detector's decode have no hints, since other shapes would bring less than not to run them at all."""
+    if heads is None or (isinstance(heads, Missed) and not heads.likely):
+        return [*found]
+    return [_unhinted(row) if row.side == CPU and row.piece == last else row for row in found]
+
+
+def _unhinted(row: Row) -> Row:
+    return replace(row, reason=DECODES, rewrite=None, gain_seconds=None, gain_clocks=None)
 
 
 def _cpu_operators(entry: PieceEntry | None) -> tuple[str, ...]:

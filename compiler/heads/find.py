@@ -22,6 +22,7 @@ from cnna.spec.errors import ArtifactError
 from cnna.spec.manifest import ModelInput, PieceEntry
 
 AUTO = "auto"
+LOOKS = "it looks like a"
 MOST_WEIGHT = 1 << 24  # elements of heads: no detector has as many
 SEED, DRAWS = 1, 2
 SCORES_AGREE, BOXES_AGREE = 1e-6, 1e-4  # how far the decode may be from the tail; boxes as shares of the picture's longer side
@@ -36,6 +37,11 @@ class Missed:
     def __str__(self) -> str:
         """For a line behind the model's name."""
         return f"no detector's heads found: {self.why}"
+
+    @property
+    def likely(self) -> bool:
+        """Whether it has a detector's structure, and only its numbers are others."""
+        return self.why.startswith(LOOKS)
 
 
 def with_detector(artifact: Artifact, wanted: str = AUTO) -> tuple[Artifact, Heads | Missed]:
@@ -137,12 +143,12 @@ def _prove(asked: Asked, heads: Heads, corners: Corners) -> None:
         found = candidates(heads, tensors, least, "all", scores.size)
         wrong = np.abs(found.scores - scores[found.rows, found.classes]).max(initial=0) > SCORES_AGREE
         if wrong or len(found.rows) != int((scores >= np.float32(least)).sum()):
-            raise UnlikeError(f"it looks like a {heads.entry['family']}, but its scores for drawn heads are others")
+            raise UnlikeError(f"{LOOKS} {heads.entry['family']}, but its scores for drawn heads are others")
         wanted = corners(rows)[found.rows]
         off = (np.abs(found.boxes - wanted) / np.maximum(np.abs(wanted), max(asked.picture))).max(initial=0)
         if not off <= BOXES_AGREE:
             remedy = "; if Q and DQ stand between its softmax and its boxes, quantise it with --detector auto"
             raise UnlikeError(
-                f"it looks like a {heads.entry['family']}, but its boxes for drawn heads are up to {off:.2g} of the picture away"
+                f"{LOOKS} {heads.entry['family']}, but its boxes for drawn heads are up to {off:.2g} of the picture away"
                 + remedy * (heads.entry["form"] == "corners")
             )

@@ -1,5 +1,7 @@
 """--detector: what is found is said and stored; what is missed is said, and the model stays usable."""
 
+import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +9,7 @@ import onnx
 import pytest
 
 from cnna.cli.main import main
+from cnna.compiler.explain.explain import DECODES
 from cnna.compiler.quantise.quantise import quantise
 from cnna.spec.artifact import load
 
@@ -40,9 +43,34 @@ def test_explain_says_what_was_found_or_missed(folder: Path, capsys: pytest.Capt
     """The user would convert and run a model to learn that its heads have another structure."""
     explain = ["explain", str(folder / "m.onnx"), "--config", "tiny"]
     assert main([*explain, "--detector", "auto"]) == 0
-    assert "detector YOLOv8: 320 boxes" in capsys.readouterr().out
-    assert main(explain) == 0
-    assert "detector" not in capsys.readouterr().out.replace(str(folder), "")
+    said = capsys.readouterr().out
+    assert "detector YOLOv8: 320 boxes" in said
+    assert re.search(r"decode on integers \(--detector\): [\d.]+ -> [\d.]+ pictures a second", said)
+
+
+@pytest.mark.parametrize(("name", "words"), [("yolov5", "detector YOLOv5: 960 boxes"), ("yolov8", "it looks like a YOLOv8")])
+def test_explain_knows_a_detector_unasked(name: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The user would follow hints about the shapes of a decode that need not run, and not hear of --detector."""
+    onnx.save(detector_models.model(name), tmp_path / "m.onnx")
+    assert main(["explain", str(tmp_path / "m.onnx"), "--config", "tiny", "--json", str(tmp_path / "e.json")]) == 0
+    said = capsys.readouterr().out
+    assert words in said
+    assert "--detector" in said.splitlines()[-1]
+    found = json.loads((tmp_path / "e.json").read_text())["nodes"]
+    behind = [row for row in found if row["side"] == "cpu"]
+    assert len(behind) > 10
+    assert {row["reason"] for row in behind} == {DECODES}
+    assert not any(row["rewrite"] or row["gain_seconds"] for row in behind)
+
+
+def test_explain_names_no_detector_where_there_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every classifier would get a line about heads that it lacks, and lose its hints."""
+    text = "g (float[N,3,8,8] x) => (float[N,6,8,8] y) { c = Conv (x, w) y = Sin (c) }"
+    onnx.save(written(text, {"w": (6, 3, 1, 1)}), tmp_path / "m.onnx")
+    assert main(["explain", str(tmp_path / "m.onnx"), "--config", "tiny"]) == 0
+    said = capsys.readouterr().out
+    assert "--detector" not in said
+    assert "the accelerator has no such operator" in said
 
 
 def test_a_miss_leaves_the_model_usable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
