@@ -29,6 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--overlay", type=Path, metavar="cnna.bit", help="the overlay that pynq loads, with its .hwh beside it (pynq)"
     )
     parser.add_argument("--base", metavar="M", help="the model with which others are compared (default: the first float one)")
+    parser.add_argument("--truth", metavar="M", help="with --metric: what model M answers is right, where data have no targets")
     _add_task_options(parser)
     parser.add_argument("--limit", type=int, metavar="N", help="measure N samples: the first ones, or drawn ones")
     parser.add_argument("--seed", type=int, metavar="S", help="draw the samples of --limit with this seed")
@@ -86,6 +87,7 @@ def run(args: argparse.Namespace) -> Outcome:
             device=open_overlay(args.overlay) if args.overlay else args.device,
             device_options=_device_options(args),
             base=args.base,
+            truth=args.truth,
             preprocess=given_preprocess(args),
             shapes=given_shapes(args),
             limit=args.limit,

@@ -1,13 +1,13 @@
 """Which task it is, by its name or by the data, and the task with the options that it takes."""
 
 import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from cnna.evaluate.datasets.dataset import FITS, LETTERBOX, WHOLE, Dataset
-from cnna.evaluate.datasets.labels import digest_of_file
+from cnna.evaluate.datasets.labels import digest_of_file, read_labels
 from cnna.evaluate.datasets.layouts import (
     CLASSIFICATION,
     DETECTION,
@@ -15,8 +15,10 @@ from cnna.evaluate.datasets.layouts import (
     KEYPOINTS,
     OWN,
     SEGMENTATION,
+    Reading,
     task_of_data,
 )
+from cnna.evaluate.options import Options
 from cnna.evaluate.tasks import decoding, detection
 from cnna.evaluate.tasks.classification import Classification
 from cnna.evaluate.tasks.embedding import Embedding
@@ -41,9 +43,9 @@ OF = {  # option: the default, and the tasks that it is for
 
 @dataclass(frozen=True)
 class Choice:
-    """The options of tasks, as of `evaluate`; for those of OF, None stands for the default."""
+    """The options of tasks, as of `Options`; for those of OF, None stands for the default."""
 
-    output: str | None = None
+    judged: str | None = None
     metric: str | Callable[..., Any] | None = None
     top: int | None = None
     offset: int | None = None
@@ -56,7 +58,7 @@ class Choice:
     def about(self) -> dict[str, Any]:
         """For the journal: whatever a record depends on."""
         values = {name: self.value(name) for name in OF}
-        return {"output": self.output, **values, "metric": _text_of(self.metric), "decode": _text_of(self.decode)}
+        return {"output": self.judged, **values, "metric": _text_of(self.metric), "decode": _text_of(self.decode)}
 
     def value(self, option: str) -> Any:
         """An option, or its default."""
@@ -68,7 +70,7 @@ class Choice:
         for name, (_, tasks) in OF.items():
             if getattr(self, name) is not None and task not in tasks:
                 raise UserError(f"--{name.replace('_', '-')} is for {' and '.join(tasks)}, not for {task}")
-        if self.output is not None and task in (DETECTION, OWN):
+        if self.judged is not None and task in (DETECTION, OWN):
             raise UserError(f"--output names one output, but {task} takes all of them")
         for name, least in (("top", 1), ("offset", 0), ("min_score", 0), ("overlap", 0)):
             value = self.value(name)
@@ -76,6 +78,20 @@ class Choice:
                 raise UserError(f"--{name.replace('_', '-')} {value}: must be {f'at least {least}' if value < least else '0 to 1'}")
         if self.value("coordinates") not in COORDINATES:
             raise UserError(f"--coordinates {self.coordinates}: there are {', '.join(COORDINATES)}")
+
+
+def choice_of(options: Options) -> Choice:
+    """Those of the options that are for tasks."""
+    given: Mapping[str, Any] = {**options}
+    return Choice(**{field.name: given.get(field.name) for field in fields(Choice)})
+
+
+def reading_of(options: Options) -> Reading:
+    """Those that are for data. DataError: the labels cannot be read. UserError: an option has a value that there is not."""
+    labels, images = options.get("labels"), options.get("images")
+    names, folder = None if labels is None else read_labels(Path(labels)), None if images is None else Path(images)
+    skip = options.get("skip_unreadable") or False
+    return Reading(names, columns_of(options.get("columns")), folder, fit_of(options.get("fit")), skip)
 
 
 def _text_of(function: str | Callable[..., Any] | None) -> str | None:
@@ -122,7 +138,7 @@ def columns_of(given: str | Sequence[str] | None) -> tuple[str, ...] | None:
 def task_of(name: str, choice: Choice, data: Dataset) -> Task:
     """The task with its options. UserError: a function or a package cannot be had."""
     choice.check(name)
-    chosen = Chosen(choice.output)
+    chosen = Chosen(choice.judged)
     if name == OWN:
         return _own(choice)
     if name == DETECTION:

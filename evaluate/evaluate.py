@@ -5,16 +5,16 @@ from contextlib import contextmanager
 from hashlib import sha256
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cnna.evaluate.chosen_task import Choice, columns_of, fit_of, task_name, task_of
+from cnna.evaluate.chosen_task import Choice, choice_of, reading_of, task_name, task_of
 from cnna.evaluate.datasets.dataset import ArrayFile, Dataset
-from cnna.evaluate.datasets.labels import read_labels
-from cnna.evaluate.datasets.layouts import Reading, read_data
+from cnna.evaluate.datasets.layouts import read_data
 from cnna.evaluate.journal import Journal
 from cnna.evaluate.loop import Count, Loop, step_of, targets_of
+from cnna.evaluate.options import File, Options
 from cnna.evaluate.result import Evaluation, difference_of, model_result
 from cnna.evaluate.runners import FLOAT, Identity, Runner, close_all, open_models
 from cnna.evaluate.tasks.task import Task
@@ -23,7 +23,9 @@ from cnna.spec.errors import DataError, UserError
 from cnna.spec.files import default_cache, make_folder
 from cnna.spec.json_text import json_text
 
-File = str | PathLike[str]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack  # boards have Python 3.10, whose own typing lacks it
+
 Say = Callable[[str], object]  # takes a line for the user
 FOLDER = "evaluations"  # of journals, below the cache
 JOURNAL = 2  # how a journal is written, and what its records hold
@@ -31,95 +33,57 @@ GROUPED_SEED = 0  # of samples that lie class by class, where the first ones wou
 
 
 def evaluate(
-    models: File | Sequence[File],
-    data: File,
-    *,
-    task: str | None = None,
-    device: Any = "emulator",
-    device_options: Mapping[str, Any] | None = None,
-    base: File | None = None,
-    output: str | None = None,
-    labels: File | None = None,
-    metric: str | Callable[..., Any] | None = None,
-    top: int | None = None,
-    offset: int | None = None,
-    decode: str | Callable[..., Any] | None = None,
-    min_score: float | None = None,
-    overlap: float | None = None,
-    ignored: int | None = None,
-    coordinates: str | None = None,
-    columns: str | Sequence[str] | None = None,
-    images: File | None = None,
-    fit: str | None = None,
-    preprocess: Mapping[str, Any] | None = None,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    limit: int | None = None,
-    seed: int | None = None,
-    batch: int | None = None,
-    skip_unreadable: bool = False,
-    journal: File | None = None,
-    cache: Path | None = None,
-    count: Count | None = None,
-    say: Say | None = None,
+    models: File | Sequence[File], data: File, *, count: Count | None = None, say: Say | None = None, **options: "Unpack[Options]"
 ) -> Evaluation:
     """Measures models on data, and compares each with one of them.
 
-    models: .cnna and .onnx files. data: samples and what is right for them (docs/eval.md has every layout). task: classification,
-    embedding, ...; None: what suits the data, or `own` where `metric` is given. device: where each .cnna runs, as of
-    `InferenceSession`; device_options go to it. base: the model, by its file's name, with which the others are compared; None: the
-    first float one, or else the first. output: the output that is judged. labels: a file with the names of classes. metric: a
-    function of answers and target, or FILE.py:NAME. top: the k of top-k. offset: outputs before the first class. decode: makes
-    boxes of a detector's outputs: "yolov5", "yolov8", "yolox", "boxes", a function of answers and (rows, columns), or FILE.py:NAME.
-    min_score, overlap: of boxes that are kept, and of boxes of one object. ignored: the number of a mask's pixels that do not
-    count. coordinates: "pixels" or "shares", of an output that has points. columns: of a CSV. images: the folder of COCO's
-    pictures. fit: how whole pictures meet a detector's input, "letterbox" or "whole". preprocess: how pictures become inputs,
-    before what models store. shapes: sizes of inputs that an .onnx leaves open. limit: so many samples, the first, or drawn with
-    `seed`. batch: samples that are taken together. skip_unreadable: leaves pictures out that cannot be read, and counts them.
-    journal: the file that keeps what is measured; None: one in the cache, which goes when all is done. count: called with the
-    samples that are done, and all. say: called with lines for the user.
-
-    UserError: a file, an option or a sample is at fault. RunError: the accelerator stopped.
+    models: .cnna and .onnx files. data: samples and what is right for them (docs/eval.md has every layout). count: called with the
+    samples that are done, and all. say: called with lines for the user. UserError: a file, an option or a sample is at fault.
+    RunError: the accelerator stopped.
     """
     paths = [Path(models)] if isinstance(models, str | PathLike) else [Path(model) for model in models]
-    _check(paths, limit, seed, batch)
+    _check(paths, options)
     tell = say or (lambda line: None)
-    choice = Choice(output, metric, top, offset, decode, min_score, overlap, ignored, coordinates)
-    named = task_name(task, Path(data), metric)
+    choice, where = choice_of(options), Path(data)
+    named = task_name(options.get("task"), where, choice.metric)
     choice.check(named)
-    names = read_labels(Path(labels)) if labels is not None else None
-    reading = Reading(names, columns_of(columns), Path(images) if images is not None else None, fit_of(fit), skip_unreadable)
-    samples = read_data(Path(data), named, reading)
+    samples = read_data(where, named, reading_of(options))
     for note in samples.notes:
         tell(f"note: {note}")
     if isinstance(samples.source, ArrayFile):
         samples.source.note = tell
     judge = task_of(named, choice, samples)
-    numbers, selection = _selected(samples, limit, seed)
-    runners = open_models(paths, device, device_options or {}, preprocess or {}, shapes or {})
+    numbers, selection = _selected(samples, options.get("limit"), options.get("seed"))
+    runners = open_models(paths, options)
     try:
-        chosen = _base([runner.identity for runner in runners], base)
-        about = _about(runners, samples, judge, choice)
-        loop = Loop(samples, judge, runners, numbers, step_of(runners, batch), skip_unreadable, count)
-        with Journal(_journal(journal, cache, about), about) as kept:
+        identities = [runner.identity for runner in runners]
+        base, truth = _base(identities, options.get("base")), named_model(identities, "truth", options.get("truth"))
+        about = _about(runners, samples, judge, choice, truth)
+        step, skip = step_of(runners, options.get("batch")), options.get("skip_unreadable") or False
+        loop = Loop(samples, judge, runners, numbers, step, skip, count, None if truth is None else identities.index(truth))
+        with Journal(_journal(options, about), about) as kept:
             with _said(kept, numbers, tell):
                 loop.run(kept)
-            found = _evaluation(loop, kept, chosen, selection)
-            if journal is None:
+            found = _evaluation(loop, kept, base, selection)
+            if options.get("journal") is None:
                 kept.remove()
         return found
     finally:
         close_all(runners)
 
 
-def _check(paths: Sequence[Path], limit: int | None, seed: int | None, batch: int | None) -> None:
-    """UserError: a number that no evaluation has."""
+def _check(paths: Sequence[Path], options: Options) -> None:
+    """UserError: a number that no evaluation has, or a model that stands for targets that nothing asks for."""
     if not paths:
         raise UserError("there is no model to measure")
-    for option, value, least in (("limit", limit, 1), ("seed", seed, 0), ("batch", batch, 1)):
+    numbers = (("limit", options.get("limit"), 1), ("seed", options.get("seed"), 0), ("batch", options.get("batch"), 1))
+    for option, value, least in numbers:
         if value is not None and value < least:
             raise UserError(f"--{option} {value}: must be at least {least}")
-    if seed is not None and limit is None:
+    if options.get("seed") is not None and options.get("limit") is None:
         raise UserError("--seed draws the samples of --limit N; give that too")
+    if options.get("truth") is not None and options.get("metric") is None:
+        raise UserError("--truth names the model whose answers --metric FILE.py:NAME takes for right; give that too")
 
 
 def _selected(data: Dataset, limit: int | None, seed: int | None) -> tuple[list[int], str]:
@@ -135,18 +99,23 @@ def _selected(data: Dataset, limit: int | None, seed: int | None) -> tuple[list[
 
 
 def _base(models: Sequence[Identity], base: File | None) -> Identity | None:
-    """The model with which the others are compared. UserError: there is none of that name."""
-    if base is not None:
-        found = [model for model in models if str(base) in (model.name, model.file)]
-        if not found:
-            raise UserError(f"--base {base}: no model of this evaluation; there are {', '.join(model.name for model in models)}")
-        return found[0]
-    if len(models) < 2:
+    """The model with which the others are compared; None: there are no others. UserError: there is none of that name."""
+    if base is None and len(models) < 2:
         return None
-    return next((model for model in models if model.kind == FLOAT), models[0])
+    return named_model(models, "base", base) or next((model for model in models if model.kind == FLOAT), models[0])
 
 
-def _about(runners: Sequence[Runner], data: Dataset, task: Task, choice: Choice) -> dict[str, Any]:
+def named_model(models: Sequence[Identity], option: str, name: File | None) -> Identity | None:
+    """The model that an option names; None: it names none. UserError: there is none of that name."""
+    if name is None:
+        return None
+    found = next((model for model in models if str(name) in (model.name, model.file)), None)
+    if found is None:
+        raise UserError(f"--{option} {name}: no model of this evaluation; there are {', '.join(model.name for model in models)}")
+    return found
+
+
+def _about(runners: Sequence[Runner], data: Dataset, task: Task, choice: Choice, truth: Identity | None) -> dict[str, Any]:
     """Of which evaluation a journal is: all that a record depends on, by the names that messages use."""
     return {
         "models": [runner.identity.digest for runner in runners],
@@ -154,16 +123,17 @@ def _about(runners: Sequence[Runner], data: Dataset, task: Task, choice: Choice)
         "data": data.identity,
         "task": task.name,
         "preprocessing": [dict(runner.intake.table) for runner in runners],
-        "options": choice.about(),
+        "options": {**choice.about(), **({} if truth is None else {"truth": truth.digest})},
         "version": JOURNAL,
     }
 
 
-def _journal(given: File | None, cache: Path | None, about: Mapping[str, Any]) -> Path:
+def _journal(options: Options, about: Mapping[str, Any]) -> Path:
     """The journal's file: the user's, or one in the cache that is named after its evaluation."""
+    given, cache = options.get("journal"), options.get("cache")
     if given is not None:
         return Path(given)
-    folder = (cache or default_cache()) / FOLDER
+    folder = (default_cache() if cache is None else Path(cache)) / FOLDER
     make_folder(folder)
     return folder / f"{sha256(json_text(dict(about), sort_keys=True).encode()).hexdigest()[:16]}.jsonl"
 

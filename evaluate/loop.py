@@ -10,7 +10,7 @@ import numpy as np
 from cnna.evaluate.datasets.dataset import Dataset, Inputs, SampleError
 from cnna.evaluate.journal import Entry, Journal
 from cnna.evaluate.runners import Runner
-from cnna.evaluate.tasks.task import Asked, Record, Targets, Task
+from cnna.evaluate.tasks.task import Answers, Asked, Record, Targets, Task
 from cnna.spec.errors import DataError
 
 Count = Callable[[int, int], object]  # takes the samples that are done, and all
@@ -22,7 +22,8 @@ LEAVE_OUT = "; --skip-unreadable leaves such samples out and counts them"
 class Loop:
     """One evaluation under way. numbers: the samples to take. skip: whether samples that cannot be read are left out.
 
-    seconds: that each model has taken to answer, in this process.
+    truth: the place of the model whose answers are the targets of all; None: the data have the targets. seconds: that each model
+    has taken to answer, in this process.
     """
 
     data: Dataset
@@ -32,6 +33,7 @@ class Loop:
     step: int
     skip: bool = False
     count: Count | None = None
+    truth: int | None = None
     seconds: list[float] = field(default_factory=list)
     _checked: set[int] = field(default_factory=set)
 
@@ -59,7 +61,7 @@ class Loop:
         """The entries of some samples, which the models answer together."""
         inputs, skipped = self._inputs(numbers)
         kept = [number for number in numbers if number not in skipped]
-        records = [self._records(place, inputs[place], kept) for place in range(len(self.runners))] if kept else []
+        records = self._records(inputs, kept) if kept else []
         made = {number: Entry(tuple(one[place] for one in records)) for place, number in enumerate(kept)}
         return {number: skipped.get(number) or made[number] for number in numbers}
 
@@ -83,17 +85,28 @@ class Loop:
                 part.append(inputs)
         return [{name: np.concatenate([one[name] for one in part]) for name in part[0]} if part else {} for part in parts], skipped
 
-    def _records(self, place: int, inputs: Inputs, numbers: Sequence[int]) -> list[Record]:
-        """One model's records of some samples."""
-        runner = self.runners[place]
-        intake, began = runner.intake, time.perf_counter()
-        answers = runner.run(inputs)
+    def _records(self, inputs: Sequence[Inputs], numbers: Sequence[int]) -> list[list[Record]]:
+        """Each model's records of some samples."""
+        answers = [self._answers(place, one) for place, one in enumerate(inputs)]
+        targets = [self.data.targets[number] for number in numbers] if self.truth is None else answers[self.truth]
+        return [
+            [self.task.record(self._asked(place), answer, target) for answer, target in zip(one, targets, strict=True)]
+            for place, one in enumerate(answers)
+        ]
+
+    def _answers(self, place: int, inputs: Inputs) -> list[Answers]:
+        """One model's answers to some samples."""
+        began = time.perf_counter()
+        answers = self.runners[place].run(inputs)
         self.seconds[place] += time.perf_counter() - began
-        model = Asked(runner.identity.name, intake.frame, intake.how.layout == "nhwc")
         if place not in self._checked:
-            self.task.check(model, answers[0], targets_of(self.data, self.numbers))
+            self.task.check(self._asked(place), answers[0], targets_of(self.data, self.numbers))
             self._checked.add(place)
-        return [self.task.record(model, answer, self.data.targets[number]) for number, answer in zip(numbers, answers, strict=True)]
+        return answers
+
+    def _asked(self, place: int) -> Asked:
+        runner = self.runners[place]
+        return Asked(runner.identity.name, runner.intake.frame, runner.intake.how.layout == "nhwc")
 
 
 class Picked(Sequence[Any]):

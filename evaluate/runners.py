@@ -7,13 +7,14 @@ from typing import Any, Protocol
 
 from cnna.evaluate.datasets.dataset import Inputs, Intake
 from cnna.evaluate.datasets.labels import digest_of_file
+from cnna.evaluate.options import Options
 from cnna.evaluate.tasks.task import Answers
 from cnna.host.model.answers import WHOLE, named, outputs_of
 from cnna.host.model.session import BIT, DEVICES, InferenceSession
 from cnna.host.samples.given import beside
 from cnna.spec.artifact import Artifact, load
 from cnna.spec.errors import DataError, UserError
-from cnna.spec.samples.preprocess import NORMALISATION
+from cnna.spec.samples.preprocess import NORMALISATION, Preprocess
 
 CNNA, FLOAT, QUANTISED = "cnna", "float", "quantised"
 QUANTISERS = (
@@ -115,17 +116,18 @@ def _whole_inputs(source: Any) -> dict[str, str]:
     return {name: kind for name, kind in kinds.items() if kind in WHOLE}
 
 
-def open_models(
-    paths: Sequence[Path], device: Any, options: Mapping[str, Any], given: Mapping[str, Any], shapes: Mapping[str, Sequence[int]]
-) -> list[Runner]:
-    """The models, open, in their order. given: preprocessing that counts before what models store.
+def open_models(paths: Sequence[Path], options: Options) -> list[Runner]:
+    """The models, open, in their order.
 
     A model that stores none, and has no preprocess.json beside it, takes what another of the models stores: they are one network.
     UserError: a file is neither, cannot be read, or is given twice.
     """
     if twice := next((path for path in paths if paths.count(path) > 1), None):
         raise UserError(f"{twice}: is given twice")
-    where = device_name(device)
+    device, shapes, given = options.get("device"), options.get("shapes"), options.get("preprocess") or {}
+    device, given = DEVICES[0] if device is None else device, given.entry() if isinstance(given, Preprocess) else given
+    where, settings = device_name(device), options.get("device_options") or {}
+    shapes = shapes if isinstance(shapes, Mapping) else {} if shapes is None else {"": shapes}
     read = [_read(path, shapes) for path in paths]
     tables = [_table(path, model) for path, model in zip(paths, read, strict=True)]
     common = next((table for table in tables if table), {})
@@ -136,7 +138,7 @@ def open_models(
             table = {**(own or common), **given}
             if isinstance(model, Artifact):
                 identity = Identity(name, str(path), CNNA, where, digest_of_file(path))
-                opened.append(CnnaModel(model, identity, table, device, options))
+                opened.append(CnnaModel(model, identity, table, device, settings))
             else:
                 kind = QUANTISED if any(node.op_type in QUANTISERS for node in model.proto.graph.node) else FLOAT
                 identity = Identity(name, str(path), kind, "onnxruntime", digest_of_file(path))

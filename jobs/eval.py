@@ -1,6 +1,6 @@
 """`cnna.eval`: measures models on data, side by side (docs/eval.md)."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from os import PathLike
@@ -8,9 +8,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from cnna.evaluate.options import File, Options, spelled_out
 from cnna.jobs.compile import Compiled
-from cnna.jobs.data import Table, table_of
-from cnna.jobs.given import Progress, Shapes, Warn, Warnings, quiet, with_tools
+from cnna.jobs.data import table_of
+from cnna.jobs.given import Progress, Warn, Warnings, quiet, with_tools
 from cnna.jobs.quantize import Quantized
 from cnna.jobs.report import artifact_of
 from cnna.jobs.result import ASIDE, Result, page_html
@@ -20,10 +21,10 @@ from cnna.spec.files import write_bytes, write_text
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+    from typing_extensions import Unpack  # boards have Python 3.10, whose own typing lacks it
 
     from cnna.evaluate.result import Evaluation
 
-File: TypeAlias = str | PathLike[str]
 Measurable: TypeAlias = "File | bytes | ModelProto | Artifact | Compiled | Quantized"
 ONE = (str, bytes, PathLike, Result)  # models that Python could take for several
 ONNX, CNNA = ".onnx", ".cnna"
@@ -71,45 +72,22 @@ class Evaluated(Result):
 
 
 @with_tools
+@spelled_out
 def eval(  # as the command is called, whatever Python calls so
     models: "Measurable | Sequence[Measurable]",
     data: File,
     *,
-    task: str | None = None,
-    device: Any = "emulator",
-    device_options: Mapping[str, Any] | None = None,
-    base: File | None = None,
-    judged: str | None = None,
-    labels: File | None = None,
-    metric: str | Callable[..., Any] | None = None,
-    top: int | None = None,
-    offset: int | None = None,
-    decode: str | Callable[..., Any] | None = None,
-    min_score: float | None = None,
-    overlap: float | None = None,
-    ignored: int | None = None,
-    coordinates: str | None = None,
-    columns: str | Sequence[str] | None = None,
-    images: File | None = None,
-    fit: str | None = None,
-    preprocess: Table | None = None,
-    shapes: Shapes | None = None,
-    limit: int | None = None,
-    seed: int | None = None,
-    batch: int | None = None,
-    skip_unreadable: bool = False,
-    journal: File | None = None,
-    cache: File | None = None,
     progress: Progress | None = None,
     warn: Warn | None = None,
+    **options: "Unpack[Options]",
 ) -> Evaluated:
     """Measures models on data, each with its standard error, and compares them with one of them.
 
     models: .cnna and .onnx files or their content, or what `compile` and `quantize` have given. data: samples and what is right
-    for them. device: as of `InferenceSession`. judged: the output that counts. The other options are those of the command
-    (docs/eval.md); metric may be a function of answers and target, decode one of answers and (rows, columns). An evaluation of
-    files that is interrupted goes on from its journal. UserError: a file, an option or a sample is at fault. RunError: the
-    accelerator stopped.
+    for them. The options are those of the command (docs/eval.md). judged: the output that counts. device: as of
+    `InferenceSession`. metric may be a function of answers and target, decode one of answers and (rows, columns), preprocess a
+    `Preprocess`. An evaluation of files that is interrupted goes on from its journal. UserError: a file, an option or a sample is
+    at fault. RunError: the accelerator stopped.
     """
     tell, warnings = progress or quiet, Warnings(warn)
     from cnna.evaluate.evaluate import evaluate
@@ -117,39 +95,10 @@ def eval(  # as the command is called, whatever Python calls so
     def count(done: int, total: int) -> None:
         tell(done, total, "measuring")
 
+    options["preprocess"] = table_of(options.get("preprocess"))
     with _files(models if isinstance(models, Iterable) and not isinstance(models, ONE) else [models]) as paths:
         tell(0, 0, "opening the models")
-        found = evaluate(
-            paths,
-            data,
-            task=task,
-            device=device,
-            device_options=device_options,
-            base=base,
-            output=judged,
-            labels=labels,
-            metric=metric,
-            top=top,
-            offset=offset,
-            decode=decode,
-            min_score=min_score,
-            overlap=overlap,
-            ignored=ignored,
-            coordinates=coordinates,
-            columns=columns,
-            images=images,
-            fit=fit,
-            preprocess=table_of(preprocess),
-            shapes=shapes if isinstance(shapes, Mapping) else {} if shapes is None else {"": shapes},
-            limit=limit,
-            seed=seed,
-            batch=batch,
-            skip_unreadable=skip_unreadable,
-            journal=journal,
-            cache=None if cache is None else Path(cache),
-            count=count,
-            say=warnings,
-        )
+        found = evaluate(paths, data, count=count, say=warnings, **options)
     return Evaluated(**found.figures(), evaluation=found, notes=warnings.lines)
 
 

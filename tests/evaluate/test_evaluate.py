@@ -229,7 +229,7 @@ def test_the_output_that_is_judged_can_be_named(tmp_path: Path) -> None:
     given = scores_and_classes()
     data = made.arrays(tmp_path / "d.npz", **given)
     shares = {
-        name: evaluate(model, data, output=name, cache=tmp_path / "c").models[0].estimates["top1"].value
+        name: evaluate(model, data, judged=name, cache=tmp_path / "c").models[0].estimates["top1"].value
         for name in ("first", "second")
     }
     assert shares["second"] == pytest.approx((given["x"].argmax(1) == given["y"]).mean())
@@ -254,7 +254,7 @@ def test_mistakes_are_one_line_each(pair: dict[str, Any], tmp_path: Path) -> Non
         ({"models": pair["models"][:1] * 2}, "is given twice"),
         ({"limit": 0}, "--limit 0: must be at least 1"),
         ({"seed": 1}, "give that too"),
-        ({"output": "z"}, "neg.onnx: there is no output 'z'; there are y"),
+        ({"judged": "z"}, "neg.onnx: there is no output 'z'; there are y"),
         ({"offset": 7}, "--offset 7 leaves no class of 7 outputs"),
         ({"task": "guess"}, "--task guess: there is no such task"),
         ({"device": "moon"}, "there is no device 'moon'"),
@@ -263,3 +263,29 @@ def test_mistakes_are_one_line_each(pair: dict[str, Any], tmp_path: Path) -> Non
         rest: dict[str, Any] = {name: value for name, value in options.items() if name not in ("models", "data")}
         with pytest.raises(UserError, match=said):
             evaluate(models, data, cache=tmp_path / "c", **rest)
+
+
+def test_the_answers_of_one_model_may_stand_for_what_is_right(tmp_path: Path) -> None:
+    """Without targets nobody could say how near int8 is to float: the function would get None in the place of float's answers."""
+    x = np.random.default_rng(2).normal(size=(20, 5)).astype(np.float32)
+    models = [made.negated(tmp_path / "neg.onnx", 5), made.echo(tmp_path / "echo.onnx", 5)]
+    data = made.arrays(tmp_path / "d.npz", x=x)
+    options: dict[str, Any] = {"metric": lambda answers, target: float((answers["y"] - target["y"]).sum()), "cache": tmp_path / "c"}
+    found = evaluate(models, data, truth="echo.onnx", batch=3, **options)
+    assert found.model("echo.onnx").values["<lambda>"].tolist() == [0.0] * 20
+    assert found.model("neg.onnx").values["<lambda>"] == pytest.approx(-2 * x.sum(axis=1), rel=1e-5)
+    with pytest.raises(UserError, match=r"--truth other.onnx: no model of this evaluation; there are neg.onnx, echo.onnx"):
+        evaluate(models, data, truth="other.onnx", **options)
+    with pytest.raises(UserError, match=r"--truth names the model whose answers --metric FILE.py:NAME takes for right"):
+        evaluate(models, data, truth="echo.onnx")
+
+
+def test_a_journal_of_another_truth_is_refused(tmp_path: Path) -> None:
+    """Half of the samples would be judged by one model's answers, and half by another's."""
+    models = [made.negated(tmp_path / "neg.onnx", 5), made.echo(tmp_path / "echo.onnx", 5)]
+    data, own = made.arrays(tmp_path / "d.npz", x=np.ones((4, 5), np.float32)), tmp_path / "own.py"
+    own.write_text("def f(answers, target):\n    return float(answers['y'].sum())\n")
+    options: dict[str, Any] = {"metric": f"{own}:f", "journal": tmp_path / "j"}
+    evaluate(models, data, truth="echo.onnx", limit=2, **options)
+    with pytest.raises(UserError, match=r"j: the journal of another evaluation \(other options\)"):
+        evaluate(models, data, truth="neg.onnx", **options)
