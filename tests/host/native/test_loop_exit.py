@@ -9,6 +9,8 @@ import pytest
 
 from cnna.host.native import build
 
+from .programs import ADDRESS, NATIVE, objects, words
+
 SECONDS = 120
 CODE = """
 import sys, threading, time
@@ -37,7 +39,8 @@ time.sleep(0.2)
 def checked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The library, which ends the process at an access to memory that is freed."""
     made = tmp_path_factory.mktemp("library") / build.NAME
-    subprocess.run(build.command(made, flags=["-fsanitize=address", "-O1", "-g"]), check=True, timeout=SECONDS)
+    line = [*words(NATIVE, ADDRESS), "-shared", *map(str, objects(NATIVE, ADDRESS)), "-o", str(made)]
+    subprocess.run(line, check=True, timeout=SECONDS)
     return made
 
 

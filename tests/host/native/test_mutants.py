@@ -10,12 +10,11 @@ import pytest
 
 from cnna.host.native import build
 
+from .programs import ARM, HERE, NATIVE, objects, words
 from .test_replay import records
 
-HERE, SECONDS, RUNS, RECORDS = Path(__file__).parent, 120, 300, 150
+SECONDS, RUNS, RECORDS = 120, 300, 150
 PROGRAMS = {"rig": "loop_rig.cpp", "team": "team_rig.cpp", "replay": "replay.cpp"}
-NATIVE, ARM = "g++", "aarch64-linux-gnu-g++"
-FLAGS = [flag for flag in build.FLAGS if flag not in ("-O3", "-shared", "-fPIC", "-fvisibility=hidden")]
 
 
 class Mutant(NamedTuple):
@@ -141,18 +140,16 @@ class Workshop:
     """The programs, built from objects of which a mutant replaces one."""
 
     def __init__(self, folder: Path, compiler: str) -> None:
-        self.folder, self.compiler = folder, compiler
-        self.flags = ["-O1", *FLAGS, f"-I{build.FOLDER}", '-DCNNA_SOURCES=""', *(["-static"] if compiler == ARM else [])]
+        self.folder = folder
+        self.call = words(compiler, flags := ["-O1", *(["-static"] if compiler == ARM else [])])
         self.runner = ["qemu-aarch64", "-cpu", "cortex-a53"] if compiler == ARM else []
-        self.objects = {
-            path.name: self.compiled(path, folder / f"{path.stem}.o") for path in build.sources() if path.suffix == ".cpp"
-        }
+        self.objects = {f"{path.stem}.cpp": path for path in objects(compiler, flags)}
         self.mains = {name: self.compiled(HERE / file, folder / f"main_{name}.o") for name, file in PROGRAMS.items()}
         (folder / "records").write_bytes(b"".join(records(RECORDS)))
 
     def compiled(self, source: Path, made: Path) -> Path:
         """The object of a source."""
-        subprocess.run([self.compiler, *self.flags, "-c", str(source), "-o", str(made)], check=True, timeout=SECONDS)
+        subprocess.run([*self.call, "-c", str(source), "-o", str(made)], check=True, timeout=SECONDS)
         return made
 
     def mutated(self, mutant: Mutant) -> dict[str, Path]:
@@ -165,10 +162,10 @@ class Workshop:
         source.write_text("#include <cmath>\n" + text.replace(mutant.text, mutant.instead))
         return {**self.objects, mutant.file: self.compiled(source, source.with_suffix(".o"))}
 
-    def played(self, name: str, objects: dict[str, Path]) -> tuple[int, str]:
+    def played(self, name: str, parts: dict[str, Path]) -> tuple[int, str]:
         """The exit code of a program from these objects, and what it printed last."""
         program = self.folder / name
-        line = [self.compiler, *self.flags, *map(str, objects.values()), str(self.mains[name]), "-o", str(program)]
+        line = [*self.call, *map(str, parts.values()), str(self.mains[name]), "-o", str(program)]
         subprocess.run(line, check=True, timeout=SECONDS)
         words = [str(self.folder / "records")] if name == "replay" else [str(RUNS), "7"]
         done = subprocess.run([*self.runner, str(program), *words], capture_output=True, text=True, timeout=SECONDS, check=False)

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cnna.host.native import build
 from cnna.host.native.detect import by_numpy, wanted
 from cnna.host.native.detect import described as described_grids
 from cnna.host.native.library import FLOAT32, INT8, CTensor
@@ -25,9 +24,9 @@ from cnna.spec.samples.resampling import FILTERS
 
 from .cases import drawn_port, pack_cases, pictures, score_rows
 from .detector_cases import cases
+from .programs import ADDRESS, ARM, NATIVE, SECONDS, program
 
-SECONDS, CALLS = 300, 200_000
-SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1", "-g"]
+CALLS = 200_000
 
 
 def record(name: str, *arguments: Any) -> bytes:
@@ -96,32 +95,30 @@ def _one_nan(x: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.where(np.isnan(x), np.float32(np.nan), x)
 
 
-def program_of(folder: Path, name: str, compiler: str, flags: Sequence[str]) -> Path:
-    """A program of this folder, with the library's sources."""
-    made = folder / name
-    line = [word for word in build.command(made, compiler, flags) if word not in ("-shared", "-fPIC", "-fvisibility=hidden")]
-    subprocess.run([*line, str(Path(__file__).with_name(f"{name}.cpp")), f"-I{build.FOLDER}"], check=True, timeout=SECONDS)
-    return made
-
-
 def replayed(folder: Path, count: int, compiler: str, flags: Sequence[str], runner: Sequence[str] = ()) -> str:
     """Builds replay.cpp with the library's sources, and runs it on the records. Returns what it prints."""
-    program, file = program_of(folder, "replay", compiler, flags), folder / "records"
+    file = folder / "records"
     file.write_bytes(b"".join(records(count)))
-    done = subprocess.run([*runner, str(program), str(file)], capture_output=True, text=True, timeout=SECONDS, check=False)
+    done = subprocess.run(
+        [*runner, str(program("replay.cpp", compiler, flags)), str(file)],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
     assert not done.returncode, done.stderr[-2000:]
     return done.stdout
 
 
 def test_no_access_is_out_of_bounds(tmp_path: Path):
     """A byte read or written beyond an array shows only by chance; the sanitizers find each, and what C++ leaves undefined."""
-    assert "records equal" in replayed(tmp_path, 150, "g++", SANITIZERS)
+    assert "records equal" in replayed(tmp_path, 150, NATIVE, ADDRESS)
 
 
-def test_a_number_that_makes_no_sense_is_refused(tmp_path: Path, seed: int) -> None:
+def test_a_number_that_makes_no_sense_is_refused(seed: int) -> None:
     """A program in C would get an access out of bounds where it made a mistake, or a number that overflowed into a sound one."""
-    program = program_of(tmp_path, "door_fuzz", "g++", SANITIZERS)
-    done = subprocess.run([str(program), str(CALLS), str(seed)], capture_output=True, text=True, timeout=SECONDS, check=False)
+    fuzz = str(program("door_fuzz.cpp", NATIVE, ADDRESS))
+    done = subprocess.run([fuzz, str(CALLS), str(seed)], capture_output=True, text=True, timeout=SECONDS, check=False)
     assert not done.returncode, done.stderr[-2000:]
     counts = [list(map(int, re.findall(r"\d+", line))) for line in done.stdout.splitlines()]
     assert len(counts) == 6
@@ -131,7 +128,7 @@ def test_a_number_that_makes_no_sense_is_refused(tmp_path: Path, seed: int) -> N
 @pytest.mark.aarch64
 def test_aarch64_gives_numpys_bits(tmp_path: Path):
     """The vector code of a board has never run otherwise: its bits must be those of the scalar form."""
-    for tool, package in (("aarch64-linux-gnu-g++", "g++-aarch64-linux-gnu"), ("qemu-aarch64", "qemu-user")):
+    for tool, package in ((ARM, "g++-aarch64-linux-gnu"), ("qemu-aarch64", "qemu-user")):
         assert shutil.which(tool), f"{tool} is missing: apt install {package}"
     runner = ("qemu-aarch64", "-cpu", "cortex-a53")
-    assert "records equal" in replayed(tmp_path, 200, "aarch64-linux-gnu-g++", ["-static", "-Werror"], runner)
+    assert "records equal" in replayed(tmp_path, 200, ARM, ["-static", "-Werror"], runner)
