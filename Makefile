@@ -13,8 +13,10 @@ READY = .venv/installed
 SITE_READY = .venv/installed-docs
 export ORT_DISABLE_TELEMETRY ?= 1 # onnxruntime would report to its maker; `import cnna` says so too, but some programs import it first
 unexport PYTHONDONTWRITEBYTECODE # with it, each of the many processes that tests start would compile every module anew
+unexport MAKEFLAGS # what a recipe starts, g++ by Verilator's makefile above all, has no part in the jobs of this make
 
 .PHONY: help demo board-demo test coverage soak fresh test-all aarch64 pynq3 conformance lint docs pages bench host-cost baseline resources release clean
+.PHONY: baseline-resnet50 baseline-squeezenet baseline-lint baseline-yosys baseline-host
 
 demo: $(READY)  ## quantise, compile and run the digits network on the simulated accelerator
 	$(BIN)/python examples/demo.py
@@ -76,11 +78,21 @@ bench: $(READY)  ## measures networks on the RTL into docs/performance.md; ROWS=
 host-cost: $(READY)  ## counts what the host does for a picture, under qemu-aarch64, into docs/; ROWS='resnet50/b1', CHECK='resnet50 yolov8n' compares
 	PYTHONPATH=tools $(BIN)/python tools/host_cost/host_cost.py $(if $(CHECK),--check $(CHECK)) $(if $(ROWS),--rows $(ROWS)) $(if $(HOST),--path $(HOST))
 
-baseline: $(READY)  ## tests with Yosys; lints zcu102; runs ResNet-50 on it and SqueezeNet at zcu102x2 whole: every tensor and the clocks
-	$(BIN)/python -m pytest -q -m yosys tests/tools tests/hw/verilog
-	$(BIN)/python -m pytest -q tests/hw/verilog/test_writer.py::test_zcu102_fits_and_is_lint_clean
+baseline: baseline-resnet50 baseline-squeezenet baseline-lint baseline-yosys baseline-host  ## tests with Yosys; lints zcu102; runs ResNet-50 on it and SqueezeNet at zcu102x2 whole: every tensor and the clocks
+
+baseline-resnet50: $(READY)
 	$(BIN)/python tools/bench.py --check resnet50/b1
+
+baseline-squeezenet: $(READY)
 	$(BIN)/python tools/bench.py --check squeezenet/b1/x2
+
+baseline-lint: $(READY)
+	$(BIN)/python -m pytest -q tests/hw/verilog/test_writer.py::test_zcu102_fits_and_is_lint_clean
+
+baseline-yosys: $(READY)
+	$(BIN)/python -m pytest -q -m yosys tests/tools tests/hw/verilog
+
+baseline-host: $(READY) | baseline-resnet50 # which quantises the network
 	$(BIN)/python -m pytest -q -m host_cost tests/tools/test_host_cost_counts.py
 	PYTHONPATH=tools $(BIN)/python tools/host_cost/host_cost.py --check resnet50 yolov8n
 
