@@ -7,7 +7,6 @@ names, and `make baseline` `yosys` and `host_cost`.
 
 import gc
 import os
-import re
 import signal
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -51,7 +50,6 @@ LONG_FILES = (  # the longest without caches first: the last file of a run must 
     "tests/hw/walk/test_fetch.py",
     "tests/sim/board/test_server.py",
 )
-OF_COMMANDS = ("tiny", "zcu102", "zcu102x2")  # commands build simulators of these presets, and tests use the same
 COLLECT_AFTER = (200_000, 10, 50)  # objects, then collections: Python's own (700, 10, 10) searches the same objects all the time
 
 
@@ -137,13 +135,12 @@ def rtl() -> Iterator[Callable[..., "CosimDevice"]]:
 
     def device(config: "Config", verilog: str | None = None) -> "CosimDevice":
         from cnna.sim.rtl.cosim import CosimDevice
-        from cnna.spec.config import PRESETS
+
+        from .rigs.simulators import built_quickly
 
         key = (config, verilog)
         if key not in devices:
-            with pytest.MonkeyPatch.context() as patch:
-                if config not in [PRESETS[name] for name in OF_COMMANDS]:
-                    _optimise_less(patch)  # g++ takes a third less time, and the simulator some 5 % more for a clock
+            with built_quickly(config):
                 devices[key] = CosimDevice(config, verilog=verilog)
         return devices[key]
 
@@ -155,15 +152,9 @@ def rtl() -> Iterator[Callable[..., "CosimDevice"]]:
 @pytest.fixture
 def quick_build(monkeypatch: pytest.MonkeyPatch) -> None:
     """A simulator that is built now is optimised less, and one that writes waveforms not at all: the test runs few clocks on it."""
-    _optimise_less(monkeypatch)
+    from .rigs.simulators import optimise_less
 
-
-def _optimise_less(patch: pytest.MonkeyPatch) -> None:
-    """Builds simulators with flags of their own under the patch. They share a runtime, which depends on the flags too."""
-    from cnna.sim.rtl import build
-
-    patch.setattr(build, "MAKE_FLAGS", build.MAKE_FLAGS.replace("OPT_FAST=-O2", "OPT_FAST=-O1"))
-    patch.setattr(build, "TRACED_FLAGS", re.sub(r"(OPT_\w+)=-O1", r"\1=-O0", build.TRACED_FLAGS))
+    optimise_less(monkeypatch)
 
 
 @pytest.fixture(scope="session")
