@@ -112,10 +112,16 @@ typedef struct {
     cnna_number box[4];
 } cnna_grid;
 
+/* How scores come from integers. TABLES: each is a table of one. SOFTMAX: the softmax of the background and the classes, whose channels
+ * follow it; table[most - q] is the weight of integer q. PEAKS: as TABLES, but only where none of the eight cells around has a greater
+ * one. AREAS: one class; cells that pass and touch are one area, whose score is their mean; of a grid's box, `across` of the first and
+ * `down` of the second number are the sizes of a cell. */
+enum { CNNA_TABLES = 0, CNNA_SOFTMAX = 1, CNNA_PEAKS = 2, CNNA_AREAS = 3 };
+
 /* channels, cells: of each head tensor, int8 [channels][cells]. table: [tables][256], from integer -128 on; scores must rise.
  * centre: whether a box is x, y, width and height; else left, top, right, bottom. */
 typedef struct {
-    int64_t labels, centre, heads, tables, grids;
+    int64_t labels, centre, scores, heads, tables, grids;
     const int64_t *channels, *cells;
     const float *table;
     const cnna_grid *grid;

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cnna.host.native import library
 from cnna.host.native.library import CGrid, CHeads, CNumber, CWanted
 from cnna.spec.detection.decode import Int8, Labels, candidates
-from cnna.spec.detection.heads import GridEntry, Heads
+from cnna.spec.detection.heads import KINDS, GridEntry, Heads
 from cnna.spec.detection.suppression import kept
 
 MOST_CANDIDATES = 4096  # that suppression begins with, the surest ones
@@ -46,7 +46,8 @@ class Decoder:
             self._cells = np.array([rows * columns for _, rows, columns in shapes], np.int64)
             self._tables = np.ascontiguousarray(heads.tables)
             self._grids = described(entry["grids"])
-            counts = (entry["labels"], entry["form"] == "centre", len(shapes), len(self._tables), len(self._grids))
+            scores = (entry["form"] == "centre", KINDS.index(heads.scores))
+            counts = (entry["labels"], *scores, len(shapes), len(self._tables), len(self._grids))
             places = (self._channels.ctypes.data, self._cells.ctypes.data, self._tables.ctypes.data)
             self._c_heads = CHeads(*counts, *places, self._grids)
             self._c_wanted = wanted(settings)

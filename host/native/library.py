@@ -62,7 +62,7 @@ class CHeads(ctypes.Structure):
     """cnna_heads: a detector."""
 
     _fields_ = (
-        *((name, c_int64) for name in ("labels", "centre", "heads", "tables", "grids")),
+        *((name, c_int64) for name in ("labels", "centre", "scores", "heads", "tables", "grids")),
         *((name, c_void_p) for name in ("channels", "cells", "table")),
         ("grid", POINTER(CGrid)),
     )

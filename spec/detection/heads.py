@@ -1,7 +1,7 @@
 """The heads of a detector, as the compiler finds them and the manifest's `detector` stores them.
 
-A grid has a box for each cell of a map. Its scores are tables of one integer each. Each number of its box is a table of one
-integer, or the mean over some bins, plus a step for each row and column of cells.
+A grid has a box for each cell of a map. Its scores are tables of one integer each, or the softmax of some. Each number of its box
+is a table of one integer, or the mean over some bins, plus a step for each row and column of cells.
 """
 
 import base64
@@ -18,6 +18,7 @@ from cnna.spec.errors import ArtifactError
 VALUES = 256  # of an int8
 MOST_BINS = 256
 FORMS = ("centre", "corners")  # of a box: x, y, width, height; or left, top, right, bottom
+TABLES, SOFTMAX, PEAKS, AREAS = KINDS = ("tables", "softmax", "peaks", "areas")  # how scores come from integers
 
 _NUMBER = plain(lambda value: is_number(value) and abs(value) <= 2.0**30)
 _FIELD = each(plain(lambda value: is_whole(value, 0, 1 << 31)), 3)
@@ -44,7 +45,8 @@ class GridEntry(TypedDict):
     """The boxes of one map, or of one anchor in it.
 
     size: rows and columns of cells. row: of the model's output, for the first cell, and steps down and across. classes: head, first
-    channel and table; objectness: head, channel and table.
+    channel and table; objectness: head, channel and table. For SOFTMAX, the first channel is the background's, which is no class,
+    and the integer q weighs `table[most - q]`.
     """
 
     size: Annotated[list[int], each(plain(lambda value: is_whole(value, 1, 1 << 20)), 2)]
@@ -54,7 +56,17 @@ class GridEntry(TypedDict):
     box: list[NumberEntry]
 
 
-class DetectorEntry(TypedDict):
+class ScoresEntry(TypedDict, total=False):
+    """How scores come from integers: one of KINDS, TABLES by default.
+
+    PEAKS are TABLES, and count where none of the eight cells around has a greater one. With AREAS, cells that touch make one box
+    together (`areas`); the steps of a box's first two numbers are then the size of a cell.
+    """
+
+    scores: Annotated[str, plain(lambda value: value in KINDS)]
+
+
+class DetectorEntry(ScoresEntry):
     """A detector in the manifest. heads: output ports of programs. picture: rows and columns. tables: float32 in base64."""
 
     family: str
@@ -75,6 +87,11 @@ class Heads:
     tables: NDArray[np.float32]
 
     @property
+    def scores(self) -> str:
+        """How scores come from integers: one of KINDS."""
+        return self.entry.get("scores", TABLES)
+
+    @property
     def boxes(self) -> int:
         """Boxes of a picture, before any is chosen."""
         return sum(grid["size"][0] * grid["size"][1] for grid in self.entry["grids"])
@@ -89,7 +106,8 @@ def in_words(entry: DetectorEntry) -> str:
     grids = [grid["size"] for grid in entry["grids"]]
     sizes = list(dict.fromkeys(f"{rows}x{columns}" for rows, columns in grids))
     each_cell = len(grids) // len(sizes)
-    boxes = f"{sum(rows * columns for rows, columns in grids):,} boxes on maps of {', '.join(sizes)}"
+    what = "cells of text" if entry.get("scores") == AREAS else "boxes"
+    boxes = f"{sum(rows * columns for rows, columns in grids):,} {what} on maps of {', '.join(sizes)}"
     return f"{entry['family']}: {boxes}{f', {each_cell} a cell' if each_cell > 1 else ''}, {entry['labels']} classes"
 
 
@@ -107,8 +125,9 @@ def heads_of(entry: DetectorEntry, shapes: Sequence[Sequence[int]], name: str) -
     need(tables.ndim == 2 and tables.shape[1] == VALUES and bool(np.isfinite(tables).all()), "a damaged table")
     need(bool(entry["grids"]) and len(shapes) == len(entry["heads"]), "no grids")
     rows, counted = np.zeros(sum(g["size"][0] * g["size"][1] for g in entry["grids"]), bool), 0
+    softmax = entry.get("scores") == SOFTMAX
     for grid in entry["grids"]:
-        reads = [(*grid["classes"], entry["labels"]), *([(*grid["objectness"], 1)] if grid["objectness"] else [])]
+        reads = [(*grid["classes"], entry["labels"] + softmax), *([(*grid["objectness"], 1)] if grid["objectness"] else [])]
         reads += [(one["head"], one["channel"], one["table"], (1, one["bins"])[one["bins"] > 1]) for one in grid["box"]]
         need(len(grid["box"]) == 4 and all(1 <= one["bins"] <= MOST_BINS for one in grid["box"]), "no proper box")
         for head, channel, table, count in reads:

@@ -1,4 +1,4 @@
-"""Drawn detectors: grids over drawn heads, with and without objectness and bins, and integers of which none, some or all pass."""
+"""Drawn detectors: grids over drawn heads, with scores of every kind, and integers of which none, some or all pass."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -6,7 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cnna.host.native.detect import Settings
-from cnna.spec.detection.heads import DetectorEntry, GridEntry, Heads, NumberEntry
+from cnna.spec.detection.heads import AREAS, PEAKS, SOFTMAX, TABLES, DetectorEntry, GridEntry, Heads, NumberEntry
+
+KINDS = (TABLES, TABLES, SOFTMAX, PEAKS, AREAS)  # in turn
 
 
 class Case(NamedTuple):
@@ -21,29 +23,47 @@ def cases(count: int, seed: int) -> Iterator[Case]:
     """So many of them; maps of 1 to some hundred cells, so that rests of tiles and vectors come too."""
     rng = np.random.default_rng(seed)
     for number in range(count):
-        heads = _heads(rng)
+        kind = KINDS[number // 2 % len(KINDS)]
+        heads = _heads(rng, kind)
         low = int(rng.choice([-128, 60, 120]))
         tensors = [rng.integers(low, 128, shape).astype(np.int8) for shape in heads.shapes]
+        if kind == AREAS:
+            tensors = [_patches(rng, q) for q in tensors]
+        for grid in heads.entry["grids"] if kind == SOFTMAX and rng.integers(2) else ():
+            head, channel, _ = grid["classes"]  # cells without an object, as most are
+            tensors[head][channel][rng.random(grid["size"]) < rng.choice([0.9, 0.99])] = 127
         least = float(rng.choice([0.0, 0.3, 0.7, 0.99, float(heads.tables[0, 200]), 1.0, 1.5]))
         yield Case(
             heads, tensors, Settings(least, float(rng.choice([0.0, 0.5, 1.0])), ("all", "best")[number % 2], 1 + number % 300)
         )
 
 
-def _heads(rng: np.random.Generator) -> Heads:
-    labels, objectness = int(rng.integers(1, 20)), bool(rng.integers(2))
+def _patches(rng: np.random.Generator, q: np.ndarray) -> np.ndarray:
+    """A map whose noise passes nowhere, somewhere or half of the time, with patches that pass and touch each other or do not."""
+    made = np.where(rng.random(q.shape) < rng.choice([0.0, 0.05, 0.5]), q, -128)
+    _, rows, columns = q.shape
+    for _ in range(int(rng.integers(0, 9))):
+        top, left = int(rng.integers(rows)), int(rng.integers(columns))
+        made[:, top : top + int(rng.integers(1, 12)), left : left + int(rng.integers(1, 20))] = rng.integers(-60, 128)
+    return made.astype(np.int8)
+
+
+def _heads(rng: np.random.Generator, kind: str) -> Heads:
+    labels = 1 if kind == AREAS else int(rng.integers(1, 20))
+    objectness = bool(rng.integers(2)) and kind == TABLES
     bins, centre = int(rng.choice([1, 1, 2, 16])), bool(rng.integers(2))
     shapes, grids, first = list[tuple[int, int, int]](), list[GridEntry](), 0
     # two scores' tables: one that rises evenly, and one with steps, so that several integers have one score
     tables = [np.linspace(0, 1, 256), np.sort(rng.integers(0, 9, 256)) / 8]
     tables += [np.sort(rng.normal(0, 5, 256)), np.exp(-np.arange(256) * 0.1)]
-    for _ in range(int(rng.integers(1, 4))):
-        rows, columns, anchors = int(rng.integers(1, 24)), int(rng.integers(1, 24)), int(rng.integers(1, 4))
-        each = labels + objectness + 4 * bins
+    for _ in range(1 if kind == AREAS else int(rng.integers(1, 4))):
+        rows, columns = (int(size) for size in rng.integers(1, 60 if kind == AREAS else 24, 2))
+        anchors = 1 if kind == AREAS else int(rng.integers(1, 4))
+        each = labels + (kind == SOFTMAX) + objectness + 4 * bins
         for anchor in range(anchors):
             at = anchor * each
             box: list[NumberEntry] = [_number(rng, len(shapes), at + side * bins, bins) for side in range(4)]
-            head: Any = [len(shapes), at + 4 * bins + objectness, int(rng.integers(2))]
+            head: Any = [len(shapes), at + 4 * bins + objectness, 3 if kind == SOFTMAX else int(rng.integers(2))]
             there = [len(shapes), at + 4 * bins, int(rng.integers(2))] if objectness else None
             row = [first + anchor * rows * columns, columns, 1]
             grids.append({"size": [rows, columns], "row": row, "classes": head, "objectness": there, "box": box})
@@ -51,6 +71,7 @@ def _heads(rng: np.random.Generator) -> Heads:
         first += anchors * rows * columns
     entry: DetectorEntry = {
         "family": "drawn",
+        "scores": kind,
         "form": "centre" if centre else "corners",
         "picture": [64, 64],
         "labels": labels,

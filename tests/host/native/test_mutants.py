@@ -107,6 +107,80 @@ MUTANTS = (
         "for (int64_t channel = 0; channel < channels - 1; ++channel) store16(",
     ),
     Mutant("the last column", "unpack.cpp", "at < columns_; ++at)", "at < columns_ - 1; ++at)"),
+    Mutant(
+        "a least integer that is one too high",
+        "detect.h",
+        "(scores[value - 1] < least)) --value;",
+        "(scores[value - 2] < least)) --value;",
+    ),
+    Mutant(
+        "an objectness that is the neighbour's",
+        "detect_scan.cpp",
+        "one * sure[there[cell]]",
+        "one * sure[there[cell ? cell - 1 : 0]]",
+    ),
+    Mutant(
+        "the last cells of a tile",
+        "detect_scan.cpp",
+        "lane < LANES; ++lane)\n                    if (most[part][lane] >= limit)",
+        "lane < LANES - 1; ++lane)\n                    if (most[part][lane] >= limit)",
+    ),
+    Mutant("the cells behind the last tile", "detect_scan.cpp", "for (; cell < cells; ++cell) hit(cell, limit);", ""),
+    Mutant(
+        "of equal classes the last",
+        "detect_scan.cpp",
+        "score(other, cell) > score(label, cell)",
+        "score(other, cell) >= score(label, cell)",
+    ),
+    Mutant("sixteen cells that are passed over", "detect_scan.cpp", "return halves[0] | halves[1];", "return halves[0];"),
+    Mutant("a neighbour behind the edge", "detect_scan.cpp", "std::min(grid.columns - 1, x + 1)", "std::min(grid.columns - 1, x)"),
+    Mutant("a peak beside its like", "detect_scan.cpp", "u]] > scores[q[cell]]", "u]] >= scores[q[cell]] && (v != y || u != x)"),
+    Mutant(
+        "a background that is a class",
+        "detect_scan.cpp",
+        "greatest64(classes + cells + cell, labels",
+        "greatest64(classes + cell, labels",
+    ),
+    Mutant(
+        "a prefilter that is too narrow",
+        "detect_scan.cpp",
+        "        distance = next;",
+        "        distance = next;\n        if (next == 20) break;",
+    ),
+    Mutant(
+        "a softmax without its background", "detect_scan.cpp", "double whole = scores[most - classes[cell]];", "double whole = 0;"
+    ),
+    Mutant(
+        "sixteen distances that are passed over",
+        "detect_scan.cpp",
+        "quarters[0] | quarters[1] | quarters[2] | quarters[3]",
+        "quarters[0] | quarters[1]",
+    ),
+    Mutant(
+        "areas that touch by a corner", "detect_areas.cpp", "runs[other].begin <= at; ++other)", "runs[other].begin < at; ++other)"
+    ),
+    Mutant(
+        "an area that ends in the row above",
+        "detect_areas.cpp",
+        "runs[above].end < begin) ++above;",
+        "runs[above].end <= begin) ++above;",
+    ),
+    Mutant("a row that is not the one above", "detect_areas.cpp", "above = first, first = last;", "above = 0, first = last;"),
+    Mutant("a box that grows too far", "detect_areas.cpp", "(2 * (wide + high))", "(wide + high)"),
+    Mutant("a thin area", "detect_areas.cpp", "std::min(wide, high) < LEAST_SIDE", "std::min(wide, high) < LEAST_SIDE - 1"),
+    Mutant("another class's double", "detect.cpp", "last[static_cast<size_t>(one.label)]", "last[0]"),
+    Mutant(
+        "the greatest bin of the neighbour",
+        "detect.cpp",
+        "most = std::max(most, static_cast<int>(q[bin * cells]));",
+        "most = std::max(most, static_cast<int>(q[bin]));",
+    ),
+    Mutant(
+        "a box of the cell above",
+        "detect.cpp",
+        "column = one.cell % grid.columns;",
+        "column = one.cell % grid.columns + (one.cell == 37);",
+    ),
 )
 ALWAYS = (  # that the usual tests try: one of each kind
     "the last line is not cleaned",
@@ -158,9 +232,23 @@ class Workshop:
         assert text.count(mutant.text) == 1, (
             f"{mutant.file} has {text.count(mutant.text)} times {mutant.text!r}: name the line anew"
         )
+        if mutant.file.endswith(".h"):
+            return self._mutated_header(mutant, text)
         source = self.folder / f"mutant_{mutant.file}"
         source.write_text("#include <cmath>\n" + text.replace(mutant.text, mutant.instead))
         return {**self.objects, mutant.file: self.compiled(source, source.with_suffix(".o"))}
+
+    def _mutated_header(self, mutant: Mutant, text: str) -> dict[str, Path]:
+        """The objects of the sources that read a header with a fault, copied beside it: that of their own folder comes first."""
+        (self.folder / mutant.file).write_text(text.replace(mutant.text, mutant.instead))
+        made = dict(self.objects)
+        for path in build.sources():
+            if path.suffix == ".cpp" and f'"{mutant.file}"' in path.read_text():
+                source = self.folder / f"mutant_{path.name}"
+                source.write_text(path.read_text())
+                made[path.name] = self.compiled(source, source.with_suffix(".o"))
+        (self.folder / mutant.file).unlink()
+        return made
 
     def played(self, name: str, parts: dict[str, Path]) -> tuple[int, str]:
         """The exit code of a program from these objects, and what it printed last."""

@@ -18,6 +18,7 @@ from cnna.host.native.detect import described as described_grids
 from cnna.host.native.library import FLOAT32, INT8, CTensor
 from cnna.host.native.tensors import TYPES, described
 from cnna.spec import cpu_ops
+from cnna.spec.detection.heads import KINDS
 from cnna.spec.detection.suppression import kept
 from cnna.spec.samples import pack, resampling
 from cnna.spec.samples.resampling import FILTERS
@@ -71,7 +72,10 @@ def _detections(count: int, rng: np.random.Generator) -> Iterator[bytes]:
     """Calls for detectors."""
     for heads, tensors, settings in cases(count, seed=15):
         sizes = np.array([(channels, rows * columns) for channels, rows, columns in heads.shapes], np.int64).T
-        counts = np.array([heads.entry["labels"], heads.entry["form"] == "centre", len(tensors), len(heads.tables)], np.int64)
+        scores = KINDS.index(heads.scores)
+        counts = np.array(
+            [heads.entry["labels"], heads.entry["form"] == "centre", scores, len(tensors), len(heads.tables)], np.int64
+        )
         found = by_numpy(heads, tensors, settings)
         whole = b"".join(q.tobytes() for q in tensors)
         wants = found.boxes.tobytes() + found.scores.tobytes() + found.classes.tobytes()
