@@ -8,11 +8,11 @@ import pytest
 from onnx import ModelProto, helper, numpy_helper
 
 from cnna.compiler.compile import compile_model
-from cnna.compiler.heads.find import Missed, with_detector
+from cnna.compiler.heads.find import Missed, agree, with_detector
 from cnna.compiler.heads.sources import arrangements
 from cnna.compiler.quantise.quantise import quantise
 from cnna.spec.config import preset
-from cnna.spec.detection.decode import Labels, candidates
+from cnna.spec.detection.decode import Candidates, Labels, candidates
 from cnna.spec.detection.heads import Heads, heads_of
 
 from ... import detector_models
@@ -213,3 +213,15 @@ def test_the_programs_are_the_same() -> None:
     plain = compile_model(made.model, preset("tiny"))
     assert [piece.program for piece in plain.programs] == [piece.program for piece in made.artifact.programs]
     assert {**made.artifact.manifest, "detector": None} == {**plain.manifest, "detector": None}
+
+
+def test_scores_at_the_threshold_may_differ_in_their_last_bit() -> None:
+    """Of a network that is sure of itself, half of the scores are 1, give or take the last bit: its heads would not be found."""
+    least = 1.0
+    scores = np.array([[least, np.nextafter(np.float32(least), np.float32(0))], [0.25, 0.5]], np.float32)
+    every = Candidates(np.zeros((2, 4), np.float32), np.ones(2, np.float32), np.array([0, 1]), np.array([0, 0]))
+    assert agree(scores, every, least)
+    one = Candidates(*(values[:1] for values in every))
+    assert agree(scores, one, least)
+    assert not agree(np.where(scores == 0.5, np.float32(least + 1e-5), scores), every, least), "one that passes is missing"
+    assert not agree(np.where(scores < 1, np.float32(0.9), scores), every, least), "one that does not pass was found"
