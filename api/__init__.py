@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from cnna.spec.artifact import Artifact
     from cnna.spec.config import Config
     from cnna.spec.errors import (
+        ArgumentError,
         ArtifactError,
         CheckError,
         CnnaError,
@@ -57,10 +58,12 @@ _PLACES = {
     "cnna.spec.artifact": ("Artifact",),
     "cnna.spec.config": ("Config",),
     "cnna.spec.errors": (
-        *("ArtifactError", "CheckError", "CnnaError", "DataError", "ModelError", "RunError", "ToolError", "UserError"),
+        *("ArgumentError", "ArtifactError", "CheckError", "CnnaError", "DataError", "ModelError", "RunError", "ToolError"),
+        "UserError",
     ),
 }
 __all__ = [
+    "ArgumentError",
     "Artifact",
     "ArtifactError",
     "CheckError",

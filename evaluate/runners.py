@@ -160,7 +160,7 @@ def device_name(device: Any) -> str:
     if isinstance(device, str) and device in DEVICES:
         return device
     if isinstance(device, str | Path) and Path(device).suffix != BIT:
-        raise DataError(f"there is no device {str(device)!r}; there are {', '.join(DEVICES)} and a cnna{BIT}")
+        raise DataError(f"there is no device {str(device)!r:.99}; there are {', '.join(DEVICES)} and a cnna{BIT}")
     return "pynq"
 
 

@@ -79,10 +79,7 @@ def gathered(data: Batch | Iterable[Batch]) -> dict[str, NDArray[Any]]:
 
 def table_of(given: Table | None) -> dict[str, Any]:
     """How pictures become the input, as a table. ModelError: as of `checked_table`."""
-    table = given.entry() if isinstance(given, Preprocess) else {} if given is None else given
-    if not isinstance(table, Mapping):
-        raise TypeError(f"preprocess is a table or a Preprocess, not {type(table).__name__}")
-    return checked_table(table)
+    return checked_table(given.entry() if isinstance(given, Preprocess) else {} if given is None else given)
 
 
 def checked_table(table: Mapping[str, Any]) -> dict[str, Any]:

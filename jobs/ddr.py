@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cnna.jobs.arguments import check_fields
 from cnna.spec.config import Config
 from cnna.spec.ddr import ROADS, DdrSpeed
 from cnna.spec.errors import DataError, UserError
@@ -17,13 +18,16 @@ class Ddr:
     """Another DDR than the board's; what is None is as on the board.
 
     bytes_per_cycle: that all ports move together in a clock. latency: clocks until it answers. road: "plain", or one with ports,
-    rows and refresh of its own, such as "zcu102-ps"; mts: its million transfers a second.
+    rows and refresh of its own, such as "zcu102-ps"; mts: its million transfers a second. ArgumentError: one is of a wrong kind.
     """
 
     bytes_per_cycle: int | None = None
     latency: int | None = None
     road: str | None = None
     mts: int | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def given(self) -> dict[str, int]:
         """The numbers that are given, by the name of their option. UserError: no memory here has such a value."""

@@ -17,6 +17,7 @@ from cnna.jobs.report import artifact_of
 from cnna.jobs.result import ASIDE, Result, page_html
 from cnna.spec.artifact import Artifact, save
 from cnna.spec.checks.archive import BEGINNING
+from cnna.spec.errors import ArgumentError
 from cnna.spec.files import write_bytes, write_text
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def eval(  # as the command is called, whatever Python calls so
 
 @contextmanager
 def _files(models: Iterable[Measurable]) -> Iterator[list[Path]]:
-    """The models as files; those that are in memory lie in a folder of their own meanwhile. TypeError: one is no model."""
+    """The models as files; those that are in memory lie in a folder of their own meanwhile. ArgumentError: one is no model."""
     with ExitStack() as held:
         paths = []
         for number, model in enumerate(models, 1):
@@ -130,4 +131,4 @@ def _content(model: Any) -> tuple[str, bytes | None]:
         return ("compiled", None) if model.startswith(BEGINNING) else ("model", model)
     if type(model).__name__ == "ModelProto":
         return "model", model.SerializeToString()
-    raise TypeError(f"a model is a path, bytes, a ModelProto, or what compile or quantize gave, not {type(model).__name__}")
+    raise ArgumentError(f"a model is a path, bytes, a ModelProto, or what compile or quantize gave, not {type(model).__name__}")

@@ -6,6 +6,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeAlias, TypeVar
 
+from cnna.jobs.arguments import checked
 from cnna.spec.errors import ToolError
 from cnna.spec.extras import install
 
@@ -32,12 +33,13 @@ class Note(str):
 
 
 def with_tools(job: Callable[Taken, Given]) -> Callable[Taken, Given]:
-    """The job, which raises a ToolError that says how to install a package that is missing, as on a board."""
+    """The job, with its arguments checked; a ToolError says how to install a package that is missing, as on a board."""
+    strict = checked(job)
 
     @wraps(job)
     def done(*args: Taken.args, **kwargs: Taken.kwargs) -> Given:
         try:
-            return job(*args, **kwargs)
+            return strict(*args, **kwargs)
         except ImportError as missing:
             raise missing_tool(missing) from missing
 

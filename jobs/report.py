@@ -13,7 +13,7 @@ from cnna.jobs.ddr import Ddr
 from cnna.jobs.given import native_host, with_tools
 from cnna.jobs.measured import read_measured
 from cnna.jobs.result import ASIDE, Result, picture_html
-from cnna.spec.artifact import Artifact, load
+from cnna.spec.artifact import Artifact, held
 from cnna.spec.boards import ddr_of
 from cnna.spec.called import called
 from cnna.spec.ddr import DdrSpeed
@@ -113,9 +113,7 @@ class Reported(Result):
 
 def artifact_of(given: GivenArtifact) -> Artifact:
     """A compiled model, from any form of it. ArtifactError: the file cannot be read."""
-    if isinstance(given, Compiled):
-        return given.artifact
-    return given if isinstance(given, Artifact) else load(given)
+    return held(given)
 
 
 @with_tools
@@ -131,8 +129,6 @@ def report(artifact: GivenArtifact, measured: str | PathLike[str] | Figures | No
     found = artifact_of(artifact)
     place = fspath(measured) if isinstance(measured, str | PathLike) else UNNAMED
     run = read_measured(Path(place)) if isinstance(measured, str | PathLike) else measured
-    if run is not None and not isinstance(run, Mapping):
-        raise TypeError(f"measured is a path or figures of a run, not {type(run).__name__}")
     from cnna.compiler.report import report as compiler
 
     try:

@@ -8,9 +8,12 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from html import escape
+from inspect import isfunction
 from io import BytesIO
 from os import PathLike, fspath
 from typing import Any
+
+from cnna.jobs.arguments import checked
 
 ASIDE: Mapping[str, bool] = {"aside": True}
 OPTIONAL: Mapping[str, bool] = {"optional": True}
@@ -19,7 +22,12 @@ PAGE_PIXELS = 640  # the height of a page that is shown within a notebook
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Result:
-    """The base of all results. `str` of one is what the command prints."""
+    """The base of all results. `str` of one is what the command prints. Methods refuse arguments of a wrong kind."""
+
+    def __init_subclass__(cls) -> None:
+        for name, method in list(vars(cls).items()):
+            if isfunction(method) and not name.startswith("_"):
+                setattr(cls, name, checked(method))
 
     def figures(self) -> dict[str, Any]:
         """The figures as the command writes them with `--json`: numbers, texts, lists and dictionaries alone."""

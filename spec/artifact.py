@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 from cnna.spec.checks import archive, soundness
 from cnna.spec.checks.archive import DIGEST, MANIFEST, MODEL
@@ -177,6 +177,19 @@ def save(artifact: Artifact, path: str | os.PathLike[str]) -> None:
         write_bytes(path, packed)
     except UserError as error:
         raise ArtifactError(f"{error}: cannot be written") from None
+
+
+class Holder(Protocol):
+    """What holds an artifact, such as what `cnna.compile` gives."""
+
+    @property
+    def artifact(self) -> Artifact: ...
+
+
+def held(given: "Source | Artifact | Holder") -> Artifact:
+    """An artifact, from any form of it. ArtifactError: as of `load`."""
+    inside: Any = getattr(given, "artifact", given)
+    return inside if isinstance(inside, Artifact) else load(inside)
 
 
 def load(source: Source) -> Artifact:

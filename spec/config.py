@@ -5,6 +5,9 @@ It needs nothing but Python, so that the driver on a board can import it.
 
 from dataclasses import dataclass, fields
 
+from cnna.spec.errors import UserError
+from cnna.spec.names import in_short
+
 BEAT_BYTES = 16  # width of every AXI4 data port
 PARAM_BITS = {"offset": 32, "factor": 26, "shift": 6}  # a channel's requantiser parameters in a ring word, from bit 0 up
 PARAM_BYTES = sum(PARAM_BITS.values()) // 8
@@ -14,8 +17,16 @@ REGIONS_MAX = 4
 OPTIONS = ("uram", "codebook")  # parameters that manifests and Verilog name only where they are set
 
 
-class ConfigError(ValueError):
+class ConfigError(UserError, ValueError):
     """A parameter outside its legal values; the message names it, its value and what is legal."""
+
+
+def _check_kinds(config: "Config") -> None:
+    """ConfigError: the name is no text, or a parameter no whole number."""
+    for field in fields(config):
+        kind, value = (str, "a text") if field.name == "name" else (int, "a whole number"), getattr(config, field.name)
+        if not isinstance(value, kind[0]):
+            raise ConfigError(f"config: {field.name} = {in_short(value)}, but it must be {kind[1]}")
 
 
 @dataclass(frozen=True)
@@ -46,6 +57,7 @@ class Config:
             if not true:
                 raise ConfigError(f"config {self.name}: {parameter} = {getattr(self, parameter)}, but {legal}")
 
+        _check_kinds(self)
         need(self.pix in (2, 4, 8, 16), "pix", "legal values are 2, 4, 8 and 16 (there are 2 x pix banks)")
         need(self.ci in (4, 8, 16), "ci", "legal values are 4, 8 and 16 (a feature word is at most an AXI beat)")
         need(2 * self.pix >= BEAT_BYTES // self.ci, "ci", "the words of one AXI beat must lie in different banks")

@@ -5,6 +5,7 @@ CnnaError
 │   ├── ModelError       an ONNX model: unreadable, unsound, or with an operator or size that does not run
 │   ├── ArtifactError    a .cnna file: truncated, altered, foreign, of another version
 │   ├── DataError        an array, a calibration set, a labels file
+│   ├── ArgumentError    an argument of a function is of a wrong kind; a TypeError too
 │   ├── ToolError        a program or package that is missing; says what to install
 │   ├── UnknownError     a model, version or board that a server does not have
 │   └── NoTokenError     a request without the server's token
@@ -44,6 +45,10 @@ class ArtifactError(UserError):
 
 class DataError(UserError):
     """Arrays that do not fit the model."""
+
+
+class ArgumentError(UserError, TypeError):
+    """An argument of a public function has a type that it cannot have."""
 
 
 class ToolError(UserError):

@@ -27,6 +27,13 @@ def differences(given: Collection[object], wanted: Collection[str], what: str = 
     return "; ".join(said)
 
 
+def in_short(value: object) -> str:
+    """A value for a message: itself if it is short and plain, else its type."""
+    plain = isinstance(value, bool | int | float | str | bytes | None)
+    text = repr(value)[:LETTERS] if plain else ""
+    return text if plain and len(text) < LETTERS // 2 else type(value).__name__
+
+
 def nearest(name: str, names: Iterable[str]) -> list[str]:
     """The names that are most like one that is not among them, the likest first; at most three.
 

@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 from cnna.spec.errors import DataError
+from cnna.spec.names import in_short
 
 FOREVER_SECONDS = 1e6  # longer than any wait; the operating system allows more
 
@@ -18,7 +19,7 @@ def whole(name: str, value: Any, low: int, high: int) -> int:
     except (AttributeError, TypeError):
         number = low - 1
     if isinstance(value, bool) or not low <= number <= high:
-        raise DataError(f"{name} is {value!r}: it must be a whole number within {low}..{high}")
+        raise DataError(f"{name} is {in_short(value)}: it must be a whole number within {low}..{high}")
     return number
 
 
@@ -29,5 +30,7 @@ def seconds(name: str, value: Any, zero: bool = False) -> float:
     except (TypeError, ValueError):
         number = math.nan
     if not 0 <= number <= FOREVER_SECONDS or (number == 0 and not zero):
-        raise DataError(f"{name} is {value!r}: it must be {'from' if zero else 'above'} 0 to {FOREVER_SECONDS:,.0f} seconds")
+        raise DataError(
+            f"{name} is {in_short(value)}: it must be {'from' if zero else 'above'} 0 to {FOREVER_SECONDS:,.0f} seconds"
+        )
     return number

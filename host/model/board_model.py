@@ -21,7 +21,7 @@ from cnna.host.model.model import Seen
 from cnna.host.model.native_runs import NativeRuns, suits
 from cnna.host.model.pingpong import SLOTS, PingPong
 from cnna.host.model.planned import Plan, PlannedFlight
-from cnna.spec.artifact import Artifact, Source
+from cnna.spec.artifact import Artifact, Holder, Source
 from cnna.spec.errors import RunError
 from cnna.spec.metrics import Figures
 
@@ -51,7 +51,7 @@ class BoardModel(model.Model):
 
     def __init__(
         self,
-        artifact: Source | Artifact,
+        artifact: Source | Artifact | Holder,
         board: Any,
         *,
         retries: int = 1,

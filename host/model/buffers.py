@@ -15,7 +15,7 @@ from cnna.host.board.board_device import BoardDevice
 from cnna.host.model.answers import WHOLE
 from cnna.spec.errors import DataError, RunError
 from cnna.spec.manifest import Manifest
-from cnna.spec.names import in_line
+from cnna.spec.names import in_line, in_short
 
 
 class Memory:
@@ -83,8 +83,10 @@ def form(manifest: Manifest, name: str) -> tuple[tuple[int, ...], "np.dtype[Any]
     DataError: there is no such input, or its size is not fixed.
     """
     inputs = {entry["name"]: entry for entry in manifest["model_inputs"]}
-    if name not in inputs:
-        raise DataError(f"{manifest['name']} has inputs {in_line(inputs)}; unknown: {name}")
+    if not isinstance(name, str) or name not in inputs:
+        raise DataError(
+            f"{manifest['name']} has inputs {in_line(inputs)}; unknown: {name if isinstance(name, str) else in_short(name)}"
+        )
     dtype, pictures, sizes = inputs[name]["dtype"], manifest["preprocess"], inputs[name]["shape"]
     shape = tuple(size for size in sizes if size is not None)
     if len(shape) < len(sizes):

@@ -19,7 +19,7 @@ from cnna.host.model.letterbox import Picture, Placed, placed, put, read
 from cnna.host.model.session import InferenceSession
 from cnna.host.native.detect import Decoder, Settings
 from cnna.host.samples.pictures import frame
-from cnna.spec.artifact import Artifact, CpuPiece, Source, load
+from cnna.spec.artifact import Artifact, CpuPiece, Holder, Source, held
 from cnna.spec.cpu_ops import CpuPart, makes
 from cnna.spec.detection.decode import LABELS, Int8, Labels
 from cnna.spec.detection.heads import Heads, heads_of
@@ -33,7 +33,7 @@ MOST = 1 << 16  # detections that can be asked for
 
 
 class Detector:
-    """A compiled detector on one device: a path or the bytes of a .cnna file that was compiled with --detector.
+    """A compiled detector on one device: what `cnna.compile(detector="auto")` gave, or a path or the bytes of such a .cnna file.
 
     device and options: those of `InferenceSession`. least: the lowest score that counts. overlap: of two boxes of a class that
     overlap by more, the surer one stays. labels: "all" gives a detection for each class that counts, "best" one for each box. most:
@@ -44,7 +44,7 @@ class Detector:
 
     def __init__(
         self,
-        path_or_artifact: Source | Artifact,
+        path_or_artifact: Source | Artifact | Holder,
         device: Any = "emulator",
         *,
         least: float = 0.25,
@@ -54,7 +54,7 @@ class Detector:
         **options: Any,
     ) -> None:
         self.settings = _settings(least, overlap, labels, most)
-        artifact = path_or_artifact if isinstance(path_or_artifact, Artifact) else load(path_or_artifact)
+        artifact = held(path_or_artifact)
         self.heads, self._ports = _heads(artifact.manifest)
         self._decode = Decoder(self.heads, self.settings)
         self._how = _preprocessing(artifact.manifest)

@@ -24,7 +24,7 @@ from cnna.host.model.flight import Flight, Job, Route, Way, jobs_of
 from cnna.host.model.inputs import Arrays
 from cnna.host.model.planned import Plan, PlannedFlight
 from cnna.host.samples.rows import Given
-from cnna.spec.artifact import Artifact, Source, load
+from cnna.spec.artifact import Artifact, Holder, Source, held
 from cnna.spec.config import Config
 from cnna.spec.device import Device, Profiler, Recorder
 from cnna.spec.errors import DataError, RunError, ToolError
@@ -84,14 +84,14 @@ class Model:
 
     def __init__(
         self,
-        artifact: Source | Artifact,
+        artifact: Source | Artifact | Holder,
         device: str | Device = "emulator",
         check: bool = False,
         cpu_threads: int | None = None,
         original: Any = None,
         **options: Any,
     ) -> None:
-        self.artifact = artifact if isinstance(artifact, Artifact) else load(artifact)
+        self.artifact = held(artifact)
         self.manifest = self.artifact.manifest
         self.check = check
         self._original = original

@@ -26,13 +26,13 @@ from cnna.host.model.buffers import InputBuffer, Memory, buffer_on, form, handed
 from cnna.host.model.inputs import Arrays
 from cnna.host.model.model import SIMULATED, Model, check_options
 from cnna.host.samples.rows import Given
-from cnna.spec.artifact import Artifact, Source
+from cnna.spec.artifact import Artifact, Holder, Source
 from cnna.spec.config import Config
 from cnna.spec.device import Device, state_of
 from cnna.spec.errors import DataError, RunError
 from cnna.spec.manifest import Manifest
 from cnna.spec.metrics import Figures
-from cnna.spec.names import in_line
+from cnna.spec.names import in_line, in_short
 
 DEVICES = (*SIMULATED, "reference")
 BIT = ".bit"
@@ -80,7 +80,9 @@ class Pending(Future[Any]):
 
 
 class InferenceSession:
-    """One artifact, ready to run on one device: the path of a .cnna file, or its bytes. It closes the device if it opened it.
+    """One artifact, ready to run on one device: the path of a .cnna file, its bytes, or what `cnna.compile` gave.
+
+    It closes the device if it opened it.
 
     device: "emulator", "rtl" or "reference"; the path of a cnna.bit, a `pynq.Overlay`, or a pynq device that holds one; or a
     `spec.device.Device`. With `check`, every tensor that a command writes is compared with the other executions (CheckError); a
@@ -89,7 +91,7 @@ class InferenceSession:
 
     def __init__(
         self,
-        path_or_artifact: Source | Artifact,
+        path_or_artifact: Source | Artifact | Holder,
         device: Any = "emulator",
         *,
         check: bool = False,
@@ -153,6 +155,8 @@ class InferenceSession:
         session until the iterator ends, or it or the session is closed.
         """
         self._check_open()
+        if not isinstance(feeds, Iterable):
+            raise DataError(f"{self.name}: feeds are dicts of arrays, one after another, not {type(feeds).__name__}")
         names = self._chosen(output_names)
         return self._yielded(names, self._model.stream(map(_feed, feeds)))
 
@@ -300,7 +304,7 @@ class InferenceSession:
 
     def _chosen(self, names: Sequence[str] | None) -> list[str]:
         if isinstance(names, str | bytes):
-            raise DataError(f"{self.name}: output_names is a list, such as [{names!r}]; None stands for all outputs")
+            raise DataError(f"{self.name}: output_names is a list, such as [{in_short(names)}]; None stands for all outputs")
         try:
             chosen = list(() if names is None else names) or list(self._outputs)
         except TypeError:
@@ -321,8 +325,10 @@ class InferenceSession:
         return f": {state_of(self.device)}" if isinstance(self.device, BoardDevice) else ""
 
 
-def _opened(artifact: Source | Artifact, device: Any, check: bool, options: dict[str, Any]) -> Model:
-    """The model on its device. DataError: there is no such device."""
+def _opened(artifact: Source | Artifact | Holder, device: Any, check: bool, options: dict[str, Any]) -> Model:
+    """The model on its device. DataError: there is no such device, or `check` is neither True nor False."""
+    if not isinstance(check, bool):
+        raise DataError(f"check={in_short(check)}: must be True or False")
     if isinstance(device, str | os.PathLike) and Path(device).suffix == BIT:
         device = open_overlay(Path(device))
     if isinstance(device, BoardDevice) or hasattr(device, "ip_dict"):
@@ -332,8 +338,8 @@ def _opened(artifact: Source | Artifact, device: Any, check: bool, options: dict
         return BoardModel(artifact, device, **options)
     if not isinstance(device, str) and all(hasattr(device, name) for name in ("read", "write", "allocate", "load", "store")):
         return Model(artifact, device, check, **options)
-    if device not in DEVICES:
-        raise DataError(f"there is no device {device!r}; there are {', '.join(DEVICES)}, a cnna{BIT} and a pynq.Overlay")
+    if not isinstance(device, str) or device not in DEVICES:
+        raise DataError(f"there is no device {in_short(device)}; there are {', '.join(DEVICES)}, a cnna{BIT} and a pynq.Overlay")
     return Model(artifact, device, check, **options)
 
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from cnna.host.board.overlay import open_overlay
 from cnna.host.model.answers import NodeArg
 from cnna.host.model.session import BIT, InferenceSession
-from cnna.spec.artifact import Artifact, Source
+from cnna.spec.artifact import Artifact, Holder, Source
 from cnna.spec.errors import DataError
 
 
@@ -117,7 +117,7 @@ class Overlay:
         self._device = open_overlay(Path(device)) if named else device
         self.runner: Runner | None = None
 
-    def load_model(self, path_or_artifact: Source | Artifact, **options: Any) -> Runner:
+    def load_model(self, path_or_artifact: Source | Artifact | Holder, **options: Any) -> Runner:
         """Closes the model that was loaded before and opens this one. `options`: as of `InferenceSession`."""
         self.close()
         self.runner = Runner(InferenceSession(path_or_artifact, self._device, **options))

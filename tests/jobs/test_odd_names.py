@@ -36,7 +36,7 @@ def test_figures_of_a_run_are_a_table(quantised: onnx.ModelProto) -> None:
     compiled = cnna.compile(quantised, "tiny")
     wrong: tuple[Any, ...] = (5, cnna.report(compiled))
     for measured in wrong:
-        with pytest.raises(TypeError, match=r"measured is a path or figures of a run, not \w+"):
+        with pytest.raises(TypeError, match=r"measured must be a path or figures of a run, or None, not \w+"):
             cnna.report(compiled, measured)
-    with pytest.raises(TypeError, match=r"preprocess is a table or a Preprocess, not int"):
+    with pytest.raises(TypeError, match=r"preprocess must be a table, .*, or a Preprocess, or None, not 5"):
         cnna.quantize(quantised, samples(2), preprocess=5)  # type: ignore[arg-type]
