@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from cnna.serve.engine.assembly import ONLY, PIECE, Assembly
 from cnna.serve.engine.board import EngineBoard
-from cnna.serve.engine.served import READY, UNAVAILABLE, UNLOADING, Served, ServedModel, refusal_of
+from cnna.serve.engine.served import READY, UNAVAILABLE, UNLOADING, Served, ServedModel
 from cnna.serve.engine.trials import Trials
 from cnna.serve.lifecycle import versions
 from cnna.serve.lifecycle.arrow import Log as LogLine
-from cnna.serve.models.repository import Repository
+from cnna.serve.models.repository import Repository, refusal_of
 from cnna.serve.models.settings import Settings
 from cnna.serve.models.version import Version
 from cnna.serve.requests.composed import RUNTIME, Composition

@@ -34,6 +34,7 @@ from cnna.spec.errors import BusyError, CnnaError, DataError, LateError, RunErro
 
 REASONS = 4  # models that the server names if it is not ready
 USUAL = 100  # the priority of requests that name none, or 0: those of 1 to 99 go first
+CAUSES = ((UserError, "data"), (LateError, "deadline"))  # of failed requests to pipelines; of all other errors a step
 
 
 class Core:
@@ -222,16 +223,11 @@ class Core:
         try:
             await composed.answer(composition, request, self._ask)
             self.requests.succeed(request)
-        except UserError as error:
-            self.requests.fail(request, error, "data")
-        except LateError as error:
-            self.requests.fail(request, error, "deadline")
         except CnnaError as error:
-            self.requests.fail(request, error, "step")
+            self.requests.fail(request, error, next((cause for kind, cause in CAUSES if isinstance(error, kind)), "step"))
         except Exception as error:
-            self.requests.fail(
-                request, RunError(f"model {request.model}: internal error: {type(error).__name__}: {error}"), "internal"
-            )
+            own = RunError(f"model {request.model}: internal error: {type(error).__name__}: {error}")
+            self.requests.fail(request, own, "internal")
 
     async def _ask(
         self, model: str, inputs: Mapping[str, NDArray[Any]], version: str | None, request: Request, whole: bool

@@ -12,9 +12,9 @@ from cnna.serve.models.version import Version
 from cnna.serve.requests.composed import Composition
 from cnna.serve.requests.pending import PendingRequests
 from cnna.serve.requests.stats import Stats
-from cnna.spec.errors import BusyError, CnnaError, RunError, UnknownError, UserError, reason_of
+from cnna.spec.errors import BusyError, UnknownError
 
-__all__ = ["BROKEN_OFF", "COMING", "LOADING", "READY", "UNAVAILABLE", "UNLOADING", "Models", "Served", "ServedModel", "refusal_of"]
+__all__ = ["BROKEN_OFF", "COMING", "LOADING", "READY", "UNAVAILABLE", "UNLOADING", "Models", "Served", "ServedModel"]
 COMING = "it is being loaded"
 
 
@@ -112,13 +112,3 @@ class ServedModel:
 
 
 Models = dict[str, ServedModel]
-
-
-def refusal_of(error: Exception) -> CnnaError:
-    """Why a load was refused, in one line, whatever has ended it."""
-    if isinstance(error, CnnaError):
-        return error
-    if isinstance(error, OSError):
-        where = error.filename or "the model's files"
-        return UserError(f"{where}: {error.strerror or reason_of(error)}; mend it and load the model again")
-    return RunError(f"internal error: {type(error).__name__}: {reason_of(error)}")

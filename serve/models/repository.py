@@ -29,7 +29,7 @@ from cnna.serve.models.version import Compiled, Version
 from cnna.serve.runtimes.describe import described
 from cnna.serve.runtimes.interface import CNNA, Place
 from cnna.spec.artifact import Artifact, load
-from cnna.spec.errors import ArtifactError, UnknownError, UserError
+from cnna.spec.errors import ArtifactError, CnnaError, RunError, UnknownError, UserError, reason_of
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")  # of a model: no separator, no leading dot
 NAME_RULE = "a model's name has letters, digits, `_`, `.` and `-` alone, and no leading dot"
@@ -214,3 +214,13 @@ def _by_runtime(runtime: str, place: Place, golden: Path | None) -> Version:
     compiled = Compiled(place.folder, runtime, found.batch, 0, found.seconds, runtime, place, found.bounded)
     answers = None if golden is None else read(golden, signature)
     return Version(place.model, place.version, signature, {runtime: (compiled,)}, answers, runtime)
+
+
+def refusal_of(error: Exception) -> CnnaError:
+    """Why a load was refused, in one line, whatever has ended it."""
+    if isinstance(error, CnnaError):
+        return error
+    if isinstance(error, OSError):
+        where = error.filename or "the model's files"
+        return UserError(f"{where}: {error.strerror or reason_of(error)}; mend it and load the model again")
+    return RunError(f"internal error: {type(error).__name__}: {reason_of(error)}")
