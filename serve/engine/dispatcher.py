@@ -19,7 +19,7 @@ from cnna.serve.models.version import Compiled, Version
 from cnna.serve.requests.cover import choose
 from cnna.serve.requests.history import Log
 from cnna.serve.requests.open_requests import OpenRequests
-from cnna.serve.requests.request import Batch, BatchRun, RequestPart
+from cnna.serve.requests.request import Batch, BatchRun, SampleRange
 from cnna.serve.runtimes.interface import CNNA, misfit
 from cnna.spec.errors import BusyError, CnnaError, LateError, UserError
 
@@ -49,11 +49,11 @@ class Dispatcher:
 
     def _send_again(self) -> bool:
         """Sends a batch that has failed elsewhere, to another board where one could take it."""
-        self.again.sort(key=lambda batch: batch.order if batch.pieces else (0, 0))
+        self.again.sort(key=lambda batch: batch.order if batch.ranges else (0, 0))
         for batch in list(self.again):
             batch.drop_ended()
             served = self._catalogue.models[batch.model].versions[batch.version]
-            if not batch.pieces:
+            if not batch.ranges:
                 self.again.remove(batch)
                 continue
             able = self._able(served, batch)
@@ -67,7 +67,7 @@ class Dispatcher:
             if fitting:
                 self._send(board, served, batch, min(fitting, key=lambda one: one.seconds))
             else:  # this board's batches are smaller than those of the one that failed
-                self.again += [replace(batch, pieces=[piece], boards=list(batch.boards)) for piece in _singles(batch)]
+                self.again += [replace(batch, ranges=[each], boards=list(batch.boards)) for each in _singles(batch)]
             return True
         return False
 
@@ -127,12 +127,12 @@ class Dispatcher:
 
     def _send(self, board: EngineBoard, served: Served, batch: Batch, compiled: Compiled) -> None:
         now = asyncio.get_running_loop().time()
-        for piece in batch.pieces:
-            if piece.request.begun is None:
-                piece.request.begun = now
+        for each in batch.ranges:
+            if each.request.begun is None:
+                each.request.begun = now
         if compiled.runtime != version_of(served).runtime:
-            for piece in batch.pieces:
-                piece.request.spare = batch.spare or self._why_none(served)
+            for each in batch.ranges:
+                each.request.spare = batch.spare or self._why_none(served)
         future = board.run(batch, version_of(served), compiled)
         # Runs before anything else can use the slot: the callbacks of a future follow each other without a gap.
         future.add_done_callback(partial(self._finished, board, served, batch, compiled, now))
@@ -151,11 +151,11 @@ class Dispatcher:
         error = future.exception()
         if error is None and (wrong := misfit(version_of(served).signature.outputs, future.result().outputs, batch.samples)):
             error = BusyError(wrong)  # a remote model may have changed: its neighbours on the board are not at fault
-        for piece in batch.pieces:
-            if piece.request.runs is not None:
+        for each in batch.ranges:
+            if each.request.runs is not None:
                 seconds, now = 0.0 if error else future.result().seconds, asyncio.get_running_loop().time()
                 run = BatchRun(served.model, board.spec.name, compiled, batch.samples, sent, now, seconds, str(error or ""))
-                piece.request.runs.append(run)
+                each.request.runs.append(run)
         if error is None:
             self._answered(board, served, batch, compiled, future.result())
         else:
@@ -168,20 +168,20 @@ class Dispatcher:
             self._catalogue.went_well(served)
         served.stats.ran(batch.samples, answer.seconds, compiled.clocks)
         first, outputs = 0, version_of(served).signature.outputs
-        for piece in batch.pieces:
-            request = piece.request
+        for each in batch.ranges:
+            request = each.request
             if not request.future.done():
                 request.run_seconds += answer.seconds
                 if compiled.runtime != CNNA:
                     request.runtime = compiled.runtime
-                if request.answer(piece, outputs, answer.outputs, first):
+                if request.answer(each, outputs, answer.outputs, first):
                     self._requests.succeed(request)
-            first += piece.count
+            first += each.count
 
     def _failed(self, board: EngineBoard, served: Served, batch: Batch, error: BaseException) -> None:
         """Does what `serve.lifecycle.batches` says: the batch goes elsewhere while its model's `retries` last, or ends."""
         retries, spare = self._catalogue.models[batch.model].settings.retries, len(version_of(served).runtimes()) > 1
-        tried = Tried(len(batch.boards), retries, len(batch.pieces), spare, bool(batch.spare), self.closed)
+        tried = Tried(len(batch.boards), retries, len(batch.ranges), spare, bool(batch.spare), self.closed)
         found = verdict(tried, _outcome(error))
         if found.board:
             board.fail(str(error))
@@ -191,12 +191,12 @@ class Dispatcher:
             self._catalogue.fault(served, board.spec.name)
         cause = f"failed {len(batch.boards)} times, last: {error}"
         if found.what == CUT:
-            self.again += [replace(batch, pieces=[piece], boards=list(batch.boards)) for piece in batch.pieces]
+            self.again += [replace(batch, ranges=[each], boards=list(batch.boards)) for each in batch.ranges]
         elif found.what == END:
             known = found.cause != "board" and isinstance(error, CnnaError)
             end = error if known else BusyError(f"model {batch.model}, version {batch.version}: {cause}")
-            for piece in batch.pieces:
-                self._requests.fail(piece.request, cast("CnnaError", end), found.cause)
+            for each in batch.ranges:
+                self._requests.fail(each.request, cast("CnnaError", end), found.cause)
         elif found.what == SPARE:
             batch.spare, batch.boards = cause, []
             self.again.append(batch)
@@ -206,7 +206,7 @@ class Dispatcher:
     def _try_again(self, served: Served, batch: Batch, later: bool, board: str, cause: str) -> None:
         """Sends a batch once more, if anybody still waits for it. later: after a pause, which grows."""
         batch.drop_ended()
-        if not batch.pieces:
+        if not batch.ranges:
             return
         served.stats.retries += 1
         if later:
@@ -226,9 +226,9 @@ def version_of(served: Served) -> Version:
     return served.version
 
 
-def _singles(batch: Batch) -> list[RequestPart]:
-    """Pieces of one sample each: they fit every board."""
-    return [RequestPart(piece.request, piece.start + number, 1) for piece in batch.pieces for number in range(piece.count)]
+def _singles(batch: Batch) -> list[SampleRange]:
+    """Ranges of one sample each: they fit every board."""
+    return [SampleRange(each.request, each.start + number, 1) for each in batch.ranges for number in range(each.count)]
 
 
 def _outcome(error: BaseException) -> str:

@@ -10,14 +10,14 @@ DONE, CUT, END, AGAIN, LATER, SPARE = "done", "cut", "end", "again", "later", "s
 
 @dataclass(frozen=True)
 class Tried:
-    """A batch. tries: how often it failed by a board or a runtime. retries: how often it may. pieces: of how many requests.
+    """A batch. tries: how often it failed by a board or a runtime. retries: how often it may. requests: of how many it has samples.
 
     spare: its version has a fallback. by_spare: the fallback is all that it asks for. closed: the server ends.
     """
 
     tries: int
     retries: int
-    pieces: int
+    requests: int
     spare: bool
     by_spare: bool
     closed: bool = False
@@ -42,7 +42,7 @@ def verdict(batch: Tried, outcome: str) -> Verdict:
     if outcome == ANSWERED:
         return Verdict(DONE, batch.tries)
     if outcome == DATA:
-        return Verdict(CUT if batch.pieces > 1 else END, batch.tries, "data")
+        return Verdict(CUT if batch.requests > 1 else END, batch.tries, "data")
     if outcome == LATE:
         return Verdict(END, batch.tries, "deadline")
     tries = batch.tries + (outcome != BEHIND)

@@ -2,7 +2,7 @@
 
 from bisect import insort
 
-from cnna.serve.requests.request import Request, RequestPart
+from cnna.serve.requests.request import Request, SampleRange
 
 
 class PendingRequests:
@@ -31,14 +31,14 @@ class PendingRequests:
         head = self.head
         return sum(one.left for one in self._requests if one.form == head.form) if head else 0
 
-    def take(self, samples: int) -> list[RequestPart]:
+    def take(self, samples: int) -> list[SampleRange]:
         """The next samples that may share a batch, `samples` at most."""
-        head, pieces = self.head, list[RequestPart]()
+        head, ranges = self.head, list[SampleRange]()
         for request in self._requests if head else ():
             if samples and head and request.form == head.form and request.left:
-                pieces.append(request.take(samples))
-                samples -= pieces[-1].count
-        return pieces
+                ranges.append(request.take(samples))
+                samples -= ranges[-1].count
+        return ranges
 
     def oldest(self) -> float:
         """When the request that has waited longest, of those that may share a batch with the head, was admitted."""

@@ -1,4 +1,4 @@
-"""A request on its way, the pieces into which it is cut, and the batches that pieces of several requests make."""
+"""A request on its way, the ranges of samples into which it is cut, and the batches that ranges of several requests make."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -66,14 +66,14 @@ class Request:
         """Samples that wait for a batch."""
         return 0 if self.future.done() else self.samples - self.taken
 
-    def take(self, most: int) -> "RequestPart":
-        """The next samples, `most` at most, as a piece of a batch."""
-        piece = RequestPart(self, self.taken, min(most, self.left))
-        self.taken += piece.count
-        return piece
+    def take(self, most: int) -> "SampleRange":
+        """The next samples, `most` at most, as a range for a batch."""
+        found = SampleRange(self, self.taken, min(most, self.left))
+        self.taken += found.count
+        return found
 
-    def answer(self, piece: "RequestPart", outputs: Sequence[Tensor], batch: Mapping[str, NDArray[Any]], first: int) -> bool:
-        """Keeps the answers to a piece, which begins with sample `first` of its batch. Whether all are there now."""
+    def answer(self, some: "SampleRange", outputs: Sequence[Tensor], batch: Mapping[str, NDArray[Any]], first: int) -> bool:
+        """Keeps the answers to a range, which begins with sample `first` of its batch. Whether all are there now."""
         for tensor in outputs:
             rows = tensor.rows
             if rows == ANY:
@@ -82,14 +82,14 @@ class Request:
             if tensor.name not in self.outputs:
                 y = batch[tensor.name]
                 self.outputs[tensor.name] = np.empty((self.samples * rows, *y.shape[1:]), y.dtype)
-            own = self.outputs[tensor.name][piece.start * rows : (piece.start + piece.count) * rows]
-            own[...] = batch[tensor.name][first * rows : (first + piece.count) * rows]
-        self.answered += piece.count
+            own = self.outputs[tensor.name][some.start * rows : (some.start + some.count) * rows]
+            own[...] = batch[tensor.name][first * rows : (first + some.count) * rows]
+        self.answered += some.count
         return self.answered == self.samples
 
 
 @dataclass(frozen=True, eq=False)
-class RequestPart:
+class SampleRange:
     """`count` samples of a request, from sample `start` on."""
 
     request: Request
@@ -103,42 +103,42 @@ class RequestPart:
 
 @dataclass(eq=False)
 class Batch:
-    """Pieces that run together, all for one version. boards: the names of those that have failed with it."""
+    """Ranges that run together, all for one version. boards: the names of those that have failed with it."""
 
     model: str
     version: str
-    pieces: list[RequestPart]
+    ranges: list[SampleRange]
     boards: list[str] = field(default_factory=list)
     spare: str = ""  # why its version's own runtime is not asked any more
 
     @property
     def samples(self) -> int:
         """How many it has."""
-        return sum(piece.count for piece in self.pieces)
+        return sum(each.count for each in self.ranges)
 
     @property
     def order(self) -> tuple[int, int]:
         """Which of two goes first: that with the first request."""
-        return min(piece.request.order for piece in self.pieces)
+        return min(each.request.order for each in self.ranges)
 
     def inputs(self) -> dict[str, list[NDArray[Any]]]:
         """Each input in parts."""
-        parts = [piece.inputs() for piece in self.pieces]
+        parts = [each.inputs() for each in self.ranges]
         return {name: [part[name] for part in parts] for name in parts[0]}
 
     def call(self) -> Call:
         """Its circumstances: the latest deadline of its requests, and the first id."""
-        requests = [piece.request for piece in self.pieces]
+        requests = [each.request for each in self.ranges]
         return Call(max(one.deadline for one in requests), next((one.request_id for one in requests if one.request_id), ""))
 
     def drop_ended(self) -> None:
-        """Leaves out pieces of requests that have been answered, refused or given up."""
-        self.pieces = [piece for piece in self.pieces if not piece.request.future.done()]
+        """Leaves out ranges of requests that have been answered, refused or given up."""
+        self.ranges = [each for each in self.ranges if not each.request.future.done()]
 
 
 @dataclass(frozen=True, eq=False)
 class BatchRun:
-    """A batch that held a piece of a request, for its trace. seconds: measured by the worker. error: "" if it went well.
+    """A batch that held samples of a request, for its trace. seconds: measured by the worker. error: "" if it went well.
 
     model: the request's, or that of a pipeline's step.
     """

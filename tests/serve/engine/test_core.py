@@ -37,7 +37,7 @@ def test_requests_share_batches_and_get_their_own_answers(tmp_path: Path, within
         core, (board,) = core_of(tmp_path, "a", max_delay_us=10_000_000)
         requests = [ask(core, 1, 10), ask(core, 2, 20), ask(core, 4, 30), ask(core, 2, 40)]
         assert [(batch.samples, one.batch) for batch, one in board.had] == [(1, 1), (4, 4)]
-        assert len(board.had[1][0].pieces) == 2
+        assert len(board.had[1][0].ranges) == 2
         while board.running:
             await board.answer()
         assert [(batch.samples, one.batch) for batch, one in board.had] == [(1, 1), (4, 4), (4, 4)]

@@ -150,7 +150,7 @@ def test_a_batch_whose_retries_are_used_up(tmp_path: Path, within: Within) -> No
         request, other = ask(core, 4, 7), ask(core, 4, 9)
         for _ in range(4):
             await a.answer(LostError("board a: it hangs", True))
-        assert [len(batch.pieces) for batch, _ in cpu.had] == [1, 1]
+        assert [len(batch.ranges) for batch, _ in cpu.had] == [1, 1]
         await cpu.answer()
         assert np.array_equal(request.future.result().outputs["y"], wanted(4, 7, 1))
         await cpu.answer(BusyError("no memory"))

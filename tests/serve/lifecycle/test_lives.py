@@ -114,7 +114,7 @@ def test_failures_grow_the_pause_and_an_operator_ends_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tries", "pieces", "spare", "closed", "outcome", "what", "left"),
+    ("tries", "requests", "spare", "closed", "outcome", "what", "left"),
     [
         (0, 2, False, False, batches.ANSWERED, DONE, 0),
         (0, 2, False, False, batches.DATA, CUT, 0),
@@ -128,9 +128,9 @@ def test_failures_grow_the_pause_and_an_operator_ends_it() -> None:
         (2, 1, False, True, batches.FAULT, DONE, 3),
     ],
 )
-def test_what_becomes_of_a_batch(tries: int, pieces: int, spare: bool, closed: bool, outcome: str, what: str, left: int) -> None:
+def test_what_becomes_of_a_batch(tries: int, requests: int, spare: bool, closed: bool, outcome: str, what: str, left: int) -> None:
     """A batch that kills boards would go round for ever; one that only waited behind it would fail with it."""
-    found = verdict(Tried(tries, 2, pieces, spare, by_spare=False, closed=closed), outcome)
+    found = verdict(Tried(tries, 2, requests, spare, by_spare=False, closed=closed), outcome)
     assert (found.what, found.tries) == (what, left)
     assert found.board == (outcome == batches.FAULT)
     assert found.counts == (outcome == batches.LOST)

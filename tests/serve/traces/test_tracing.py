@@ -145,7 +145,7 @@ def test_a_request_that_is_not_sampled_leaves_nothing(tmp_path: Path, within: Wi
         answer = asyncio.ensure_future(call(app, "POST", "/v2/models/m/infer", ONE, traceparent=HEADER[:-1] + "0"))
         while not board.running:
             await asyncio.sleep(0)
-        assert board.running[0][0].pieces[0].request.runs is None
+        assert board.running[0][0].ranges[0].request.runs is None
         await board.answer()
         assert (await answer).code == 200
 
