@@ -1,4 +1,4 @@
-"""Makes the commands of the array: for each part of a convolution and each tile, a weight stream and a pass."""
+"""Makes the commands of the array: for each kernel part of a convolution and each tile, a weight stream and a pass."""
 
 from collections.abc import Iterator, Mapping
 

@@ -1,8 +1,8 @@
 """Simulates loads and stores clock by clock: the beats at each AXI port, and the requests to feature memory. Used by `flow_rates`.
 
-The model follows `hw/dma/load.py` and `hw/dma/store.py`. The ports take the runs of a command in turn, and each port has a FIFO of
-beats. In a clock, the next beats of all ports form one request to feature memory. A beat waits if it needs the same bank as the
-beat of a lower port.
+The model follows `hw/dma/load.py` and `hw/dma/store.py`. The ports take the word runs of a command in turn, and each port has a
+FIFO of beats. In a clock, the next beats of all ports form one request to feature memory. A beat waits if it needs the same bank
+as the beat of a lower port.
 """
 
 from collections import deque

@@ -4,7 +4,8 @@ A process is a generator. It yields the clock at which it can continue, or a fun
 known. The loop resumes the process with the earliest clock.
 
 Nearly all resumptions bring weights: requests, answers, and words that the array takes, which change rings and flows alone. They
-are quiet. A function that depends on neither, nor on the present clock, is `Lasting`: the loop asks it again only after others.
+are quiet. A function that depends on neither, nor on the present clock, is `Lasting`: the loop asks it again only after
+resumptions that are not quiet.
 """
 
 from bisect import bisect_left

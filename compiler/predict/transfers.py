@@ -1,4 +1,4 @@
-"""Loads and stores as processes of `predict`'s event loop: a command's runs go to the ports, and DDR moves their beats."""
+"""Loads and stores as processes of `predict`'s event loop: a command's word runs go to the ports, and DDR moves their beats."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""Finds what costs a range: constants far from all data, and layers of which int8 keeps nothing.
+"""Finds what makes a range useless: constants far from all data, and layers of which int8 keeps nothing.
 
 A mask of -1e9, or -65504 around a map, is no data. In the range of int8 it leaves no steps for the values beside it. A max pool
 never shows what lies below all data, so a Pad before one becomes its padding, and other tensors that only max pools and limits

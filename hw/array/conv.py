@@ -1,4 +1,6 @@
-"""The convolution engine: reads, array, requantiser, residual add, writes. `Conv` only connects; each part has its own command.
+"""The convolution engine: reads, array, requantiser, residual add, writes.
+
+`Conv` only connects these; each takes its share of a command by itself.
 
 gate ─▶ source fetch ─▶ issue ─▶ array ─▶ drain ─▶ residual add ─▶ scatter
   └──────────── residual fetch ──────────────────────┘

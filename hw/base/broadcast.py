@@ -1,4 +1,4 @@
-"""Gives a command to every part of an engine. Each part holds its own share, and takes it when it is ready.
+"""Gives a command to every module of an engine. Each module holds its own share, and takes it when it is ready.
 
 The front of an engine can therefore start a command while its back still finishes the one before.
 """

@@ -1,7 +1,7 @@
 """Cuts transfers into AXI bursts at multiples of 256 bytes, so that none crosses 4 KiB or has more than 16 beats.
 
-`BurstCutter` cuts the runs of load and store, a burst a clock. `CopyBursts` cuts the packets of the stream ports. A read burst then
-waits for room (`ask_with_room`), and a write burst for its beats (`BurstOffer`).
+`BurstCutter` cuts the word runs of load and store, a burst a clock. `CopyBursts` cuts the packets of the stream ports. A read
+burst then waits for room (`ask_with_room`), and a write burst for its beats (`BurstOffer`).
 """
 
 from amaranth import Cat, Module, Mux, Signal, Value, unsigned

@@ -1,8 +1,7 @@
 """From a ring to the lanes' tables: keeps a table's 256 bytes, and writes them in the clocks in which the memories are free.
 
-A ring's words have 16 to 64 bytes (the vector ring) or up to 1,024 (the weight ring), so a table is some words or a part of
-one. The bytes stand in slices, each a module by itself with its own copies of what all slices share: eight pieces of four bytes
-at most.
+A ring's words have 16 to 64 bytes (the vector ring) or up to 1,024 (the weight ring), so a table is some words or a part of one.
+The bytes stand in slices, each a module by itself with its own copies of what all slices share: at most eight times four bytes.
 """
 
 from amaranth import Array, Cat, Module, Mux, Signal, Value

@@ -1,4 +1,6 @@
-"""The vector engine: pooling, depthwise convolution, elementwise operations. `Vector` only connects; each part has its own command.
+"""The vector engine: pooling, depthwise convolution, elementwise operations.
+
+`Vector` only connects these; each takes its share of a command by itself.
 
 gate ─▶ fetch ─▶ issue ─▶ sums ─▶ drain ─▶ scatter
 """

@@ -1,8 +1,8 @@
 """The lives of a model's versions: which are ready, which one is the default, and what an operator wants of the model.
 
-What happens is a method of the life: it gives the next life, and the effects that the catalogue carries out. A load takes long, and
-an operator may change his mind meanwhile: `wanted` is his last word. Whatever ends later obeys it, by looking at it and not by
-counting what came before.
+What happens is a method of the life: it gives the next life, and the effects that the catalogue carries out. A load takes long,
+and an operator may decide otherwise meanwhile: `wanted` is the operator's last word. Whatever ends later obeys it, by looking at
+it and not by counting what came before.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

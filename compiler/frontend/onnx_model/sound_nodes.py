@@ -1,4 +1,4 @@
-"""Checks of nodes whose failure ONNX's checker would tell without the node, or what helps. `onnx_import.read` calls it.
+"""Checks of nodes for which ONNX's own checker would name neither the node nor the remedy. `onnx_import.read` calls it.
 
 They are: operators that ONNX does not have, attributes of a wrong type, tensors that nothing makes, and names that are made twice.
 """

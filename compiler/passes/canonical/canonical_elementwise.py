@@ -9,8 +9,7 @@ the channels, the Affine lies between two Transposes. Sums and differences are A
 a Product, and a Max or Min of maps is made of Maximums or Minimums; an operand may hold one value for each channel. Relu, Clip, Min
 and Max with a number are Clips. A leaky Relu with slopes from 0 to 1 is a Maximum, and with slopes from 1 on a Minimum.
 Leaves alone: constants that differ along several axes, operands that broadcast otherwise, the product or difference of a map and
-itself, divisions by an activation or by 0, factors beyond float32, and masks on
-scores.
+itself, divisions by an activation or by 0, factors beyond float32, and masks on scores.
 """
 
 from dataclasses import replace

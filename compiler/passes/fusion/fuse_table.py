@@ -6,7 +6,7 @@ table too, and a table of a table is one table.
 Requires: an int8 graph; residual adds not yet folded (`fuse_residual`), so that a convolution's table comes before its add.
 Ensures: a table of what nothing else reads is part of the operator that makes it, if that operator rounds, or of each operator that
 makes a part of a Mosaic, if all of them round; of a table and a copy or two tables in a row one is left.
-Leaves alone: tables of what others read too, or that comes from outside; sums that a convolution can take.
+Leaves alone: tables of tensors that others read too or that come from outside, and sums that a convolution can take.
 """
 
 from dataclasses import replace
