@@ -26,6 +26,13 @@ WALK = (  # the fields on which `walk_clocks` depends
     *("src_x", "src_row", "src_image", "src_ky", "src_kx", "b_flat", "window_apart"),
 )
 WRITES = ("images", "out_height", "out_width", "window_columns", "dst_x", "dst_row", "dst_image")  # as WALK, of `write_clocks`
+SOURCE = (*WALK, "src", "src_block", "b_block")  # as WALK, of `source_words`
+
+
+def plane_fields(prefix: str) -> tuple[str, ...]:
+    """As WALK, of `plane_words`."""
+    steps = (f"{prefix}{step}" for step in ("", "_x", "_row", "_image", "_block"))
+    return ("images", "out_height", "out_width", "window_columns", *steps)
 
 
 def walk_clocks(fields: Fields, config: Config) -> NDArray[np.int64]:

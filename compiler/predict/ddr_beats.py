@@ -6,6 +6,7 @@ as the beat of a lower port.
 """
 
 from collections import deque
+from functools import lru_cache
 from math import ceil, gcd, inf
 
 import numpy as np
@@ -38,7 +39,7 @@ class Transfer(Requester):
         self._ddr_run, self._ddr_block = (fields.get(name, 0) // BEAT_BYTES for name in ("ddr_run", "ddr_block"))  # in beats
         self._ports, self._beat_words = config.ports, config.beat_words
         self._bank_count, self._region_words, self._depth = config.banks, region_words(config), config.depth
-        self._tables: dict[tuple[int, int], Banks] = {}  # by region, and words of a beat
+        self._runs_from: dict[tuple[int, int], Banks] = {}  # `_run_at` by region and first bank: rows visit the banks in turn
         self._run_beats = -(-fields["run"] // config.beat_words)
         runs = fields["runs"] * fields["blocks"]
         self._share = [-(-(runs - port) // config.ports) * self._run_beats for port in range(min(config.ports, runs))]
@@ -49,7 +50,7 @@ class Transfer(Requester):
             self.read_ahead(0)
         self._needs: list[tuple[int, int] | None] = [None for _ in self._share]  # `_banks` of each port's next beat, if known
         self._beats_of_runs: Banks = []  # `_banks` of all runs, if a run is one beat and one has been asked for
-        self._runs_at: list[tuple[int, int, Banks, Banks]] = [(-1, 0, [], []) for _ in self._share]  # `_run_at` of each port
+        self._present: list[tuple[int, Banks]] = [(-1, []) for _ in self._share]  # the number of each port's run, and its `_run_at`
         self.following: Transfer | None = None
         self.asked = 0  # ports that have requested their first burst; one port begins in each clock
         self._past: Past = ()  # `moved` of the last clocks, every PAST_CLOCKS of them, the oldest first
@@ -145,8 +146,10 @@ class Transfer(Requester):
                 return False
             self.waiting[port] += 1
             return True
-        late = max(self.moved[port] - self._answered[port], 0)
-        if waiting < self._room - others - late and waiting + self.moved[port] < self._share[port]:
+        moved = self.moved[port]
+        late = moved - self._answered[port]
+        late = late if late > 0 else 0
+        if waiting < self._room - others - late and waiting + moved < self._share[port]:
             self.waiting[port] += 1
             return True
         if self.following is None:
@@ -173,13 +176,11 @@ class Transfer(Requester):
             self._beats_of_runs = self._beats_of_runs or self._single_beats()
             return self._beats_of_runs[self.moved[port] * self._ports + port]
         run, beat = divmod(self.moved[port], self._run_beats)
-        if self._runs_at[port][0] != run:
-            self._runs_at[port] = self._run_at(run, port)
-        _, first, whole, last = self._runs_at[port]
-        table = whole if beat < self._run_beats - 1 else last
-        if table:
-            return table[(first + beat * self._beat_words) % self._bank_count]
-        return self._banks_around(first + beat * self._beat_words, self._words(beat))
+        number, banks = self._present[port]
+        if number != run:
+            banks = self._run_at(run, port)
+            self._present[port] = run, banks
+        return banks[beat]
 
     def _single_beats(self) -> Banks:
         """`_banks` of each run, in their order, where a run is a single beat: all at once, since each beat has another run."""
@@ -188,7 +189,7 @@ class Transfer(Requester):
         words = located(first, np.zeros_like(first), self._depth)
         region, place = np.divmod(words, self._region_words)
         whole = (place + self._run <= self._region_words) & (self._run <= self._bank_count)
-        known = {number: self._table(number, self._run) for number in np.unique(region[whole]).tolist()}
+        known = {number: _table(self._bank_count, number, self._run) for number in np.unique(region[whole]).tolist()}
         return [
             known[number][bank] if inside else self._banks_around(word, self._run)
             for word, number, bank, inside in zip(
@@ -196,31 +197,24 @@ class Transfer(Requester):
             )
         ]
 
-    def _run_at(self, run: int, port: int) -> tuple[int, int, Banks, Banks]:
-        """The number of a port's run, and its first word; then `_banks` of a whole beat and of the last one, by the first bank.
-
-        The first word is counted within its region. If the run crosses the end of that, or if a beat needs a bank twice, there are
-        no tables, and the first word is an address.
-        """
+    def _run_at(self, run: int, port: int) -> Banks:
+        """`_banks` of each beat of a port's run of that number."""
         block, row = divmod(run * self._ports + port, self._runs)
         first = self._fm + sets_on(self._fm, block, self._depth) * self._fm_block + row * self._fm_run
         region, place = divmod(located(first, 0, self._depth), self._region_words)
-        if place + self._run > self._region_words or self._words(0) > self._bank_count:
-            return run, first, [], []
-        return run, place, self._table(region, self._words(0)), self._table(region, self._words(self._run_beats - 1))
+        starts, step, count = range(self._run_beats), self._beat_words, self._bank_count
+        if place + self._run > self._region_words or self._words(0) > count:
+            return [self._banks_around(first + beat * step, self._words(beat)) for beat in starts]
+        known = region, place % count
+        if known not in self._runs_from:
+            whole, last = (_table(count, region, self._words(beat)) for beat in (0, self._run_beats - 1))
+            beats = [whole[(place + beat * step) % count] for beat in starts[:-1]]
+            self._runs_from[known] = [*beats, last[(place + starts[-1] * step) % count]]
+        return self._runs_from[known]
 
     def _words(self, beat: int) -> int:
         """The words in a beat of a run."""
         return min(self._beat_words, self._run - beat * self._beat_words)
-
-    def _table(self, region: int, words: int) -> Banks:
-        """The banks of a beat of so many words in a region, by its first bank; as of `_banks`."""
-        if (region, words) not in self._tables:
-            count = self._bank_count
-            bits = [(1 << words) - 1 << first for first in range(count)]
-            masks = [(mask | mask >> count) & (1 << count) - 1 for mask in bits]
-            self._tables[region, words] = [(mask, mask << region * count) for mask in masks]
-        return self._tables[region, words]
 
     def _banks_around(self, first: int, count: int) -> tuple[int, int]:
         """As `_banks`, word by word, for `count` words that cross the end of a region or need a bank twice."""
@@ -231,6 +225,14 @@ class Transfer(Requester):
             banks |= mask
             places |= mask << word // self._region_words * self._bank_count
         return banks, places
+
+
+@lru_cache(256)
+def _table(banks: int, region: int, words: int) -> Banks:
+    """The banks of a beat of so many words in a region, by its first bank; as of `Transfer._banks`."""
+    bits = [(1 << words) - 1 << first for first in range(banks)]
+    masks = [(mask | mask >> banks) & (1 << banks) - 1 for mask in bits]
+    return [(mask, mask << region * banks) for mask in masks]
 
 
 class BeatModel:

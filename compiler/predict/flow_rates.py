@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from cnna.compiler.cost.engine_steps import Fields, taps_of
 from cnna.compiler.lower.kernels import Range
 from cnna.compiler.predict.ddr_beats import BeatModel, State, Transfer
-from cnna.compiler.predict.read_ahead import QuickReads, SlowWrites, first_reads, group_parts
+from cnna.compiler.predict.read_ahead import QuickReads, SlowWrites, first_reads
 from cnna.compiler.predict.shared_port import (
     WRITTEN_CLOCKS,
     ArrayWrites,
@@ -27,6 +27,7 @@ from cnna.compiler.predict.shared_port import (
     WrittenPart,
     simulate,
 )
+from cnna.compiler.predict.walk_parts import group_parts
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import DdrSpeed
 
@@ -290,7 +291,7 @@ class FlowRates:
         if walk := work.writing:
             first = walk.group_at(now - walk.begin)
             for prefix in ("dst", "res") if walk.fields["res_enable"] else ("dst",):
-                groups = walk.groups[first : first + clocks].tolist()
+                groups = walk.groups[first : first + clocks]
                 requesters[prefix] = ArrayWrites(prefix, walk.fields, config, walk.blocks, groups, first, clocks)
         if (walk := work.reading) and walk.slow:
             requesters |= self._slow(walk, work.flows["vector"], now)
@@ -300,7 +301,7 @@ class FlowRates:
             requesters["written"] = written = VectorWrites(self._behind(walk, first, now))
             self._written = walk, written, now
             pace = max(float(walk.groups.mean()), 2.0)
-            requesters["vector"] = VectorReads(walk.fields, config, walk.blocks[0], first, clocks, pace, written)
+            requesters["vector"] = VectorReads(group_parts(walk.fields, config, walk.blocks[0]), first, pace, written)
         elif behind := self._behind(None, 0, now):
             requesters["written"] = written = VectorWrites(behind)
             self._written = None, written, now
@@ -332,8 +333,7 @@ class FlowRates:
         first = min(walk.group_at(done), len(walk.ends) - 1)
         writes = SlowWrites(int(walk.ends[-1]) - done)
         skip = done - int(walk.ends[first] - walk.groups[first])
-        parts = group_parts(walk.fields, self._config, walk.blocks[0], len(walk.ends))
-        reads = QuickReads(parts, first, before, skip, writes, begun)
+        reads = QuickReads(group_parts(walk.fields, self._config, walk.blocks[0]), first, before, skip, writes, begun)
         self._ahead = SlowStretch(walk, first, done, reads, writes, now)
         return {"vector": writes, "reads": reads}
 

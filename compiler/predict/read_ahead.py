@@ -7,13 +7,10 @@ their banks in every clock. So each stretch begins with what the stretch before 
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from math import inf
 
-from cnna.compiler.cost.engine_steps import Fields, taps_of
-from cnna.compiler.predict.bank_clocks import plane_words, source_words
-from cnna.compiler.predict.shared_port import DueParts, Requester, parts_of
-from cnna.spec.config import Config
+from cnna.compiler.predict.shared_port import DueParts, Requester
+from cnna.compiler.predict.walk_parts import GroupParts
 
 FETCHED_GROUPS = 16  # groups that the fetch holds until the engine takes them
 AHEAD_GROUPS = 40  # groups that are read and not written, as measured: those of the fetch, and those on their way to the writes
@@ -82,33 +79,6 @@ class SlowWrites(DueParts):
         part = self._offered[clock] = super().offer(clock)
         self.wake = 0.0  # asked in every clock, so that it knows when the last part has passed
         return part
-
-
-@dataclass(frozen=True)
-class GroupParts:
-    """By group of a block, the parts that are read, and those that are written. block: its number, of `blocks` of the command."""
-
-    reads: list[list[int]]
-    writes: list[list[int]]
-    block: int = 0
-    blocks: int = 1
-
-    def begins_command(self, group: int) -> bool:
-        """Whether this is the first group of a command. Groups behind those of the block belong to the next blocks."""
-        block, inside = divmod(group, len(self.writes))
-        return not inside and not (self.block + block) % self.blocks
-
-
-def group_parts(fields: Fields, config: Config, block: int, groups: int) -> GroupParts:
-    """The parts of all groups of a vector command's block."""
-    reads = parts_of(source_words(fields, config, block, (0, groups)), config)
-    writes = parts_of(plane_words("dst", fields, config, (block, block + 1), (0, groups)), config)
-    return GroupParts(_joined(reads, taps_of(fields)), _joined(writes, 2), block, fields["blocks"])
-
-
-def _joined(parts: list[list[int]], requests: int) -> list[list[int]]:
-    """The parts of so many requests together."""
-    return [[*chain(*parts[low : low + requests])] for low in range(0, len(parts), requests)]
 
 
 class QuickReads(Requester):

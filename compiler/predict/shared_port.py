@@ -10,54 +10,21 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from math import inf
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from cnna.compiler.cost.engine_steps import Fields, taps_of
+from cnna.compiler.cost.engine_steps import Fields
 from cnna.compiler.lower.kernels import Range
-from cnna.compiler.lower.layout import region_words
-from cnna.compiler.predict.bank_clocks import Words, plane_words, source_words
+from cnna.compiler.predict.walk_parts import GroupParts, written_parts
 from cnna.spec.config import Config
 
-WORD_BITS = 64  # width of numpy's shifts
 READ_AHEAD = 8  # clocks by which the vector engine's reads are ahead of their use, where these take longer
 BEFORE = -1  # the group of writes from before the first group of a walk
 ROOM_PARTS = 64  # parts that the vector engine has read and not yet written when it stops reading
 WRITTEN_CLOCKS = 24  # from a group's last read by the vector engine to its first write
-
-
-def parts_of(words: Words, config: Config) -> list[list[int]]:
-    """For each request, the sets of banks that it uses one after another. A set is a mask with a bit per bank of every region."""
-    banks, asked = config.banks, words >= 0
-    bank = words % banks
-    place = words // region_words(config) * banks + bank
-    masks: list[int] = []
-    for low in range(0, config.regions * banks, WORD_BITS):
-        here = asked & (place >= low) & (place < low + WORD_BITS) if config.regions * banks > WORD_BITS else asked
-        bits = np.where(here, np.left_shift(np.uint64(1), (place - low).astype(np.uint64)), np.uint64(0))
-        own = np.bitwise_or.reduce(bits, axis=1).tolist()
-        masks = [mask | part << low for mask, part in zip(masks, own, strict=True)] if low else own
-    found = [[mask] for mask in masks]
-    bits = np.where(asked, 1 << bank, 0)  # their sum is their union, unless a bank is needed twice
-    for number in np.flatnonzero(bits.sum(1) != np.bitwise_or.reduce(bits, axis=1)).tolist():
-        found[number] = turns_of([word for word in words[number].tolist() if word >= 0], config)
-    return found
-
-
-def turns_of(words: Sequence[int], config: Config) -> list[int]:
-    """As `parts_of`, for one request. Lanes with the same bank number are served one after another, even in different regions."""
-    turns: list[int] = []
-    taken: dict[int, int] = {}
-    banks, size = config.banks, region_words(config)
-    for word in words:
-        bank = word % banks
-        turn = taken[bank] = taken.get(bank, -1) + 1
-        if turn == len(turns):
-            turns.append(0)
-        turns[turn] |= 1 << word // size * banks + bank
-    return turns
 
 
 class Requester(ABC):
@@ -142,15 +109,15 @@ class ArrayWrites(DueParts):
     """
 
     def __init__(
-        self, prefix: str, fields: Fields, config: Config, blocks: Range, groups: Sequence[float], first: int, clocks: int
+        self, prefix: str, fields: Fields, config: Config, blocks: Range, groups: NDArray[Any], first: int, clocks: int
     ) -> None:
         super().__init__()
         size, own = config.chunk_blocks, blocks[1] - blocks[0]
         ends = np.cumsum(groups) - 2 * size
         count = min(len(groups), int(np.searchsorted(ends, clocks)) + 1)
-        words = plane_words(prefix, fields, config, blocks, (first, first + count))
         halves = ends[:count].reshape(-1, 1, 1) + np.array([0, size]).reshape(1, -1, 1) + np.arange(own)
-        made = zip(halves.ravel().tolist(), parts_of(words, config), strict=False)  # there may be fewer groups than `groups`
+        parts = written_parts(prefix, fields, config, blocks, (first, first + count))
+        made = zip(halves.ravel().tolist(), parts, strict=False)  # there may be fewer groups than `groups`
         self.extend([(due, part) for due, parts in made for part in parts])
 
 
@@ -213,26 +180,19 @@ class VectorReads(Requester):
     A group takes no fewer clocks than it has parts to write, of which each half has one or more. Reads wait while ROOM_PARTS
     writes wait.
 
-    Only parts that it can read within `clocks` are made. written: gets the writes of these groups. If it does not know those of
-    earlier groups that are still to come, it gets them too, `pace` clocks apart.
+    written: gets the writes of these groups. If it does not know those of earlier groups that are still to come, it gets them too,
+    `pace` clocks apart.
     """
 
-    def __init__(
-        self, fields: Fields, config: Config, block: int, first: int, clocks: int, pace: float, written: VectorWrites
-    ) -> None:
+    def __init__(self, parts: GroupParts, first: int, pace: float, written: VectorWrites) -> None:
         super().__init__()
         self._first, self._written = first, written
-        taps = taps_of(fields)
         early = min(first, int(WRITTEN_CLOCKS / pace)) if written.behind is None else 0
-        last = first + 1 + clocks // max(taps, 2)
-        reads = parts_of(source_words(fields, config, block, (first, last)), config)
-        writes = parts_of(plane_words("dst", fields, config, (block, block + 1), (first - early, last)), config)
         for number in range(early):
             due = WRITTEN_CLOCKS - int((early - number) * pace)
-            written.add([WrittenPart(BEFORE, due, part) for half in writes[2 * number : 2 * number + 2] for part in half])
+            written.add([WrittenPart(BEFORE, due, part) for part in parts.writes[first - early + number]])
         self._clock = 0
-        groups = [[*chain(*reads[low : low + taps])] for low in range(0, len(reads), taps)]
-        self._parts = self._made(groups, writes[2 * early :])
+        self._parts = self._made(parts)
 
     @property
     def progress(self) -> float:
@@ -244,10 +204,10 @@ class VectorReads(Requester):
         self._clock = clock
         return 0 if self._written.waiting > ROOM_PARTS else next(self._parts, 0)
 
-    def _made(self, groups: list[list[int]], writes: list[list[int]]) -> Iterator[int]:
+    def _made(self, all_parts: GroupParts) -> Iterator[int]:
         late = 0  # clocks that reads had to wait
-        for number, parts in enumerate(groups):
-            own = [part for half in writes[2 * number : 2 * number + 2] for part in half]
+        for group in range(self._first, len(all_parts.reads)):
+            parts, own = all_parts.reads[group], all_parts.writes[group]
             begin = self._clock
             for part in parts:
                 self.done += 1
@@ -261,5 +221,5 @@ class VectorReads(Requester):
                 self.done += 1
                 yield 0
             due = self._clock + WRITTEN_CLOCKS
-            self._written.add([WrittenPart(self._first + number, due, part) for part in own])
+            self._written.add([WrittenPart(group, due, part) for part in own])
         self.over = True

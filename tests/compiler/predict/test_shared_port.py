@@ -5,7 +5,7 @@ import pytest
 
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.graph import ir
-from cnna.compiler.predict.bank_clocks import NONE, plane_words, source_words, walk_clocks, write_clocks
+from cnna.compiler.predict.bank_clocks import plane_words, source_words, walk_clocks, write_clocks
 from cnna.compiler.predict.shared_port import (
     ROOM_PARTS,
     ArrayWrites,
@@ -14,9 +14,9 @@ from cnna.compiler.predict.shared_port import (
     VectorReads,
     VectorWrites,
     WrittenPart,
-    parts_of,
     simulate,
 )
+from cnna.compiler.predict.walk_parts import group_parts
 from cnna.spec.config import preset
 from cnna.spec.program.commands import commands
 
@@ -46,26 +46,6 @@ def fields_of(engine, grow):
     return next(vars(command.f) for command in commands(program.program) if command.engine == engine)
 
 
-def test_parts_are_as_many_as_the_lanes_of_the_fullest_bank():
-    """A bank gives one word a clock to a request, whatever its region. No word may be lost or asked for twice."""
-    rng = np.random.default_rng(1)
-    words = np.where(rng.random((400, 8)) < 0.2, NONE, rng.integers(0, ZCU102.feature_words, (400, 8)))
-    words[0] = NONE
-    for request, parts in zip(words, parts_of(words, ZCU102), strict=True):
-        own = [int(word) for word in request if word >= 0]
-        assert len(parts) == max(1, max(([w % ZCU102.banks for w in own].count(bank) for bank in range(ZCU102.banks)), default=0))
-        places = [word // (ZCU102.banks * ZCU102.bank_words) * ZCU102.banks + word % ZCU102.banks for word in own]
-        assert {place for part in parts for place in range(64) if part >> place & 1} == set(places)
-        assert sum(part.bit_count() for part in parts) == len(own)
-
-
-def test_banks_beyond_the_sixty_fourth_are_apart():
-    """An array of 16 pixels has 128 banks, and a machine word has fewer bits."""
-    wide = ZCU102.__class__(**{**vars(ZCU102), "name": "wide", "pix": 16, "bank_words": 1024})
-    words = np.array([[0, wide.feature_words - 1]])
-    assert parts_of(words, wide) == [[1 | 1 << wide.regions * wide.banks - 1]]
-
-
 def test_a_part_waits_for_each_of_its_banks_and_keeps_those_it_got():
     """The lower requester asks for banks 0 and 1 while the higher one takes 0, and then 1 again, which the lower has had by
     then.
@@ -79,7 +59,7 @@ def test_a_part_waits_for_each_of_its_banks_and_keeps_those_it_got():
 def test_what_passes_a_clock_counts_no_clock_after_the_end():
     """A short block would seem slow if the clocks after its end were counted."""
     fields = fields_of("vector", lambda b: b.max_pool(b.input(16, 6, 6), ir.Window((3, 3))))
-    reads = VectorReads(fields, ZCU102, 0, 0, 500, 9.0, VectorWrites())
+    reads = VectorReads(group_parts(fields, ZCU102, 0), 0, 9.0, VectorWrites())
     (speed,) = simulate([reads], 500, lambda: None)
     assert speed == pytest.approx(1, rel=0.05)
     assert reads.done == walk_clocks(fields, ZCU102).sum()
@@ -88,7 +68,7 @@ def test_what_passes_a_clock_counts_no_clock_after_the_end():
 def test_a_group_is_read_no_quicker_than_it_is_written():
     """Eight words apart, two pixels of a half share a bank: 4 clocks of writes for a group whose single tap takes one."""
     fields = {**fields_of("vector", lambda b: b.max_pool(b.input(16, 6, 6), ir.Window((1, 1)))), "dst_x": 8}
-    reads = VectorReads(fields, ZCU102, 0, 0, 500, 9.0, VectorWrites())
+    reads = VectorReads(group_parts(fields, ZCU102, 0), 0, 9.0, VectorWrites())
     simulate([reads], 500)
     assert reads.done == np.maximum(walk_clocks(fields, ZCU102), write_clocks(fields, ZCU102)).sum() >= 4 * 36 // 8
 
@@ -100,9 +80,9 @@ def test_reads_wait_for_the_arrays_writes_in_their_region_alone():
     speeds = []
     for base in (pool["src"], (pool["src"] + 2 * ZCU102.banks * ZCU102.bank_words) % ZCU102.feature_words):
         written = VectorWrites()
-        writes = ArrayWrites("dst", {**conv, "dst": base}, ZCU102, (0, 2), [4.0] * 100, 0, 256)
+        writes = ArrayWrites("dst", {**conv, "dst": base}, ZCU102, (0, 2), np.full(100, 4.0), 0, 256)
         far = (base + ZCU102.banks * ZCU102.bank_words) % ZCU102.feature_words  # its own writes meet nobody
-        requesters = [writes, written, VectorReads({**pool, "dst": far}, ZCU102, 0, 0, 256, 9.0, written)]
+        requesters = [writes, written, VectorReads(group_parts({**pool, "dst": far}, ZCU102, 0), 0, 9.0, written)]
         speeds.append(simulate(requesters, 256, lambda: None)[-1])
     assert speeds[0] < 0.9 < speeds[1]
 
@@ -122,7 +102,7 @@ def test_a_stretch_counts_the_part_that_passed_in_its_last_clock():
     """A block as long as the stretch would seem a part too slow: 5 % of a mean over 7x7 pixels."""
     fields = fields_of("vector", lambda b: b.max_pool(b.input(16, 6, 6), ir.Window((3, 3))))
     clocks = int(walk_clocks(fields, ZCU102).sum())
-    assert simulate([VectorReads(fields, ZCU102, 0, 0, clocks, 9.0, VectorWrites())], clocks) == [1]
+    assert simulate([VectorReads(group_parts(fields, ZCU102, 0), 0, 9.0, VectorWrites())], clocks) == [1]
 
 
 def test_reads_that_had_to_wait_catch_up_while_results_are_written():
@@ -132,7 +112,7 @@ def test_reads_that_had_to_wait_catch_up_while_results_are_written():
     every_bank = sum(1 << bank for bank in range(ZCU102.regions * ZCU102.banks))
     array = DueParts()
     array.extend([(clock, every_bank) for clock in range(0, writes, 2)])
-    _, alone = simulate([array, VectorReads(fields, ZCU102, 0, 0, writes, 2.0, VectorWrites())], writes)
+    _, alone = simulate([array, VectorReads(group_parts(fields, ZCU102, 0), 0, 2.0, VectorWrites())], writes)
     assert alone > 0.98, "every other clock is free, and it reads in every other clock"
 
 
@@ -158,6 +138,6 @@ def test_reads_stop_while_there_is_no_room_for_results():
     every_bank = sum(1 << bank for bank in range(ZCU102.regions * ZCU102.banks))
     array, written = DueParts(), VectorWrites()
     array.extend([(clock, every_bank) for clock in range(100, 400)])
-    reads = VectorReads(fields, ZCU102, 0, 0, 400, 2.0, written)
+    reads = VectorReads(group_parts(fields, ZCU102, 0), 0, 2.0, written)
     simulate([reads, array, written], 400)
     assert ROOM_PARTS < written.waiting <= ROOM_PARTS + 2
