@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cnna.compiler.report.report import Figures
-from cnna.compiler.report.roofline import limits, point, vector_roof
+from cnna.compiler.report.roofline import limits, point, roof, vector_roof
 from cnna.spec.regmap import COUNTED, ENGINES
 
 Spec = dict[str, Any]
@@ -189,9 +189,7 @@ def roofline(found: Figures) -> Spec:
     """
     low, high, least, most = limits(found)
     peak, rate = found["macs_per_cycle"], found["ddr_bytes_per_cycle"]
-    foot = max(low, least / rate)
-    roof = [{"x": foot, "y": foot * rate}, {"x": peak / rate, "y": peak}, {"x": high, "y": peak}]
-    roofs = [{"limit": f"array {peak:,}, {found['ddr_limit']} {rate} bytes a clock", **place} for place in roof]
+    roofs = [{"limit": f"array {peak:,}, {found['ddr_limit']} {rate} bytes a clock", "x": x, "y": y} for x, y in roof(found)]
     if vector := vector_roof(found):
         roofs += [{"limit": f"vector engine {vector:,}", "x": x, "y": vector} for x in (max(low, vector / rate), high)]
     points = [

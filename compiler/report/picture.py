@@ -9,7 +9,7 @@ from cnna.compiler.report.axis_numbers import linear, logarithmic
 from cnna.compiler.report.charts import ENGINE_COLOURS, KIND_COLOURS
 from cnna.compiler.report.labels import Rectangle, Spot, labels
 from cnna.compiler.report.report import Figures, for_ddr
-from cnna.compiler.report.roofline import longest, point, vector_roof
+from cnna.compiler.report.roofline import limits, longest, point, roof, vector_roof
 
 ROWS_AN_INCH = 5
 TIMELINE_INCHES, ROOFLINE_INCHES = 2.6, 6.0  # heights; the second is the roofline's where bars go on below it
@@ -156,23 +156,24 @@ def _draw_roofline(axes: Any, found: Figures) -> dict[int, Spot]:
     spots = {
         kind: {n: spot for n, layer in enumerate(layers) if (spot := point(layer, kind))} for kind in ("predicted", "measured")
     }
-    every = [spot for kind in spots.values() for spot in kind.values()] or [(1.0, 1.0)]
-    low, high = min(x for x, _ in every) / 2, max(2 * peak / bandwidth, max(x for x, _ in every)) * 2
-    axes.plot([low, peak / bandwidth, high], [low * bandwidth, peak, peak], color="gray", zorder=0)
+    low, high, least, most = limits(found)
+    axes.plot(*zip(*roof(found), strict=True), color="gray", zorder=0)
     about = {"xytext": (-4, 4), "textcoords": "offset points", "ha": "right", "fontsize": NAME_POINTS}
     axes.annotate(f"array: {peak:,}", (high, peak), **about)
     if vector := vector_roof(found):
-        axes.plot([vector / bandwidth, high], [vector, vector], color="silver", zorder=0)
+        axes.plot([max(low, vector / bandwidth), high], [vector, vector], color="silver", zorder=0)
         axes.annotate(f"vector engine: {vector:,}", (high, vector), **about)
     for number in spots["predicted"].keys() & spots["measured"].keys():
         axes.plot(*zip(spots["predicted"][number], spots["measured"][number], strict=True), color="silver", linewidth=0.8, zorder=0)
     for kind, found_spots in spots.items():
         if found_spots:
             axes.scatter(*zip(*found_spots.values(), strict=True), s=14, label=kind, color=KIND_COLOURS[kind])
-            axes.legend(loc="lower right")
+            # Above the axes, since points may be anywhere inside.
+            axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, fontsize=7, frameon=False)
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_ylim(top=2 * peak)  # room for the roof's name
+    axes.set_xlim(low, high)
+    axes.set_ylim(least, most)  # room for the roof's name
     for axis in (axes.xaxis, axes.yaxis):
         logarithmic(axis)
     axes.set_xlabel("MACs a byte of DDR traffic")

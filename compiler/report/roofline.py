@@ -37,6 +37,14 @@ def limits(found: Figures) -> tuple[float, float, float, float]:
     return min(across) / 2, max(across) * 2, min([y for _, y in spots] + [peak / 10]) / 2, peak * 2
 
 
+def roof(found: Figures) -> list[tuple[float, float]]:
+    """The corners of the line under which memory and array keep a layer, within `limits`."""
+    low, high, least, _ = limits(found)
+    peak, rate = found["macs_per_cycle"], found["ddr_bytes_per_cycle"]
+    foot = max(low, least / rate)
+    return [(foot, foot * rate), (peak / rate, peak), (high, peak)]
+
+
 def vector_roof(found: Figures) -> int:
     """The vector engine's MACs a clock; 0 if it multiplies nothing, or if its roof lies below the plot."""
     vector: int = found["vector_macs_per_cycle"]
