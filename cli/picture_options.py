@@ -18,8 +18,8 @@ def add_picture_options(parser: argparse.ArgumentParser, when: str) -> None:
     )
     group.add_argument("--crop", type=_whole, metavar="H,W", help="cut so much out of the middle (default: what the model takes)")
     group.add_argument("--scale", type=_number, metavar="S", help="default: 1; 1/255 makes 0 to 1")
-    group.add_argument("--mean", type=_number, nargs="+", metavar="M", help="one value, or one a channel (default: 0)")
-    group.add_argument("--std", type=_number, nargs="+", metavar="D", help="one value, or one a channel (default: 1)")
+    group.add_argument("--mean", type=_one_of_many, nargs="+", metavar="M", help="one value, or one a channel (default: 0)")
+    group.add_argument("--std", type=_one_of_many, nargs="+", metavar="D", help="one value, or one a channel (default: 1)")
     group.add_argument("--layout", choices=LAYOUTS, help="of the model's input: channels first (default) or last")
     group.add_argument("--colour", choices=COLOURS, help="the order of the model's channels (default: rgb)")
 
@@ -29,6 +29,13 @@ def _number(text: str) -> float:
         return float(Fraction(text)) if "/" in text else float(text)
     except (ValueError, ZeroDivisionError):
         raise argparse.ArgumentTypeError(f"{text!r} is no number; 0.5 and 1/255 are") from None
+
+
+def _one_of_many(text: str) -> float:
+    numbers = text.replace(",", " ").split()
+    if len(numbers) > 1:  # as other tools write them, and --size here
+        raise argparse.ArgumentTypeError(f"{text!r} is no number; write a space between numbers: {' '.join(numbers)}")
+    return _number(text)
 
 
 def _whole(text: str) -> list[int]:

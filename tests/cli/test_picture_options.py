@@ -287,6 +287,8 @@ def test_arrays_of_uint8_without_preprocessing_are_refused_with_what_to_type(
     [
         (["--scale", "1/0"], "--scale: '1/0' is no number; 0.5 and 1/255 are"),
         (["--std", "a"], "--std: 'a' is no number"),
+        (["--mean", "0.5,0.4,1/3"], "--mean: '0.5,0.4,1/3' is no number; write a space between numbers: 0.5 0.4 1/3"),
+        (["--scale", "1/255,1/255"], "--scale: '1/255,1/255' is no number; 0.5 and 1/255 are"),
         (["--size", "8,a"], "--size: '8,a' is no size; 256 and 256,320"),
     ],
 )
