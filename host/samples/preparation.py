@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from cnna.host.samples.picture_modes import size_of
 from cnna.host.samples.pictures import frame
 from cnna.spec.samples.preprocess import Preprocess
 
+LEAST_WIDTH, MOST_WIDTH = 0.1, 300  # of what 0 to 255 usually becomes: 1 to 255, with a margin on both sides
 FAR = "256/224 of what is cut out"  # `pictures.MARGIN`, as people know it
 
 
@@ -67,7 +70,17 @@ class Preparation:
         if self.whole:
             return f"numbers 0 to 255 as they are, {order}"
         mean, std = (" ".join(f"{value:g}" for value in values) for values in (self.how.mean, self.how.std))
-        return f"x * {self.how.scale:g}, mean {mean}, std {std}, {order}"
+        return f"x * {self.how.scale:g}, mean {mean}, std {std}, {order}{self._doubt()}"
+
+    def _doubt(self) -> str:
+        """What to check where scale, mean and std hardly belong together, such as a mean of 0 to 255 beside a scale of 1/255."""
+        black, white = (np.subtract(x * self.how.scale, self.how.mean) / self.how.std for x in (0, 255))
+        least, most, width = np.minimum(black, white), np.maximum(black, white), np.abs(white - black)
+        if ((least <= width / 100) & (most >= -width / 100) & (width >= LEAST_WIDTH) & (width <= MOST_WIDTH)).all():
+            return ""
+        return (
+            f"; that makes {least.min():.3g} to {most.max():.3g} of 0 to 255, so check that scale, mean and std have the same unit"
+        )
 
 
 def preparation(
