@@ -9,17 +9,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.compiler.heads import anchors, distances, raw_maps
+from cnna.compiler.heads import anchors, distances, maps, priors, raw_maps
 from cnna.compiler.heads.family import Asked, Corners
 from cnna.compiler.heads.grids import grids_of
-from cnna.compiler.heads.measured import runs_of
+from cnna.compiler.heads.measured import Rows, runs_of
 from cnna.compiler.heads.sources import BOX, NONE, Arrangement, arrangements, sources, traced
 from cnna.compiler.heads.tail import Outputs, Tail, UnlikeError
 from cnna.spec.artifact import Artifact, CpuPiece
 from cnna.spec.detection.decode import Candidates, candidates
-from cnna.spec.detection.heads import Heads, heads_of
+from cnna.spec.detection.heads import AREAS, PEAKS, SOFTMAX, DetectorEntry, Heads, heads_of
 from cnna.spec.errors import ArtifactError
 from cnna.spec.manifest import ModelInput, PieceEntry
+
+Floats = NDArray[np.float32]
 
 AUTO = "auto"
 LOOKS = "it looks like a"
@@ -91,6 +93,8 @@ def _found(tail: Tail, picture: tuple[int, int], wanted: str) -> Heads:
     outputs = tail.run(tail.filled(0))
     if raw_maps.are_raw(outputs):
         return _raw(tail, outputs, picture, wanted)
+    if maps.are_maps(outputs):
+        return _proven(*maps.found(tail, outputs, traced(tail), picture))
     ways = arrangements(outputs)
     if not ways:
         shapes = ", ".join(str(list(y.shape)) for y in outputs.values())
@@ -113,18 +117,37 @@ def _raw(tail: Tail, outputs: Outputs, picture: tuple[int, int], wanted: str) ->
 
 
 def _by_families(tail: Tail, way: Arrangement, numbers: Mapping[str, NDArray[np.int64]], picture: tuple[int, int]) -> Heads:
-    source = sources(tail, way.rows(dict(numbers)))
-    grids = grids_of(tail, source)
+    traces = way.rows(dict(numbers))
 
     def rows(tensors: list[NDArray[np.int8]]) -> NDArray[np.float32]:
         made: NDArray[np.float32] = way.rows(tail.run(tensors))
         return made
 
+    try:
+        return _yolo(tail, rows, traces, picture)
+    except UnlikeError as error:
+        mixed = bool((traces[:, :BOX] == NONE).any()) and not bool((traces[:, BOX:] == NONE).any())
+        if not mixed and not priors.is_softmax(tail, rows):
+            raise
+        try:
+            return _proven(*priors.found(tail, rows, traces, picture))
+        except UnlikeError as other:
+            raise UnlikeError(f"{error}; as an SSD: {other}") from None
+
+
+def _yolo(tail: Tail, rows: Rows, traces: NDArray[np.int64], picture: tuple[int, int]) -> Heads:
+    """The heads of a YOLO. traces: as `traced`, of the output's rows."""
+    source = sources(tail, traces)
+    grids = grids_of(tail, source)
     asked = Asked(tail, grids, source, rows, runs_of(tail, grids, rows, picture), picture)
     mixed = (source.head[:, :BOX] == NONE).any()
-    entry, corners = distances.found(asked) if mixed else anchors.found(asked)
+    return _proven(asked, *(distances.found(asked) if mixed else anchors.found(asked)))
+
+
+def _proven(asked: Asked, entry: DetectorEntry, corners: Corners) -> Heads:
+    """The heads of an entry. UnlikeError: they are not those of the tail."""
     try:
-        heads = heads_of(entry, tail.shapes, "the model")
+        heads = heads_of(entry, asked.tail.shapes, "the model")
     except ArtifactError as error:
         raise UnlikeError(str(error)) from None
     _prove(asked, heads, corners)
@@ -133,24 +156,34 @@ def _by_families(tail: Tail, way: Arrangement, numbers: Mapping[str, NDArray[np.
 
 def _prove(asked: Asked, heads: Heads, corners: Corners) -> None:
     """Compares the decode with the tail on drawn heads. UnlikeError: they differ."""
-    rng = np.random.default_rng(SEED)
-    objectness = heads.entry["grids"][0]["objectness"] is not None
+    rng, family = np.random.default_rng(SEED), heads.entry["family"]
     for _ in range(DRAWS):
         tensors = asked.tail.drawn(rng)
         rows = asked.rows(tensors)
-        scores = rows[:, 5:] * rows[:, 4:5] if objectness else rows[:, BOX:]
-        least = float(np.quantile(scores.max(axis=1), 0.5))
-        found = candidates(heads, tensors, least, "all", scores.size)
-        if not agree(scores, found, least):
-            raise UnlikeError(f"{LOOKS} {heads.entry['family']}, but its scores for drawn heads are others")
-        wanted = corners(rows)[found.rows]
-        off = (np.abs(found.boxes - wanted) / np.maximum(np.abs(wanted), max(asked.picture))).max(initial=0)
-        if not off <= BOXES_AGREE:
-            remedy = "; if Q and DQ stand between its softmax and its boxes, quantise it with --detector auto"
-            raise UnlikeError(
-                f"{LOOKS} {heads.entry['family']}, but its boxes for drawn heads are up to {off:.2g} of the picture away"
-                + remedy * (heads.entry["form"] == "corners")
-            )
+        scores = _scores(heads, rows)
+        if heads.scores == AREAS:  # all else follows from the map
+            head, channel, table = heads.entry["grids"][0]["classes"]
+            found = heads.tables[table][tensors[head][channel].reshape(-1).astype(np.int16) + 128]
+            if np.abs(found - scores[:, 0]).max() > SCORES_AGREE:
+                raise UnlikeError(f"{LOOKS} {family}, but its map for drawn heads is another")
+        else:
+            _compare(asked, heads, tensors, scores, corners(rows))
+
+
+def _compare(asked: Asked, heads: Heads, tensors: list[NDArray[np.int8]], scores: Floats, boxes: NDArray[np.float64]) -> None:
+    """UnlikeError: a decode of head tensors does not give these scores and boxes."""
+    family, least = heads.entry["family"], float(np.quantile(scores.max(axis=1), 0.5))
+    found = candidates(heads, tensors, least, "all", scores.size)
+    if not agree(scores, found, least):
+        raise UnlikeError(f"{LOOKS} {family}, but its scores for drawn heads are others")
+    wanted = boxes[found.rows]
+    off = (np.abs(found.boxes - wanted) / np.maximum(np.abs(wanted), max(asked.picture))).max(initial=0)
+    if not off <= BOXES_AGREE:
+        remedy = "; if Q and DQ stand between its softmax and its boxes, quantise it with --detector auto"
+        raise UnlikeError(
+            f"{LOOKS} {family}, but its boxes for drawn heads are up to {off:.2g} of the picture away"
+            + remedy * (heads.entry["form"] == "corners")
+        )
 
 
 def agree(scores: NDArray[np.float32], found: Candidates, least: float) -> bool:
@@ -164,3 +197,16 @@ def agree(scores: NDArray[np.float32], found: Candidates, least: float) -> bool:
     off = np.abs(found.scores - scores[found.rows, found.classes]).max(initial=0)
     missing, surplus = (scores >= least + SCORES_AGREE) & ~passed, passed & (scores < least - SCORES_AGREE)
     return bool(off <= SCORES_AGREE and not missing.any() and not surplus.any())
+
+
+def _scores(heads: Heads, rows: Floats) -> Floats:
+    """The scores [rows, classes] of the tail's rows, as its user has them; -1 where they do not count."""
+    grid = heads.entry["grids"][0]
+    if heads.scores == AREAS:
+        return rows
+    if heads.scores == SOFTMAX:
+        return rows[:, BOX + 1 :]
+    if heads.scores == PEAKS:
+        return maps.peaks(rows[:, BOX:], grid["size"])
+    made: Floats = rows[:, 5:] * rows[:, 4:5] if grid["objectness"] is not None else rows[:, BOX:]
+    return made

@@ -33,7 +33,7 @@ def traced(tail: Tail) -> Numbers:
     numbers = {name: np.zeros(found.shape, np.int64) for name, found in follows.items()}
     count = sum(int(np.prod(shape)) for shape in tail.shapes)
     for bit in range(max(1, (count - 1).bit_length())):
-        made = tail.run(_by_bit(tail, bit))
+        made = tail.run(by_bit(tail, bit))
         for name, found in follows.items():
             if made[name].shape != found.shape:  # its size depends on the scores
                 found[...] = False
@@ -44,7 +44,8 @@ def traced(tail: Tail) -> Numbers:
     return {name: np.where(follows[name] & (found < count), found, NONE) for name, found in numbers.items()}
 
 
-def _by_bit(tail: Tail, bit: int) -> list[Int8]:
+def by_bit(tail: Tail, bit: int) -> list[Int8]:
+    """Heads with one of two integers in each element, by a bit of its number."""
     first, made = 0, []
     for shape in tail.shapes:
         numbers = np.arange(first, first + int(np.prod(shape)))

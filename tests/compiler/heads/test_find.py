@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 import pytest
-from onnx import ModelProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 from cnna.compiler.compile import compile_model
 from cnna.compiler.heads.find import Missed, agree, with_detector
@@ -17,6 +17,7 @@ from cnna.spec.detection.heads import Heads, heads_of
 
 from ... import detector_models
 from ..written import images, written
+from .disguise import disguised
 
 
 @pytest.mark.parametrize("name", detector_models.VARIANTS)
@@ -30,38 +31,11 @@ def test_found(name: str) -> None:
     assert (found.entry["grids"][0]["objectness"] is not None) == variant.objectness
 
 
-def _disguised(model: ModelProto, seed: int) -> ModelProto:
-    """The model with other names, another order of nodes, and its constants as nodes."""
-    rng = np.random.default_rng(seed)
-    made = ModelProto()
-    made.CopyFrom(model)
-    names = sorted({name for node in made.graph.node for name in (*node.input, *node.output)} - {"x", "y", ""})
-    new = dict(zip(names, (f"t{number}" for number in rng.permutation(len(names))), strict=True))
-    for node in made.graph.node:
-        node.name = f"n{rng.integers(1 << 30)}"
-        for place, name in enumerate(node.input):
-            node.input[place] = new.get(name, name)
-        for place, name in enumerate(node.output):
-            node.output[place] = new.get(name, name)
-    constants = [
-        helper.make_node("Constant", [], [new.get(tensor.name, tensor.name)], value=tensor) for tensor in made.graph.initializer
-    ]
-    nodes, ready = [*constants, *made.graph.node], {"x", ""}
-    del made.graph.node[:], made.graph.initializer[:], made.graph.value_info[:]
-    while nodes:
-        able = [node for node in nodes if set(node.input) <= ready]
-        chosen = able[rng.integers(len(able))]
-        nodes.remove(chosen)
-        ready.update(chosen.output)
-        made.graph.node.append(chosen)
-    return made
-
-
 @pytest.mark.parametrize("name", ["yolov5", "yolov8 joined first"])
 def test_names_order_and_constants_do_not_matter(name: str) -> None:
     """Heads would be known by their names, and those of another exporter or opset would not be found."""
     plain = detector_models.made(name).found
-    found = detector_models.compiled(detector_models.quantised(_disguised(detector_models.model(name), 3))).found
+    found = detector_models.compiled(detector_models.quantised(disguised(detector_models.model(name), 3))).found
     assert isinstance(plain, Heads)
     assert isinstance(found, Heads), found
     assert len(found.entry["grids"]) == len(plain.entry["grids"])

@@ -8,6 +8,7 @@ from cnna.spec.detection import areas
 from cnna.spec.detection.decode import candidates
 from cnna.spec.detection.heads import AREAS, PEAKS, SOFTMAX, Heads
 
+from ...head_models import flooded
 from ...host.native.detector_cases import KINDS, cases
 
 CASES = list(cases(len(KINDS) * 12, seed=6))
@@ -54,22 +55,6 @@ def test_a_peak_has_no_greater_neighbour() -> None:
     assert passed
 
 
-def _flooded(true: np.ndarray) -> list[list[tuple[int, int]]]:
-    """The cells of each area, by walking from cell to cell."""
-    left, found = set(zip(*(axis.tolist() for axis in np.nonzero(true)), strict=True)), []
-    while left:
-        waiting, area = [min(left)], []
-        left.discard(waiting[0])
-        while waiting:
-            y, x = waiting.pop()
-            area.append((y, x))
-            around = {(y + v, x + u) for v in (-1, 0, 1) for u in (-1, 0, 1)} & left
-            left -= around
-            waiting += around
-        found.append(sorted(area))
-    return sorted(found)
-
-
 def test_an_area_is_what_a_walk_reaches() -> None:
     """A word would be cut in two where a run of cells ends, or two be one; a thin or a round area would have another box."""
     passed = 0
@@ -79,7 +64,7 @@ def test_an_area_is_what_a_walk_reaches() -> None:
         ]
         found = areas.found(scores)
         wanted = []
-        for area in _flooded(scores >= np.float32(areas.CELL_SCORE)):
+        for area in flooded(scores >= np.float32(areas.CELL_SCORE)):
             y, x = np.array(area).T
             wide, high = int(np.ptp(x)), int(np.ptp(y))
             if min(wide, high) >= areas.LEAST_SIDE:

@@ -4,7 +4,7 @@ from cnna.spec.detection.heads import DetectorEntry, GridEntry
 from cnna.spec.host_time.detector_time import decode_instructions, detector_end_to_end, gain
 from cnna.spec.host_time.end_to_end import end_to_end
 
-from ... import detector_models
+from ... import detector_models, head_models
 
 
 def test_the_decode_takes_the_tails_place() -> None:
@@ -19,6 +19,15 @@ def test_the_decode_takes_the_tails_place() -> None:
     assert bare is not None
     assert before.slow < after.slow < bare.slow
     assert gain(entry, pieces, *run) == f"{before.slow:.3g} -> {after.slow:.3g} pictures a second from picture to answer"
+
+
+def test_a_decode_that_the_model_leaves_to_its_user_is_not_compared() -> None:
+    """The line would say that boxes make a detector slower, beside the time of maps that nobody has decoded."""
+    artifact = head_models.made("centernet").artifact
+    run = (artifact.predicted_clocks(), artifact.config.clock_mhz, 1)
+    said = gain(artifact.manifest["detector"], artifact.manifest["pieces"], *run)
+    assert "->" not in said
+    assert said.endswith("pictures a second from picture to answer")
 
 
 def test_more_scores_take_more_work() -> None:
