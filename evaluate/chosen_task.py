@@ -21,8 +21,9 @@ from cnna.evaluate.datasets.layouts import (
 from cnna.evaluate.options import Options
 from cnna.evaluate.tasks import decoding, detection
 from cnna.evaluate.tasks.classification import Classification
+from cnna.evaluate.tasks.coco_figures import check_installed
 from cnna.evaluate.tasks.embedding import Embedding
-from cnna.evaluate.tasks.keypoints import COORDINATES, PIXELS, Keypoints
+from cnna.evaluate.tasks.keypoints import COORDINATES, OF_PICTURE, PIXELS, Keypoints
 from cnna.evaluate.tasks.own import Own, function_of
 from cnna.evaluate.tasks.segmentation import IGNORED, Segmentation
 from cnna.evaluate.tasks.task import Chosen, Task
@@ -64,6 +65,12 @@ class Choice:
         """An option, or its default."""
         given = getattr(self, option)
         return OF[option][0] if given is None else given
+
+    def of_heads(self, task: str) -> dict[str, Any] | None:
+        """The limits of `Detector`, for models that know their heads; None: no boxes are wanted, or another decodes them."""
+        if task != DETECTION or self.decode is not None:
+            return None
+        return {"least": self.value("min_score"), "overlap": self.value("overlap"), "most": decoding.MOST}
 
     def check(self, task: str) -> None:
         """UserError: an option is for other tasks, or has a value that there is not."""
@@ -142,11 +149,13 @@ def task_of(name: str, choice: Choice, data: Dataset) -> Task:
     if name == OWN:
         return _own(choice)
     if name == DETECTION:
-        detection.check_installed()
+        check_installed()
         return detection.Detection(_decode(choice, data), choice.value("offset"))
     if name == SEGMENTATION:
         return Segmentation(choice.value("ignored"), chosen)
     if name == KEYPOINTS:
+        if OF_PICTURE in data.targets[0]:
+            check_installed()
         return Keypoints(choice.value("coordinates"), chosen)
     if name == EMBEDDING:
         return Embedding(chosen)

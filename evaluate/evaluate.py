@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], object]  # takes a line for the user
 FOLDER = "evaluations"  # of journals, below the cache
-JOURNAL = 2  # how a journal is written, and what its records hold
+JOURNAL = 3  # how a journal is written, and what its records hold
 GROUPED_SEED = 0  # of samples that lie class by class, where the first ones would be of one class
 
 
@@ -54,7 +54,7 @@ def evaluate(
         samples.source.note = tell
     judge = task_of(named, choice, samples)
     numbers, selection = _selected(samples, options.get("limit"), options.get("seed"))
-    runners = open_models(paths, options)
+    runners = open_models(paths, options, choice.of_heads(named))
     try:
         identities = [runner.identity for runner in runners]
         base, truth = _base(identities, options.get("base")), named_model(identities, "truth", options.get("truth"))

@@ -8,8 +8,10 @@ from typing import Any, Protocol
 from cnna.evaluate.datasets.dataset import Inputs, Intake
 from cnna.evaluate.datasets.labels import digest_of_file
 from cnna.evaluate.options import Options
+from cnna.evaluate.tasks.decoding import Ready
 from cnna.evaluate.tasks.task import Answers
 from cnna.host.model.answers import WHOLE, named, outputs_of
+from cnna.host.model.detector import Detector
 from cnna.host.model.session import BIT, DEVICES, InferenceSession
 from cnna.host.samples.given import beside
 from cnna.spec.artifact import Artifact, load
@@ -59,17 +61,9 @@ class CnnaModel:
     def __init__(
         self, artifact: Artifact, identity: Identity, table: Mapping[str, Any], device: Any, options: Mapping[str, Any]
     ) -> None:
-        manifest = artifact.manifest
-        self.identity, self.batch = identity, int(manifest["batch"])
-        stored: Mapping[str, Any] = manifest["preprocess"] or {}
-        self.intake = Intake(
-            name=identity.file,
-            inputs={entry["name"]: entry["shape"] for entry in manifest["model_inputs"]},
-            types={entry["name"]: entry["dtype"] for entry in manifest["model_inputs"] if entry["dtype"] in WHOLE},
-            table=table,
-            takes_pixels=bool(stored) and all(table.get(key) == stored.get(key) for key in (*NORMALISATION, "layout")),
-        )
-        self._outputs = outputs_of(manifest)
+        self.identity, self.batch = identity, int(artifact.manifest["batch"])
+        self.intake = _intake(artifact, identity, table)
+        self._outputs = outputs_of(artifact.manifest)
         self._session = InferenceSession(artifact, device, **options)
 
     def run(self, inputs: Inputs) -> list[Answers]:
@@ -82,6 +76,26 @@ class CnnaModel:
     def close(self) -> None:
         """As of Runner."""
         self._session.close()
+
+
+class DetectorModel:
+    """A .cnna that knows a detector's heads: its boxes are those of `cnna.Detector`, decoded from the heads' integers."""
+
+    def __init__(
+        self, artifact: Artifact, identity: Identity, table: Mapping[str, Any], device: Any, limits: Mapping[str, Any]
+    ) -> None:
+        self.identity, self.batch = identity, int(artifact.manifest["batch"])
+        self.intake = _intake(artifact, identity, table)
+        self._detector = Detector(artifact, device, **limits)
+
+    def run(self, inputs: Inputs) -> list[Answers]:
+        """As of Runner."""
+        found = self._detector.in_inputs(inputs)
+        return [Ready(boxes=one.boxes.astype(float), scores=one.scores.astype(float), classes=one.classes) for one in found]
+
+    def close(self) -> None:
+        """As of Runner."""
+        self._detector.close()
 
 
 class OnnxModel:
@@ -108,6 +122,19 @@ class OnnxModel:
         """As of Runner."""
 
 
+def _intake(artifact: Artifact, identity: Identity, table: Mapping[str, Any]) -> Intake:
+    """What a .cnna takes."""
+    entries = artifact.manifest["model_inputs"]
+    stored: Mapping[str, Any] = artifact.manifest["preprocess"] or {}
+    return Intake(
+        name=identity.file,
+        inputs={entry["name"]: entry["shape"] for entry in entries},
+        types={entry["name"]: entry["dtype"] for entry in entries if entry["dtype"] in WHOLE},
+        table=table,
+        takes_pixels=bool(stored) and all(table.get(key) == stored.get(key) for key in (*NORMALISATION, "layout")),
+    )
+
+
 def _whole_inputs(source: Any) -> dict[str, str]:
     """The types of inputs of integers or bool."""
     from onnx import helper
@@ -116,8 +143,8 @@ def _whole_inputs(source: Any) -> dict[str, str]:
     return {name: kind for name, kind in kinds.items() if kind in WHOLE}
 
 
-def open_models(paths: Sequence[Path], options: Options) -> list[Runner]:
-    """The models, open, in their order.
+def open_models(paths: Sequence[Path], options: Options, limits: Mapping[str, Any] | None = None) -> list[Runner]:
+    """The models, open, in their order. limits: of `Detector`, where boxes are wanted as the models know them; else None.
 
     A model that stores none, and has no preprocess.json beside it, takes what another of the models stores: they are one network.
     UserError: a file is neither, cannot be read, or is given twice.
@@ -138,7 +165,10 @@ def open_models(paths: Sequence[Path], options: Options) -> list[Runner]:
             table = {**(own or common), **given}
             if isinstance(model, Artifact):
                 identity = Identity(name, str(path), CNNA, where, digest_of_file(path))
-                opened.append(CnnaModel(model, identity, table, device, settings))
+                if limits is not None and model.manifest.get("detector") and model.manifest["preprocess"]:
+                    opened.append(DetectorModel(model, identity, table, device, {**settings, **limits}))
+                else:
+                    opened.append(CnnaModel(model, identity, table, device, settings))
             else:
                 kind = QUANTISED if any(node.op_type in QUANTISERS for node in model.proto.graph.node) else FLOAT
                 identity = Identity(name, str(path), kind, "onnxruntime", digest_of_file(path))

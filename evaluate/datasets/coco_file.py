@@ -10,6 +10,7 @@ from typing import Any
 
 from cnna.evaluate.datasets.dataset import WHOLE, Dataset, Pictures, Place
 from cnna.evaluate.datasets.labels import identity_of
+from cnna.evaluate.datasets.turned import turn_of
 from cnna.host.samples.picture_modes import size_of
 from cnna.spec.checks.json_kinds import is_number
 from cnna.spec.errors import DataError
@@ -48,7 +49,10 @@ def read_boxes(path: Path, labels: tuple[str, ...] | None, images: Path | None, 
         raise DataError(f"{path}: annotations name image {min(map(str, lost))}, which is not among the images")
     targets = []
     for one, file in zip(whole["images"], files, strict=True):
-        size = _size(path, one, file)
+        turn = turn_of(file, one)
+        size = turn.size or _size(path, one, file)
+        for each in objects[one["id"]]:
+            each["box"] = turn.box(each["box"])
         targets.append({"size": size, "objects": objects[one["id"]], "place": partial(_place, size, fit)})
     return Dataset(
         layout="COCO",
@@ -68,6 +72,7 @@ def read_points(path: Path, images: Path | None, skip: bool = False) -> Dataset:
     """
     whole = _read(path)
     by_id = dict(zip([one["id"] for one in whole["images"]], _files(path, whole["images"], images, skip), strict=True))
+    turns = {one["id"]: turn_of(by_id[one["id"]], one) for one in whole["images"]}
     files, boxes, names, targets = [], [], [], []
     for number, one in enumerate(whole["annotations"]):
         where = f"{path}: annotation {number}"
@@ -77,14 +82,16 @@ def read_points(path: Path, images: Path | None, skip: bool = False) -> Dataset:
         _need(one, ("image_id", "bbox"), where)
         if type(one["image_id"]) not in (int, str) or one["image_id"] not in by_id:
             raise DataError(f"{where}: image {one['image_id']} is not among the images")
-        box = _box(one["bbox"], where)
+        turn = turns[one["image_id"]]
+        box, points = turn.box(_box(one["bbox"], where)), turn.points(points)
         if min(box[2:]) < 1:
             raise DataError(f"{where}: bbox {box} has no pixel to cut out for its keypoints")
         rows = [[points[at] - box[0], points[at + 1] - box[1], points[at + 2]] for at in range(0, len(points), 3)]
         files.append(by_id[one["image_id"]])
         boxes.append(box)
         names.append(f"{files[-1].name}, object {one.get('id', number)}")
-        targets.append({"points": rows, "area": _area(one, box, where), "size": (box[3], box[2])})
+        about = {"area": _area(one, box, where), "size": (box[3], box[2]), "picture": one["image_id"], "corner": box[:2]}
+        targets.append({"points": rows, **about})
     if not files:
         raise DataError(f"{path}: has no annotation with keypoints")
     identity = identity_of(files, read_bytes(path))

@@ -25,6 +25,10 @@ class Decoded(NamedTuple):
     classes: NDArray[np.int64]
 
 
+class Ready(dict[str, NDArray[Any]]):
+    """Answers of a model that decodes its boxes itself: the fields of a `Decoded` by name."""
+
+
 Decode = Callable[[Asked, Answers], Decoded]
 
 
@@ -32,6 +36,8 @@ def decoder(form: str | None, classes: int, least: float = LEAST, overlap: float
     """The way of one form; None: that which the outputs' shapes tell, for so many classes."""
 
     def decode(model: Asked, answers: Answers) -> Decoded:
+        if isinstance(answers, Ready):
+            return Decoded(**answers)
         chosen = form or form_of(answers, classes)
         if chosen is None:
             shapes = ", ".join(f"{name} {list(output.shape)}" for name, output in answers.items())

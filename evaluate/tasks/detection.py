@@ -1,26 +1,20 @@
 """Detection: average precision as COCO computes it, by pycocotools, and the share of objects that are found."""
 
-import io
-from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cnna.evaluate.tasks.coco_figures import BOXES, average_precision, precisions
 from cnna.evaluate.tasks.decoding import Decode
 from cnna.evaluate.tasks.task import Answers, Asked, Outline, Record, Targets, Values, Whole
 from cnna.host.model.detections import Detections, matches
-from cnna.spec.errors import DataError, ToolError
-from cnna.spec.extras import install
+from cnna.spec.errors import DataError
 
 SURE = 0.25  # score from which on a box counts as said: for the share of objects found, and on the page
 SAME = 0.5  # overlap of a box with its object
 DIGITS, SCORE_DIGITS = 2, 5  # after the point, in records
-PLACES = {"ap": 0, "ap50": 1, "ap75": 2}  # in COCOeval.stats
 
 
 @dataclass(frozen=True)
@@ -59,17 +53,9 @@ class Detection:
         return {"found": np.array([_found(record, target) for record, target in zip(records, data.targets, strict=True)])}
 
     def wholes(self, records: Sequence[Record], data: Targets) -> dict[str, Whole]:
-        """AP over overlaps from 0.5 to 0.95, and at 0.5 and 0.75. It has no standard error: drawn sets would take hours."""
+        """AP over overlaps from 0.5 to 0.95, and at 0.5 and 0.75."""
         targets = list(data.targets)
-
-        @cache
-        def stats() -> Sequence[float]:
-            return average_precision(records, targets)
-
-        def one(place: int) -> Callable[[NDArray[np.int64]], float]:
-            return lambda numbers: stats()[place]
-
-        return {name: Whole(one(place), 0) for name, place in PLACES.items()}
+        return precisions(lambda: average_precision(BOXES, len(records), _objects(targets), _boxes(records)))
 
     def alike(self, record: Record, other: Record) -> float | None:
         """Nothing."""
@@ -115,20 +101,9 @@ def _detections(boxes: Sequence[Sequence[float]], classes: Sequence[int]) -> Det
     return Detections(np.array(boxes, np.float32).reshape(-1, 4), np.ones(len(boxes), np.float32), np.array(classes, np.int64))
 
 
-def check_installed() -> None:
-    """ToolError: pycocotools is missing; says how to install it."""
-    try:
-        import_module("pycocotools.cocoeval")
-    except ImportError:
-        raise ToolError(f"AP needs the package pycocotools, which is not installed: {install('eval')}") from None
-
-
-def average_precision(records: Sequence[Record], targets: Sequence[Any]) -> list[float]:
-    """COCOeval's figures in its order; NaN where there is no object."""
-    from pycocotools.coco import COCO
-    from pycocotools.cocoeval import COCOeval
-
-    boxes = [
+def _boxes(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """The boxes of all pictures, as COCOeval takes them."""
+    return [
         {
             "image_id": number,
             "category_id": int(row[5]),
@@ -138,25 +113,12 @@ def average_precision(records: Sequence[Record], targets: Sequence[Any]) -> list
         for number, record in enumerate(records)
         for row in record["boxes"]
     ]
-    objects = [
+
+
+def _objects(targets: Sequence[Any]) -> list[dict[str, Any]]:
+    """The objects of all pictures."""
+    return [
         {"image_id": number, "category_id": one["class"], "bbox": one["box"], "area": one["area"], "iscrowd": int(one["crowd"])}
         for number, target in enumerate(targets)
         for one in target["objects"]
     ]
-    classes = sorted({one["category_id"] for one in (*boxes, *objects)})
-    if not boxes or not objects:
-        return [0.0 if objects else np.nan] * len(PLACES)
-    truth = COCO()
-    truth.dataset = {
-        "info": {},
-        "images": [{"id": number} for number in range(len(records))],
-        "annotations": [{"id": number, **one} for number, one in enumerate(objects, 1)],
-        "categories": [{"id": number, "name": str(number)} for number in classes],
-    }
-    with redirect_stdout(io.StringIO()):  # it reports each step
-        truth.createIndex()
-        judged = COCOeval(truth, truth.loadRes(boxes), "bbox")
-        judged.evaluate()
-        judged.accumulate()
-        judged.summarize()
-    return [float(value) if value >= 0 else np.nan for value in judged.stats]

@@ -5,7 +5,7 @@ with cnna.Detector("yolo.cnna", device="cnna.bit") as detector:
 """
 
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from types import TracebackType
@@ -87,6 +87,11 @@ class Detector:
         for tensors in self.session.stream(None, feeds()):
             for number, place in enumerate(waiting.popleft()):
                 yield self._decoded([y[number] for y in tensors], place)
+
+    def in_inputs(self, feed: Mapping[str, NDArray[Any]]) -> list[Detections]:
+        """The detections in inputs that are made already, [N, ...] as a session takes them. Boxes: in pixels of the input."""
+        made = self.session.run(None, feed)
+        return [Detections(*self._decode([y[number] for y in made])) for number in range(len(made[0]))]
 
     def outputs(self, picture: Any) -> dict[str, NDArray[Any]]:
         """The model's own outputs for one picture, by name, as any `InferenceSession` of the file gives them."""

@@ -64,6 +64,16 @@ def size_of(file: Path) -> tuple[int, int] | None:
         return None
 
 
+def quarter_turn(file: Path) -> int:
+    """EXIF's orientation of a picture whose columns are shown as rows; 0 for all others, and where the file says nothing."""
+    try:
+        with open_picture(file) as opened:
+            orientation = opened.getexif().get(ORIENTATION) if "exif" in opened.info else None
+            return orientation if orientation in TURNED else 0
+    except Exception:  # as of `size_of`
+        return 0
+
+
 def open_picture(file: Path | BinaryIO, formats: Sequence[str] = ()) -> Any:
     """The file's head, read; nothing is decoded. formats: Pillow's names of those that may be; none: all that Pillow knows.
 

@@ -85,3 +85,37 @@ def test_other_counts_of_points_are_one_line() -> None:
         Keypoints().check(Asked("m", FRAME), {"y": np.zeros((1, 4))}, Targets([target(np.random.default_rng(0))], ["s"]))
     with pytest.raises(DataError, match="no x, y of points"):
         Keypoints().check(Asked("m", FRAME), {"y": np.zeros((1, 5))}, Targets([target(np.random.default_rng(0))], ["s"]))
+
+
+def test_ap_is_that_of_pycocotools_on_whole_pictures() -> None:
+    """AP joins objects of one picture: a sure wrong answer must cost, and places in cuts are no places in pictures."""
+    coco, cocoeval = (import_module(f"pycocotools.{name}") for name in ("coco", "cocoeval"))
+    random = np.random.default_rng(4)
+    corners = [(10.0, 5.0), (80.0, 5.0), (10.0, 90.0)]
+    targets = [
+        {**target(random), "size": FRAME, "corner": corner, "picture": picture}
+        for corner, picture in zip(corners, ("a", "a", "b"), strict=True)
+    ]
+    task, records, objects, answers = Keypoints(), [], [], []
+    for number, (right, noise) in enumerate(zip(targets, (1.0, 9.0, 3.0), strict=True), 1):
+        points = np.array(right["points"])
+        heat = np.column_stack([points[:, :2] + random.normal(scale=noise, size=(17, 2)), random.uniform(0.2, 0.9, 17)])
+        records.append(task.record(Asked("m", FRAME), {"y": heat[None].astype(np.float32)}, right))
+        shift = np.array([*right["corner"], 0])
+        about = {"image_id": 1 if right["picture"] == "a" else 2, "category_id": 1}
+        box = [*right["corner"], FRAME[1], FRAME[0]]
+        known = {"num_keypoints": int((points[:, 2] > 0).sum()), "keypoints": (points + shift).ravel().tolist()}
+        objects.append({**about, **known, "id": number, "bbox": box, "area": right["area"], "iscrowd": 0})
+        placed = np.column_stack([np.array(records[-1]["points"]) + shift[:2], np.ones(17)]).ravel().tolist()
+        answers.append({**about, "keypoints": placed, "score": float(heat[:, 2].astype(np.float32).mean())})
+    truth = coco.COCO()
+    truth.dataset = {"info": {}, "images": [{"id": 1}, {"id": 2}], "categories": [{"id": 1}], "annotations": objects}
+    truth.createIndex()
+    judged = cocoeval.COCOeval(truth, truth.loadRes(answers), "keypoints")
+    judged.evaluate()
+    judged.accumulate()
+    judged.summarize()
+    found = task.wholes(records, Targets(targets, ["s"] * 3))
+    assert [found[name].of(np.arange(3)) for name in ("ap", "ap50", "ap75")] == pytest.approx(list(judged.stats[:3]))
+    assert 0 < judged.stats[0] < 1
+    assert task.wholes([records[0]], Targets([target(random)], ["s"])) == {}
