@@ -102,7 +102,7 @@ def _softmax_sources(tail: Tail, rows: Rows) -> Source:
     apart = np.log(np.maximum(scores[..., 1], 1e-30)) - np.log(np.maximum(scores[..., 0], 1e-30))
     mixed = rng.integers(1, 1 << 62, DRAWS) | 1
     boxes, classes = scores.shape[1:]
-    head, first, cell = (np.full(boxes, NONE) for _ in range(3))
+    head, first, cell = (np.full(boxes, NONE, np.int64) for _ in range(3))
     for number, (port, (channels, height, width)) in enumerate(zip(tail.heads, tail.shapes, strict=True)):
         if channels < classes:
             continue
@@ -120,8 +120,8 @@ def _softmax_sources(tail: Tail, rows: Rows) -> Source:
             f"scores of row {int(lost[0])} should be the softmax of a head's channels that follow each other; if Q and DQ stand "
             "before it, quantise it with --detector auto"
         )
-    across = np.arange(classes)
-    return Source(head[:, None] + 0 * across, first[:, None] + across, cell[:, None] + 0 * across)
+    first, across = first[:, None] + np.arange(classes), (1, classes)
+    return Source(np.tile(head[:, None], across), first, np.tile(cell[:, None], across))
 
 
 def _box_sources(tail: Tail, rows: Rows) -> tuple[Callable[[NDArray[np.float32]], NDArray[np.float32]], Source]:
