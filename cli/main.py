@@ -20,9 +20,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NoReturn
 
-from cnna.cli import completion, last_error
+from cnna.cli import completion
 from cnna.cli.exit_signals import ended_in_order
 from cnna.cli.progress import clear_line
+from cnna.cli.trouble import last_error
 from cnna.jobs.given import missing_tool
 from cnna.spec.errors import CnnaError, UserError
 from cnna.spec.files import check_ending, check_outputs, write_text
@@ -50,7 +51,7 @@ COMMANDS = {
     "doctor": "say what is installed, and what is missing",
 }
 # By command: the folder of its module, where that is not `cli` itself.
-FOLDERS = {"serve": "serving", "publish": "serving", "split": "serving"}
+FOLDERS = {"serve": "serving", "publish": "serving", "split": "serving", "doctor": "trouble"}
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 INTERNAL = " (--debug shows where; cnna doctor --report bug.txt writes what a report of this fault needs)"
 PAGES = (".html", ".htm")  # endings of a page's name

@@ -11,8 +11,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from cnna.cli import bug_report, doctor, last_error
 from cnna.cli.main import main
+from cnna.cli.trouble import bug_report, doctor, last_error
 
 USER, HOST, TOKEN = "alicesmith", "workstation-of-alice", "hf_Qx81secretTOKENvalue"
 MODEL, NODE, TENSOR, WEIGHT = "topsecretnet", "classified_layer_7", "patient_image", 12345.678901234

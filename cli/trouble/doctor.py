@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> Outcome:
     figures = {"cnna": installed_version(), "profile": profile, "installed": installed}
     figures |= {"conversion": str(native()), "missing": missing, "optional": optional, "remedies": remedies}
     if args.report:
-        from cnna.cli.bug_report import bug_report
+        from cnna.cli.trouble.bug_report import bug_report
 
         write_text(args.report, bug_report(findings, str(native())))
         print(f"{args.report}: read it, then add it to your report")

@@ -17,9 +17,9 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 
-from cnna.cli import last_error
 from cnna.cli.main import installed_version
 from cnna.cli.prerequisites import Need
+from cnna.cli.trouble import last_error
 from cnna.spec.counts import many
 from cnna.spec.files import default_cache
 

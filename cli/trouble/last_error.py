@@ -25,7 +25,7 @@ ARGUMENTS = ("--config", "--board", "--device", "--batch", "--batches", "--ddr",
 VALUE = re.compile(r"[a-z0-9_,=.-]{1,120}")
 # A word of a value is told where it stands in one of these: presets, parameters, kinds of boards and devices, methods.
 VALUES = ("spec/config.py", "spec/ddr.py", "spec/boards.py", "serve/boards/board_spec.py", "cli/run.py", "jobs/quantize.py")
-PACKAGE = Path(__file__).resolve().parent.parent  # of a clone and of site-packages alike: cli/ lies in it
+PACKAGE = Path(__file__).resolve().parent.parent.parent  # of a clone and of site-packages alike: cli/ lies in it
 MOST_FRAMES = 60
 
 
