@@ -6,7 +6,7 @@
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -32,6 +32,7 @@ BOOKS = (  # configurations that take weights as codes
     replace(PRESETS["tinyx2"], name="tinyx2-codebook1", codebook=True),
 )
 CONFIGS = {config.name: config for config in (*PRESETS.values(), ODD, *BOOKS)}
+KEPT = 700  # cases that `case_of` keeps: test_agreement.py runs 576 of them before those on the RTL begin
 WATCHDOG_CLOCKS = 20_000  # these programs are short, so a deadlock shows soon
 
 
@@ -102,6 +103,12 @@ class Case:
 
     def __str__(self) -> str:
         return f"python -m tests.agreement {self.config.name} {self.kind} {self.seed}"
+
+
+@lru_cache(KEPT)
+def case_of(config: Config, kind: str, seed: int, choose: Choose = fastest_plan) -> Case:
+    """The case, compiled once for emulator and RTL, and for every speed of the memory."""
+    return Case(config, kind, seed, choose)
 
 
 def agree(case: Case, device: CosimDevice, by_register: bool = False) -> check.Agreement:

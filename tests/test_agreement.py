@@ -5,17 +5,15 @@
 
 import subprocess
 import sys
-from functools import lru_cache
 from pathlib import Path
 
 import pytest
 
-from .agreement import CONFIGS, Case, agree, agree_emulated, compiles
+from .agreement import CONFIGS, Case, agree, agree_emulated, case_of, compiles
 from .configurations import CODED, ODD
 
 TINY, PRODUCT, DEEP = CONFIGS["tiny"], CONFIGS["zcu102"], CONFIGS["tinyx2"]
 SEEDS = 1000  # cases of one --seed and kind
-KEPT = 300  # cases that are kept for the RTL behind the emulator, which runs 240 of them
 BLOCK = 30  # cases in a test: few enough that a report says where, many enough to be quick
 LAYERS, NETWORKS = 300, 30
 ALL_LAYERS, ALL_NETWORKS = 1000, 100
@@ -26,12 +24,6 @@ PRODUCT_NETWORKS = 20  # these run through the product's RTL, at some 20,000 clo
 def blocks(first, last, kind):
     """(kind, first case, how many) of the cases first..last-1."""
     return [(kind, start, min(BLOCK, last - start)) for start in range(first, last, BLOCK)]
-
-
-@lru_cache(KEPT)
-def case_of(config, kind, number):
-    """The case, compiled once for emulator and RTL."""
-    return Case(config, kind, number)
 
 
 def cases(config, block, seed):

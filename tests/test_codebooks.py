@@ -20,7 +20,7 @@ from cnna.spec.errors import ArtifactError
 from cnna.spec.program.commands import commands
 
 from . import networks
-from .agreement import BOOKS, Case, agree, agree_emulated
+from .agreement import BOOKS, Case, agree, agree_emulated, case_of
 from .compiler.quantise import test_books
 from .configurations import CODED
 
@@ -30,7 +30,7 @@ COUNT = 30
 
 def cases(config, seed, first=0, count=COUNT):
     """Cases of fully connected layers."""
-    return [Case(config, "coded", seed * 1000 + first + number) for number in range(count)]
+    return [case_of(config, "coded", seed * 1000 + first + number) for number in range(count)]
 
 
 def coded(piece):

@@ -17,7 +17,7 @@ from cnna.compiler.plan.plan import Way
 from cnna.compiler.plan.row_bands import row_bands
 from cnna.spec.config import preset
 
-from ...agreement import CONFIGS, Case, agree, agree_emulated
+from ...agreement import CONFIGS, agree, agree_emulated, case_of
 from ...graph_builder import Builder
 from ..choose.ways import best_of
 
@@ -80,11 +80,11 @@ EVERY_BAND = best_of(banded, PlanLimits(band_groups=2))
 def test_networks_in_bands_and_in_another_order_equal_the_reference(config, seed):
     """A missing wait for a halo row, or a kernel before one whose map it overwrites, would give another answer."""
     for number in range(seed * 100, seed * 100 + 12):
-        agree_emulated(Case(CONFIGS[config], "network", number, EVERY_BAND))
+        agree_emulated(case_of(CONFIGS[config], "network", number, EVERY_BAND))
 
 
 @pytest.mark.cosim
 def test_bands_equal_the_reference_on_the_rtl(seed, rtl):
     """The emulator has no clock, so only the RTL shows a wait that is missing between two bands."""
     for number in range(seed * 100, seed * 100 + 4):
-        agree(Case(CONFIGS["tiny"], "network", number, EVERY_BAND), rtl(CONFIGS["tiny"]))
+        agree(case_of(CONFIGS["tiny"], "network", number, EVERY_BAND), rtl(CONFIGS["tiny"]))

@@ -15,7 +15,7 @@ from cnna.spec.identity import read_config
 from cnna.spec.program.commands import commands
 from cnna.spec.regmap import REGISTERS, offset
 
-from ...agreement import CONFIGS, WATCHDOG_CLOCKS, Case, agree
+from ...agreement import CONFIGS, WATCHDOG_CLOCKS, Case, agree, case_of
 from ...configurations import CODED
 
 TINY = CONFIGS["tiny"]
@@ -58,7 +58,7 @@ def test_any_pace_of_the_buses_is_the_same(config, device, latency, stall):
     """Random back-pressure on every channel, and any latency, may cost clocks but never a byte."""
     device.set_ddr(latency=latency, write_latency=latency, stall=stall, seed=latency + stall)
     for seed in range(8):
-        agree(Case(config, "layer", 100 * stall + seed), device)
+        agree(case_of(config, "layer", 100 * stall + seed), device)
     agree(NETWORK[config.name], device)
 
 
