@@ -55,8 +55,8 @@ def _conv(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: Constants
     assert op.weight_scale is not None
     x, y = _quant(tensors, node.inputs[0]), _quant(tensors, node.output)
     scale = np.asarray(graph.constants[op.weight_scale], np.float64)
-    weights = np.rint(graph.constants[op.weights] / scale[:, None, None, None]).astype(np.int64)
-    sums, magnitude = weights.sum(axis=(1, 2, 3)), np.abs(weights).sum(axis=(1, 2, 3))
+    weights = np.rint(graph.constants[op.weights] / scale[:, None, None, None])
+    sums, magnitude = weights.sum(axis=(1, 2, 3)), np.abs(weights).sum(axis=(1, 2, 3))  # whole numbers, exact in float64
     bias = np.rint(np.asarray(graph.constants[op.bias], np.float64) / (x.scale * scale)) - x.zero * sums
     worst = float((128 * magnitude + np.abs(bias)).max())
     if not worst < ACC_LIMIT:

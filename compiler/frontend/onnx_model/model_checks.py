@@ -4,7 +4,7 @@
 after shape inference.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -53,8 +53,12 @@ def check_values(model: ModelProto, name: str) -> None:
     _check_parts(model, name)
     for value in (*model.graph.input, *model.graph.output):
         _check_type(value.type, f"{name}: '{value.name}'")
+    users: dict[str, list[NodeProto]] = {}
+    for node in model.graph.node:
+        for given in dict.fromkeys(node.input):
+            users.setdefault(given, []).append(node)
     for tensor in model.graph.initializer:
-        _check_numbers(tensor, model, name)
+        _check_numbers(tensor, users.get(tensor.name, []), name)
     for node in model.graph.node:
         for entry in node.attribute:
             _check_attribute(entry, f"{name}: {place_of(node)}")
@@ -127,16 +131,17 @@ def array_of(tensor: TensorProto, place: str) -> np.ndarray:
         ) from None
 
 
-def _check_numbers(tensor: TensorProto, model: ModelProto, name: str) -> None:
+def _check_numbers(tensor: TensorProto, users: Sequence[NodeProto], name: str) -> None:
+    """users: the nodes that read the tensor, in their order."""
     value = array_of(tensor, f"{name}: the numbers of constant '{tensor.name}'")
-    user = next((node for node in model.graph.node if tensor.name in node.input), None)
+    user = next(iter(users), None)
     if not value.size and user is not None and user.op_type in NUMBERS:
         raise ModelError(f"{name}: constant '{tensor.name}', of {place_of(user)}, is empty; export the model again")
     if tensor.data_type not in REALS:
         return
     if np.isfinite(value).all():
         return
-    computing = [node for node in model.graph.node if tensor.name in node.input and node.op_type not in TAKE_INFINITY]
+    computing = [node for node in users if node.op_type not in TAKE_INFINITY]
     if np.isnan(value).any() or computing or user is None:
         user = next(iter(computing), user)
         place = f", of {place_of(user)}," if user else ""

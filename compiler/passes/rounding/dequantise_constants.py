@@ -60,14 +60,32 @@ def _round(edit: Editor, node: Node, graph: Graph) -> None:
     if node.op.kind == "QuantizeLinear":
         edit.constants[node.output] = _quantised(node, edit)
         return
-    whole, scale, zero = (np.asarray(value, np.float64) for value in _operands(node, edit))
-    edit.constants[node.output] = (whole - zero) * scale
-    if np.abs(edit.constants[node.output]).max(initial=0) > FLOAT_MAX:
-        what = f"the values of '{node.inputs[0]}' times their scale"
-        raise ModelError(f"{place(node, graph)}: {what} exceed the range of float32; use a smaller scale")
-    if edit.constants[node.inputs[0]].dtype.name in LIMITS and edit.constants[node.inputs[0]].dtype.itemsize == 1:
-        edit.constants[node.output] = edit.constants[node.output].astype(np.float32)
-        edit.scales[node.output] = scale
+    value, scale, zero = _operands(node, edit)
+    short = value.dtype.name in LIMITS and value.dtype.itemsize == 1
+    real = _short(value, scale, zero) if short else None
+    if real is None:
+        real = (np.asarray(value, np.float64) - np.asarray(zero, np.float64)) * np.asarray(scale, np.float64)
+        if np.abs(real).max(initial=0) > FLOAT_MAX:
+            what = f"the values of '{node.inputs[0]}' times their scale"
+            raise ModelError(f"{place(node, graph)}: {what} exceed the range of float32; use a smaller scale")
+    edit.constants[node.output] = real.astype(np.float32, copy=False) if short else real
+    if short:
+        edit.scales[node.output] = np.asarray(scale, np.float64)
+
+
+def _short(value: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> np.ndarray | None:
+    """(value - zero) * scale of numbers of one byte, in float32 all along, which takes a quarter of float64's time.
+
+    The product of 9 bits and a float32 is rounded once either way, so the result is the same. None: it may not be, or is too large.
+    """
+    exact = scale.dtype == np.float32 and bool(np.all(np.abs(scale) <= FLOAT_MAX / 512))
+    if not exact:
+        return None
+    real = value.astype(np.float32)
+    if zero.any():
+        real -= zero.astype(np.float32)
+    real *= scale
+    return real
 
 
 def _operands(node: Node, edit: Editor) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
