@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from cnna.jobs.quantize import Quantized, quantize
     from cnna.jobs.report import Reported, report
     from cnna.jobs.rtl import Generated, rtl
+    from cnna.jobs.run import Ran, run
     from cnna.spec.artifact import Artifact
     from cnna.spec.config import Config
     from cnna.spec.errors import (
@@ -55,6 +56,7 @@ _PLACES = {
     "cnna.jobs.quantize": ("Quantized", "quantize"),
     "cnna.jobs.report": ("Reported", "report"),
     "cnna.jobs.rtl": ("Generated", "rtl"),
+    "cnna.jobs.run": ("Ran", "run"),
     "cnna.spec.artifact": ("Artifact",),
     "cnna.spec.config": ("Config",),
     "cnna.spec.errors": (
@@ -83,6 +85,7 @@ __all__ = [
     "ModelError",
     "Overlay",
     "Quantized",
+    "Ran",
     "Reported",
     "RunError",
     "Tilings",
@@ -99,6 +102,7 @@ __all__ = [
     "quantize",
     "report",
     "rtl",
+    "run",
     "tilings",
 ]
 

@@ -147,14 +147,20 @@ ARTIFACT = Kind("the path of a .cnna, its bytes, a Compiled or an Artifact", _is
 TABLE = Kind("a table, such as {'scale': 1 / 255}, or a Preprocess", _of(Mapping, Preprocess))
 FUNCTION = Kind("FILE.py:NAME, or a function", _is_function)
 KINDS: Mapping[str, Kind] = {
-    **dict.fromkeys(("output", "dump", "cache", "journal", "images", "base", "truth", "repository", "path", "folder"), PATH),
-    **dict.fromkeys(("batch", "dsp", "bram", "uram", "lut", "limit", "seed", "top", "offset", "ignored", "effort"), WHOLE),
+    **dict.fromkeys(
+        ("output", "dump", "trace", "cache", "journal", "images", "base", "truth", "repository", "path", "folder"), PATH
+    ),
+    **dict.fromkeys(
+        ("batch", "dsp", "bram", "uram", "lut", "limit", "seed", "top", "offset", "ignored", "effort", "from_cycle", "to_cycle"),
+        WHOLE,
+    ),
     **dict.fromkeys(("bytes_per_cycle", "latency", "mts", "count"), WHOLE),
     **dict.fromkeys(("min_score", "overlap", "search", "link"), NUMBER),
     **dict.fromkeys(("cpu", "examine", "check", "skip_unreadable"), FLAG),
     **dict.fromkeys(("method", "detector", "board", "layer", "module", "task", "judged", "coordinates", "fit", "road"), TEXT),
     **dict.fromkeys(("progress", "warn"), CALLBACK),
     **dict.fromkeys(("metric", "decode"), FUNCTION),
+    "against": MODEL,
     "artifact": ARTIFACT,
     "columns": Kind("two columns, as in 'file,label'", _are_texts),
     "config": Kind("a configuration as text, a cnna.Config, or the path of a .cnna or .json", _of(str, PathLike, Config)),

@@ -17,7 +17,7 @@ CnnaError
     └── LateError        exit 1: a request's deadline has passed
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from os import PathLike, fspath
 from typing import Any
@@ -68,7 +68,9 @@ class RunError(CnnaError):
 
 
 class CheckError(RunError):
-    """Two executions of one program differ."""
+    """Two executions of one program differ. figures: of the run, where there is one."""
+
+    figures: Mapping[str, Any] | None = None
 
 
 @contextmanager

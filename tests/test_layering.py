@@ -124,7 +124,7 @@ ROOMS = {
         "what the commands do, as functions for Python",
         (
             *("compiler", "compiler.frontend", "compiler.quantise", "compiler.explain", "compiler.report"),
-            *("compiler.explore", "compiler.heads", "evaluate", "host.model", "host.native", "host.samples"),
+            *("compiler.explore", "compiler.heads", "evaluate", "host.board", "host.model", "host.native", "host.samples"),
             *("sim.reference", "sim.rtl"),
         ),
     ),

@@ -10,8 +10,8 @@ import pytest
 
 from cnna.cli import main, progress
 from cnna.cli.progress import CLEAR, Progress, counter, line
-from cnna.cli.run import _watched
 from cnna.host.samples.rows import rows_of
+from cnna.jobs.run import _watched
 from cnna.spec.errors import UserError
 
 
@@ -114,17 +114,15 @@ def test_a_quick_step_and_a_file_get_nothing(capsys: pytest.CaptureFixture[str],
 
 @pytest.mark.parametrize(
     ("clocks", "seen"),
-    [(0, [(0, 5, ""), (2, 5, ""), (4, 5, "")]), (1000, [(done, 1000, "simulating clocks") for done in (0, 400, 800)])],
+    [
+        (0, [(done, 5, "running on rtl") for done in (0, 2, 4)]),
+        (1000, [(done, 1000, "simulating clocks") for done in (0, 400, 800)]),
+    ],
 )
 def test_samples_that_are_done_count_on_every_device(clocks: int, seen: list[tuple[int, int, str]]) -> None:
     """Many short runs of the RTL, which says nothing in its first second, would have no time left."""
     counted: list[tuple[int, int, str]] = []
-
-    class Listener(Progress):
-        def count(self, done: int, total: int, what: str = "") -> None:
-            counted.append((done, total, what))
-
-    watched = _watched({"x": rows_of(np.arange(5.0))}, Listener("running"), clocks)["x"]
+    watched = _watched({"x": rows_of(np.arange(5.0))}, lambda *step: counted.append(step), "rtl", clocks)["x"]
     for start in (0, 2, 4):
         assert watched[start : start + 2].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0][start : start + 2]
     assert counted == seen

@@ -173,7 +173,7 @@ def test_a_detector_artifact_is_judged_by_its_own_heads(tmp_path: Path) -> None:
     artifact, folder = detector_models.made("yolov5").artifact, tmp_path / "d"
     save(artifact, tmp_path / "m.cnna")
     folder.mkdir()
-    images, annotations = [], []
+    images, annotations = list[dict[str, Any]](), list[dict[str, Any]]()
     with cnna.Detector(artifact, "reference", least=0.3, most=100) as detector:  # as many as COCO counts
         for number, picture in enumerate(detector_models.pictures(2, seed=7)):
             Image.fromarray(picture.transpose(1, 2, 0)).save(folder / f"{number}.png")
