@@ -1,9 +1,10 @@
 """How near float a network's answers are when it is quantised in several ways: the second table of docs/accuracy.md.
 
-Each variant's QDQ model runs in onnxruntime without graph optimisations, which is quicker than the emulator and gives the
-same class on 97.5 to 100 % of the samples, as the first table says.
+`cnna eval` runs each variant's QDQ model in onnxruntime without graph optimisations, which is quicker than the emulator and gives
+the same class on 97.5 to 100 % of the samples, as the first table says.
 """
 
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,15 +18,13 @@ import detectors
 import numpy as np
 import onnx
 import trained
-from faces import recall
+from measured_files import DATA, evaluated, figures_of, judged_by
+from near_float import decibels
 from trained import FLOAT, Array, Trained
 
 from cnna.compiler.frontend.onnx_import import load_model
 from cnna.compiler.quantise import heads, prepare
 from cnna.compiler.quantise.quantise import quantise
-from cnna.host.model.divergence import Divergence
-
-Answers = dict[str, Array]
 
 MOST = 400  # samples of one row
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -47,7 +46,7 @@ test samples then run in onnxruntime, without graph optimisations.
 
 - *Signal to noise* compares the outputs with the float network's: the power of its answers by that of the differences.
 - *As float* is the share of samples with the float network's top-1 class, or of its faces that are found. For detectors
-  with a YOLO's head it is the mean overlap (intersection over union) of the surest tenth of the boxes with those of float.
+  with a YOLO's head it is the mean overlap (intersection over union) of the surest tenth of a picture's boxes with those of float.
 - *Seconds* is the processor time that quantising took, on a machine that other work shared.
 - *Percentile* is `--method percentile`, which cuts 0.001 % of the values at each end of a range; the others are min-max.
 - *Effort* is the option `--effort` of `cnna quantize`: 1 corrects biases layer by layer, 2 learns the rounding of weights too.
@@ -57,9 +56,11 @@ test samples then run in onnxruntime, without graph optimisations.
 The detectors `yolov3`, `yolov5`, `yolov8` and `yolox` are small: three convolutions, and the heads of their namesakes at two
 strides. Their weights are seeded, and scaled as in trained networks (`tools/detectors.py`).
 
-This command measures these rows again:
+The first command measures these rows again. It keeps the model's files, and prints the command that measures them, such as the
+second; the function is `faces` for faces and `boxes` for the last four detectors:
 
-    .venv/bin/python tools/accuracy.py --models DIR --variants --only MODEL
+    .venv/bin/python tools/accuracy.py --models DIR --variants --only MODEL --keep FILES
+    cnna eval effort-1.onnx model.onnx --data test.npz --metric tools/near_float.py:classes --truth model.onnx
 
 | model | quantised | samples | signal to noise | as float | seconds |
 |---|---|---|---|---|---|
@@ -74,7 +75,8 @@ class Network:
     load: Callable[[], onnx.ModelProto]
     calibration: Callable[[], Array]
     test: Callable[[], Array]
-    near: Callable[[Answers, Answers], str]
+    judge: str  # a function of near_float.py
+    near: Callable[[dict[str, Any]], str]  # the cell, of a variant's figures
     variants: Sequence[str] = (*VARIANTS, UNEQUAL)
 
 
@@ -86,57 +88,59 @@ def networks(root: Path) -> list[Network]:
 def _detector(name: str) -> Network:
     calibration, test = partial(detectors.pictures, 100, seed=2), partial(detectors.pictures, PICTURES, seed=3)
     variants = ("with bias correction (effort 0)", "effort 1", "effort 2", TOGETHER)
-    return Network(name, partial(detectors.detector, name), calibration, test, _overlap, variants)
+    return Network(name, partial(detectors.detector, name), calibration, test, "boxes", _overlap, variants)
 
 
 def _of_folder(model: Trained) -> Network:
     load = partial(load_model, model.path)
     calibration, test = (partial(_samples, model, split) for split in ("calib", "test"))
-    near = _faces if trained.samples(model, "test", 1).classes is None else _classes
-    return Network(model.folder.name, load, calibration, test, near)
+    judge, near = ("faces", _faces) if trained.samples(model, "test", 1).classes is None else ("classes", _classes)
+    return Network(model.folder.name, load, calibration, test, judge, near)
 
 
 def _samples(model: Trained, split: str) -> Array:
     return trained.samples(model, split, MOST).x
 
 
-def measure(network: Network) -> Iterator[tuple[tuple[str, str], str]]:
-    """Key and line of each variant's row."""
+def measure(network: Network, folder: Path) -> Iterator[tuple[tuple[str, str], str]]:
+    """Key and line of each variant's row. folder: for the models, and what measures them all at once."""
     proto, calibration, x = network.load(), network.calibration(), network.test()
     constants = {tensor.name for tensor in proto.graph.initializer}
     name = next(value.name for value in proto.graph.input if value.name not in constants)
-    in_float = trained.onnxruntime_answers(proto, x)
+    onnx.save(proto, folder / FLOAT)
+    np.savez(folder / DATA, x=x)
+    seconds = {}
     for variant in network.variants:
         started = time.process_time()
         equalising = patch.object(prepare, "pairs", prepare.pairs if variant != UNEQUAL else lambda graph, body: [])
         with equalising, patch.object(heads, "APART", inf if variant == TOGETHER else heads.APART):
             model, _ = quantise(proto, {name: calibration}, **VARIANTS.get(variant, {}))
-        seconds = time.process_time() - started
-        ours = trained.onnxruntime_answers(model, x, optimised=False)
-        figures = f"{len(x)} | {noise(ours, in_float)} | {network.near(ours, in_float)} | {seconds:.1f}"
+        seconds[variant] = time.process_time() - started
+        onnx.save(model, folder / _file(variant))
+    files = [*map(_file, network.variants), FLOAT]
+    found = evaluated(files, folder, *judged_by(network.judge), "--truth", FLOAT)
+    for variant in network.variants:
+        metrics = figures_of(found, _file(variant))
+        noise = " and ".join(f"{one:.1f}" for one in decibels(metrics))
+        figures = f"{len(x)} | {noise} dB | {network.near(metrics)} | {seconds[variant]:.1f}"
         yield (network.name, variant), f"| {network.name} | {variant} | {figures} |"
 
 
-def noise(ours: Answers, in_float: Answers) -> str:
-    """Signal to noise of every output, in dB."""
-    found = []
-    for name, expected in in_float.items():
-        one = Divergence(name)
-        one.extend(ours[name], expected)
-        found.append(f"{one.decibels:.1f}")
-    return " and ".join(found) + " dB"
+def _file(variant: str) -> str:
+    """What a variant's model is called."""
+    return "-".join(re.findall(r"\w+", variant)) + ".onnx"
 
 
-def _faces(ours: Answers, in_float: Answers) -> str:
+def _faces(metrics: dict[str, Any]) -> str:
     """The share of float's faces that are found."""
-    return f"{np.divide(*recall(ours, in_float)):.1%}"
+    return f"{metrics['found']['value'] / metrics['faces']['value']:.1%}"
 
 
-def _classes(ours: Answers, in_float: Answers) -> str:
+def _classes(metrics: dict[str, Any]) -> str:
     """The share of samples with float's class."""
-    return f"{np.mean(trained.top1(ours) == trained.top1(in_float)):.1%}"
+    return f"{metrics['same']['value']:.1%}"
 
 
-def _overlap(ours: Answers, in_float: Answers) -> str:
+def _overlap(metrics: dict[str, Any]) -> str:
     """The mean overlap of boxes."""
-    return f"{detectors.overlap(ours['y'], in_float['y']):.3f}"
+    return f"{metrics['overlap']['value']:.3f}"
