@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from cnna.host.model.detector import Detector
     from cnna.host.model.session import InferenceSession
     from cnna.host.model.vart import Overlay
-    from cnna.jobs.compare import Compared, compare
+    from cnna.jobs.compare import Compared, ComparedEvaluations, compare, compare_evaluations
     from cnna.jobs.compile import Compiled, compile, load
     from cnna.jobs.convert import Converted, convert
     from cnna.jobs.ddr import Ddr
@@ -47,7 +47,7 @@ _PLACES = {
     "cnna.host.model.session": ("InferenceSession",),
     "cnna.host.model.vart": ("Overlay",),
     "cnna.jobs.compile": ("Compiled", "compile", "load"),
-    "cnna.jobs.compare": ("Compared", "compare"),
+    "cnna.jobs.compare": ("Compared", "ComparedEvaluations", "compare", "compare_evaluations"),
     "cnna.jobs.convert": ("Converted", "convert"),
     "cnna.jobs.ddr": ("Ddr",),
     "cnna.jobs.eval": ("Evaluated", "eval"),
@@ -71,6 +71,7 @@ __all__ = [
     "CheckError",
     "CnnaError",
     "Compared",
+    "ComparedEvaluations",
     "Compiled",
     "Config",
     "Converted",
@@ -93,6 +94,7 @@ __all__ = [
     "UserError",
     "__version__",
     "compare",
+    "compare_evaluations",
     "compile",
     "convert",
     "eval",

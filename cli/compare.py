@@ -2,13 +2,11 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from cnna.cli.main import PAGES, Outcome
 from cnna.cli.options import add_library_option
-from cnna.jobs.compare import compare
-from cnna.spec.errors import DataError
-from cnna.spec.files import read_bytes, write_text
+from cnna.jobs.compare import compare, compare_evaluations
+from cnna.spec.files import read_bytes
 
 OUTPUTS = {"html": PAGES}
 
@@ -29,28 +27,15 @@ def run(args: argparse.Namespace) -> Outcome:
     from cnna.compiler.report.compare import read
     from cnna.evaluate.compare import is_evaluation
 
-    files = [read(read_bytes(path), str(path)) for path in (args.first, args.second)]
-    if any(map(is_evaluation, files)):
-        return _evaluations(args, files)
-    found = compare(args.first, args.second)
+    paths = (args.first, args.second)
+    if any(is_evaluation(read(read_bytes(path), str(path))) for path in paths):
+        evaluations = compare_evaluations(*paths)
+        print(evaluations)
+        if args.html:
+            evaluations.save(args.html)
+        return Outcome(evaluations.figures(), written=(args.html,) if args.html else ())
+    found = compare(*paths)
     print(found)
     if args.html:
         found.save(args.html, args.cache)
     return Outcome(found.figures(), written=(args.html,) if args.html else ())
-
-
-def _evaluations(args: argparse.Namespace, read: list[dict[str, Any]]) -> Outcome:
-    """Prints two evaluations. DataError: only one file is of an evaluation."""
-    from cnna.evaluate import compare as evaluations
-
-    paths = (args.first, args.second)
-    for path, one in zip(paths, read, strict=True):
-        if not evaluations.is_evaluation(one):
-            raise DataError(
-                f"{path}: not what `cnna eval --json` writes, as the other file is; an evaluation compares with another"
-            )
-    found = evaluations.compared(*(evaluations.side(one, str(path)) for one, path in zip(read, paths, strict=True)))
-    print(evaluations.text(found))
-    if args.html:
-        write_text(args.html, evaluations.html(found))
-    return Outcome(found, written=(args.html,) if args.html else ())

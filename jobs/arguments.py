@@ -123,7 +123,11 @@ def _is_metrics(value: Any) -> bool:
 
 
 def _is_comparable(value: Any) -> bool:
-    return is_path(value) or isinstance(value, Mapping) or is_one(value, "Reported")
+    return is_path(value) or isinstance(value, Mapping) or is_one(value, "Reported", "Ran")
+
+
+def _is_evaluation(value: Any) -> bool:
+    return is_path(value) or isinstance(value, Mapping) or is_one(value, "Evaluated")
 
 
 def _is_function(value: Any) -> bool:
@@ -174,11 +178,12 @@ KINDS: Mapping[str, Kind] = {
     "model": MODEL,
     "preprocess": TABLE,
     "shapes": Kind("sizes by input name, such as {'x': (1, 3, 64, 64)}, or the sizes of the only input", _is_shapes),
-    **dict.fromkeys(("first", "second"), Kind("a path, a Reported, or figures", _is_comparable)),
+    **dict.fromkeys(("first", "second"), Kind("a path, a Reported, a Ran, or figures", _is_comparable)),
 }
 ANY_MODEL = Kind(f"{MODEL.words}; or a .cnna, a Compiled or an Artifact", lambda one: _is_model(one) or _is_artifact(one))
 OWN: Mapping[str, Mapping[str, Kind]] = {
     "compile": {"model": ANY_MODEL},
+    "compare_evaluations": dict.fromkeys(("first", "second"), Kind("a path, an Evaluated, or figures", _is_evaluation)),
     "eval": {"data": PATH, "labels": PATH},
     "load": {"path": Kind("a path, or the bytes of a .cnna", lambda one: is_path(one) or isinstance(one, bytes))},
 }

@@ -1,4 +1,4 @@
-"""`cnna.compare`: two runs, reports or configurations side by side, layer by layer."""
+"""`cnna.compare`: two runs, reports or configurations side by side, layer by layer; `cnna.compare_evaluations`: two evaluations."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,12 +7,16 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from cnna.jobs.charts import chart_library
+from cnna.jobs.eval import Evaluated
 from cnna.jobs.given import with_tools
 from cnna.jobs.report import Reported
 from cnna.jobs.result import Result
+from cnna.jobs.run import Ran
+from cnna.spec.errors import DataError
 from cnna.spec.files import read_bytes, write_text
 
-Compareable: TypeAlias = str | PathLike[str] | Reported | Mapping[str, Any]
+Compareable: TypeAlias = str | PathLike[str] | Reported | Ran | Mapping[str, Any]
+Evaluation: TypeAlias = str | PathLike[str] | Evaluated | Mapping[str, Any]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -45,16 +49,70 @@ class Compared(Result):
 def compare(first: Compareable, second: Compareable) -> Compared:
     """Compares two runs or reports, in clocks an image.
 
-    Each is a `Reported`, the path of figures that `cnna run --json` or `cnna report --json` has written, or such figures, as `last`
-    of a session. DataError: figures of another kind, of a device that counts no clocks, or of different networks.
+    Each is a `Reported`, a `Ran`, the path of figures that `cnna run --json` or `cnna report --json` has written, or such figures,
+    as `last` of a session. DataError: figures of another kind, of a device that counts no clocks, or of different networks.
     """
     from cnna.compiler.report import compare as compiler
 
+    return Compared(**compiler.compared(*(compiler.side(*one) for one in _both(first, second))))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ComparedEvaluations(Result):
+    """Two evaluations. same_samples: whether differences are taken sample by sample. models: each pair with its figures."""
+
+    kind: str
+    task: str
+    main: str
+    a: Mapping[str, Any]
+    b: Mapping[str, Any]
+    same_samples: bool
+    models: Sequence[Mapping[str, Any]]
+
+    def page(self) -> str:
+        """A page of HTML with the samples that changed."""
+        from cnna.evaluate import compare
+
+        return compare.html(self.figures())
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Writes the page. UserError: it cannot be written."""
+        write_text(Path(path), self.page())
+        return Path(path)
+
+    def __str__(self) -> str:
+        from cnna.evaluate import compare
+
+        return compare.text(self.figures())
+
+
+@with_tools
+def compare_evaluations(first: Evaluation, second: Evaluation) -> ComparedEvaluations:
+    """Compares two evaluations of one task: their figures, and the answers that changed where both have measured the same samples.
+
+    Each is an `Evaluated`, the path of figures that `cnna eval --json` has written, or such figures. DataError: one is no
+    evaluation, or they are of two tasks.
+    """
+    from cnna.evaluate import compare as evaluations
+
     sides = []
+    both = _both(first, second)
+    for found, name in both:
+        if not evaluations.is_evaluation(found):
+            other = ", as the other is" if any(evaluations.is_evaluation(one) for one, _ in both) else ""
+            raise DataError(f"{name}: not what `cnna eval --json` writes{other}; an evaluation compares with another")
+        sides.append(evaluations.side(found, name))
+    return ComparedEvaluations(**evaluations.compared(*sides))
+
+
+def _both(first: Compareable | Evaluated, second: Compareable | Evaluated) -> list[tuple[dict[str, Any], str]]:
+    """The figures of both, and what errors call them."""
+    from cnna.compiler.report import compare as compiler
+
+    found = []
     for one, name in ((first, "the first"), (second, "the second")):
         if isinstance(one, str | PathLike):
-            found, name = compiler.read(read_bytes(Path(one)), fspath(one)), fspath(one)
+            found.append((compiler.read(read_bytes(Path(one)), fspath(one)), fspath(one)))
         else:
-            found = one.figures() if isinstance(one, Reported) else dict(one)
-        sides.append(compiler.side(found, name))
-    return Compared(**compiler.compared(*sides))
+            found.append((one.figures() if isinstance(one, Result) else dict(one), name))
+    return found

@@ -84,7 +84,7 @@ def test_what_does_not_compare_is_one_line(tmp_path: Path, capsys: pytest.Captur
     (tmp_path / "e.json").write_text(json.dumps(found))
     (tmp_path / "r.json").write_text(json.dumps({"cycles": 3, "layers": []}))
     assert main(["compare", str(tmp_path / "e.json"), str(tmp_path / "r.json")]) == 2
-    assert "r.json: not what `cnna eval --json` writes, as the other file is" in capsys.readouterr().err
+    assert "r.json: not what `cnna eval --json` writes, as the other is" in capsys.readouterr().err
     assert main(["compare", str(tmp_path / "e.json"), str(tmp_path / "e.json"), "--html", str(tmp_path / "c.html")]) == 0
     said = capsys.readouterr().out
     assert "a.onnx  top-1" in said

@@ -40,6 +40,7 @@ def given(tmp_path_factory: pytest.TempPathFactory, in_float: onnx.ModelProto, q
     (folder / "r.json").write_text(json.dumps(report))
     return {
         "compare": {"first": str(folder / "r.json"), "second": report},
+        "compare_evaluations": {"first": {"kind": "evaluation"}, "second": str(folder / "r.json")},
         "compile": {"model": model, "config": "tiny"},
         "convert": {"model": float_model, "data": calib, "config": "tiny", "limit": 1},
         "eval": {"models": compiled, "data": data, "metric": lambda answers, target: 1.0, "cache": folder},

@@ -73,3 +73,22 @@ def test_errors_are_the_commands_lines(folder: Path, capsys: pytest.CaptureFixtu
         assert said == f"cnna: {raised.value}\n"
     with pytest.raises(cnna.UserError, match="there is no model to measure"):
         cnna.eval([], "d.npz")
+
+
+def test_two_evaluations_compare_as_the_command_does(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever measures in a program would have to start the command to see which answers have changed."""
+    Path("own.py").write_text("def mean(answers, target):\n    return {'mean': float(answers['y'].mean())}\n")
+    both = [cnna.eval(name, "d.npz", metric="own.py:mean") for name in ("m.onnx", "m.cnna")]
+    for name, one in zip(("a.json", "b.json"), both, strict=True):
+        Path(name).write_text(json.dumps(one.figures()))
+    assert main(["compare", "a.json", "b.json", "--json", "f.json", "--html", "p.html"]) == 0
+    said = capsys.readouterr().out
+    found = cnna.compare_evaluations("a.json", "b.json")
+    assert f"{found}\n" == said.partition("wrote ")[0]
+    assert json.loads(json.dumps(found.figures())) == json.loads(Path("f.json").read_text())
+    assert found.page() == Path("p.html").read_text()
+    assert cnna.compare_evaluations(*both).models == found.models
+    with pytest.raises(
+        cnna.DataError, match="the second: not what `cnna eval --json` writes, as the other is; an evaluation compares with another"
+    ):
+        cnna.compare_evaluations(both[0], {"kind": "run"})

@@ -26,7 +26,7 @@ PARTS = (
     Part("", "cnna.jobs.rtl", ("rtl", "Generated")),
     Part("", "cnna.jobs.run", ("run", "Ran")),
     Part("", "cnna.jobs.report", ("report", "Reported")),
-    Part("", "cnna.jobs.compare", ("compare", "Compared")),
+    Part("", "cnna.jobs.compare", ("compare", "Compared", "compare_evaluations", "ComparedEvaluations")),
     Part("", "cnna.jobs.explore", ("explore", "Explored", "tilings", "Tilings")),
     Part("", "cnna.jobs.ddr", ("Ddr",)),
     Part("Sessions", "cnna.host.model.session", ("InferenceSession", "Pending")),
