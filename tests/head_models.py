@@ -18,7 +18,7 @@ from cnna.spec.detection import areas
 
 from .detector_models import Made, compiled, quantised
 
-CLASSES, ANCHORS, STRIDE, CELLS = 4, 2, 4, SIDE // 4
+CLASSES, ANCHORS, STRIDE = 4, 2, 4
 SSD = """
     {l}_u = Conv ({l}, w_{l}_u, b_{l}_u) {l}_ut = Transpose <perm=[0,2,3,1]> ({l}_u) {l}_ur = Reshape ({l}_ut, fours)
     {l}_k = Conv ({l}, w_{l}_k, b_{l}_k) {l}_kt = Transpose <perm=[0,2,3,1]> ({l}_k) {l}_kr = Reshape ({l}_kt, classes)
@@ -132,10 +132,11 @@ def rows_of(name: str, outputs: Mapping[str, np.ndarray]) -> tuple[np.ndarray, n
         return _ssd(name, outputs)
     if name == "dbnet":
         return _text(outputs["y"][0, 0])
-    boxes, scores = np.zeros((CELLS * CELLS, 4), np.float32), []
     heat = outputs["y"][0] if "logits" not in name else 1 / (1 + np.exp(-outputs["y"][0]))
-    for cell in range(CELLS * CELLS):
-        y, x = divmod(cell, CELLS)
+    columns = heat.shape[2]
+    boxes, scores = np.zeros((heat[0].size, 4), np.float32), []
+    for cell in range(len(boxes)):
+        y, x = divmod(cell, columns)
         sizes, moves = outputs["z"][0, :, y, x], outputs["v"][0, :, y, x]
         around = heat[:, max(0, y - 1) : y + 2, max(0, x - 1) : x + 2].max(axis=(1, 2))
         if name == "centerface":
