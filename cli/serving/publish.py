@@ -6,20 +6,24 @@ from pathlib import Path
 
 import numpy as np
 
+from cnna.cli.detector_option import add_detector_option
 from cnna.cli.main import Outcome
-from cnna.cli.options import CONFIG_HELP, add_shape_option, configuration, load_shaped
+from cnna.cli.options import CONFIG_HELP, add_shape_option, configuration, load_shaped, warned
 from cnna.cli.picture_options import add_picture_options, given_preprocess, say_preparation
 from cnna.cli.progress import Progress
-from cnna.host.model.answers import WHOLE, named, outputs_of
+from cnna.host.model.answers import WHOLE
 from cnna.host.model.session import InferenceSession
 from cnna.host.samples.arrays import Arrays
 from cnna.host.samples.given import open_samples
 from cnna.jobs.data import check_channels
+from cnna.jobs.detector import with_heads
 from cnna.serve.models import fallback, golden
+from cnna.serve.models.answering import Answering
 from cnna.serve.models.labels import of_outputs, read_names
 from cnna.serve.models.publication import next_version, publish
-from cnna.serve.models.signature import Signature, rows_of, signature_of
-from cnna.spec.artifact import Artifact
+from cnna.serve.models.signature import Signature, signature_of
+from cnna.spec.artifact import Artifact, stored_model
+from cnna.spec.checks.archive import is_archive
 from cnna.spec.config import Config
 from cnna.spec.counts import many
 from cnna.spec.errors import CheckError, UserError, about_model
@@ -33,7 +37,12 @@ MOST_BATCH = limits("conv", "images")[1]  # of a run of a program
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the command's options."""
-    parser.add_argument("onnx", type=Path, metavar="Q.onnx", help="quantised by cnna quantize, or any model in QDQ or QLinear form")
+    parser.add_argument(
+        "onnx",
+        type=Path,
+        metavar="Q.onnx",
+        help="quantised by cnna quantize, or any model in QDQ or QLinear form; or a .cnna, whose model is compiled anew",
+    )
     parser.add_argument("--repo", type=Path, required=True, metavar="R", help="the repository; it is made if it does not exist")
     parser.add_argument("--model", required=True, metavar="M", help="the model's name there")
     parser.add_argument("--version", metavar="V", help="the version (default: one more than the highest)")
@@ -46,6 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--labels", type=Path, metavar="F", help="names of the classes: one a line, or a list in JSON")
     parser.add_argument("--fallback", choices=fallback.NEEDS_FILE, help="keep the model too, for `fallback` in model.yaml")
     add_shape_option(parser)
+    add_detector_option(parser, ", so that the version answers boxes, scores and classes (default: that of a .cnna)")
     add_picture_options(parser, "in the place of what the model stores")
 
 
@@ -59,20 +69,30 @@ def run(args: argparse.Namespace) -> Outcome:
     version = next_version(args.repo, args.model, args.version)
     names, artifacts = read_names(args.labels) if args.labels else [], []
     with about_model(args.onnx):
-        model = load_shaped(args.onnx, args)
+        stored = stored_model(args.onnx) if is_archive(args.onnx) else None
+        detector = args.detector or (stored.detector if stored else None)
+        if detector and args.fallback:
+            raise UserError(
+                f"{args.onnx}: answers boxes, but --fallback {args.fallback} would answer the model's own outputs: leave it out"
+            )
+        model = load_shaped(stored.model if stored else args.onnx, args, str(args.onnx))
         for config in _different(configs):
             for batch in batches:
                 with Progress(f"compiling for {config.name}, batch {batch}") as progress:
-                    artifacts.append(compile_model(model, config, batch, count=progress.step))
+                    artifacts.append(with_heads(compile_model(model, config, batch, count=progress.step), detector, warned))
+    if args.detector and "detector" not in artifacts[0].manifest:
+        raise UserError(f"{args.onnx}: published with --detector {args.detector}, but no heads were found; leave the option out")
     signature = signature_of(args.model, artifacts[0].manifest)
     labels = of_outputs(names, signature.outputs, f"--labels {args.labels}") if names else {}
     inputs = _samples(args, signature)
     with Progress("computing golden answers"):
-        outputs = answers_of(artifacts[0], "reference", signature, inputs)
+        outputs = answers_of(artifacts[0], "reference", inputs)
+    if signature.detects and not outputs["scores"].any():
+        warned("no golden sample has a detection, so boards are tested without boxes: give pictures that have some as --input")
     for artifact in artifacts:
         name = f"{artifact.config.name}-b{artifact.manifest['batch']}"
         with Progress(f"comparing {name} with them"):
-            wrong = golden.difference(signature.outputs, answers_of(artifact, "emulator", signature, inputs), outputs)
+            wrong = golden.difference(signature.outputs, answers_of(artifact, "emulator", inputs), outputs)
         if wrong:
             raise CheckError(f"{args.onnx}: compiled as {name}, it does not give its golden answers: {wrong}")
     spare = None
@@ -126,9 +146,8 @@ def _samples(args: argparse.Namespace, signature: Signature) -> Arrays:
     return {name: how.apply(x) if x.dtype == np.uint8 and name not in types else x for name, x in found.items()}
 
 
-def answers_of(artifact: Artifact, device: str, signature: Signature, inputs: Arrays) -> Arrays:
+def answers_of(artifact: Artifact, device: str, inputs: Arrays) -> Arrays:
     """A device's answers, with the samples on axis 0."""
-    outputs, samples = outputs_of(artifact.manifest), len(next(iter(inputs.values())))
-    with InferenceSession(artifact, device) as session:
-        answers = named(outputs, session.run(None, inputs))
-    return rows_of(signature.outputs, {output.name: output.apart(answers, samples) for output in outputs})
+    answering, samples = Answering(artifact.manifest["name"], artifact), len(next(iter(inputs.values())))
+    with InferenceSession(answering.artifact, device) as session:
+        return answering.rows(session.run(None, inputs), samples)

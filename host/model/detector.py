@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from cnna.host.model.detections import Detections
 from cnna.host.model.letterbox import Picture, Placed, placed, put, read
 from cnna.host.model.session import InferenceSession
-from cnna.host.native.detect import Decoder, Settings
+from cnna.host.native.detect import Decoder, Found, Settings
 from cnna.host.samples.pictures import frame
 from cnna.spec.artifact import Artifact, CpuPiece, Holder, Source, held
 from cnna.spec.cpu_ops import CpuPart, makes
@@ -28,8 +28,11 @@ from cnna.spec.manifest import ACCELERATOR, Manifest, ModelOutput, Port
 from cnna.spec.samples import pack
 from cnna.spec.samples.preprocess import from_entry
 
+__all__ = ["AT_CORNER", "MOST_BOXES", "Detector", "Found", "apart"]
+
 AT_CORNER = ("YOLOX",)  # families that are trained with pictures at the top and left
 MOST = 1 << 16  # detections that can be asked for
+MOST_BOXES = 200  # detections in a picture, unless a caller says otherwise
 
 
 class Detector:
@@ -50,7 +53,7 @@ class Detector:
         least: float = 0.25,
         overlap: float = 0.5,
         labels: Labels = "all",
-        most: int = 200,
+        most: int = MOST_BOXES,
         **options: Any,
     ) -> None:
         self.settings = _settings(least, overlap, labels, most)
@@ -182,6 +185,12 @@ def _without_tail(artifact: Artifact, ports: list[Port]) -> Artifact:
     entries = artifact.manifest["pieces"][: len(pieces)]
     manifest: Manifest = {**artifact.manifest, "pieces": entries, "model_outputs": outputs}
     return replace(artifact, manifest=manifest, pieces=pieces)
+
+
+def apart(artifact: Artifact) -> tuple[Artifact, Decoder]:
+    """A detector in its two halves, with the usual settings: what makes its heads as int8, and what makes boxes of them."""
+    heads, ports = _heads(artifact.manifest)
+    return _without_tail(artifact, ports), Decoder(heads, _settings(0.25, 0.5, "all", MOST_BOXES))
 
 
 def _groups(pictures: Iterable[Any], size: int) -> Iterator[list[Any]]:

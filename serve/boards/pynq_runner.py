@@ -12,11 +12,12 @@ from pathlib import Path
 from cnna.host.board import power
 from cnna.host.board.overlay import open_overlay
 from cnna.host.board.pynq_driver import open_board
-from cnna.host.model.answers import Output, outputs_of
 from cnna.host.model.board_model import BoardModel
 from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.boards.runner import CPU_THREADS, Tell, silent
-from cnna.serve.models.signature import Arrays, Signature, rows_of, signature_of
+from cnna.serve.models.answering import Answering
+from cnna.serve.models.signature import Arrays
+from cnna.spec.artifact import load
 from cnna.spec.errors import RunError
 
 SENSE_SECONDS = 5.0
@@ -29,7 +30,7 @@ class Pynq:
         self.spec = spec
         self.tell: Tell = silent
         self.models: dict[str, BoardModel] = {}
-        self._signatures: dict[str, tuple[Signature, list[Output]]] = {}
+        self._answering: dict[str, Answering] = {}
 
     def open(self) -> None:
         """Opens the board. UserError: it, the overlay or pynq is not there, or they do not fit."""
@@ -44,13 +45,14 @@ class Pynq:
 
     def load(self, key: str, path: str, known: Arrays) -> None:
         """Places an artifact in the board's memory. RunError: there is no room, or no turn."""
-        model = BoardModel(path, self.device, turn_seconds=self.spec.turn_seconds, cpu_threads=CPU_THREADS)
+        answering = Answering(path, load(path))
+        model = BoardModel(answering.artifact, self.device, turn_seconds=self.spec.turn_seconds, cpu_threads=CPU_THREADS)
         self.models[key] = model
-        self._signatures[key] = signature_of(path, model.manifest), outputs_of(model.manifest)
+        self._answering[key] = answering
 
     def unload(self, key: str) -> None:
         """Frees an artifact's memory, if it is there."""
-        self._signatures.pop(key, None)
+        self._answering.pop(key, None)
         if (model := self.models.pop(key, None)) is not None:
             model.close()
 
@@ -62,8 +64,7 @@ class Pynq:
 
     def rows(self, key: str, answers: Arrays, samples: int) -> Arrays:
         """What a model has answered, with the samples on axis 0."""
-        signature, outputs = self._signatures[key]
-        return rows_of(signature.outputs, {output.name: output.apart(answers, samples) for output in outputs})
+        return self._answering[key].rows(answers, samples)
 
     def sense(self) -> None:
         """Tells the board's power and temperature again and again, each None where it cannot be read. For a thread of its own."""

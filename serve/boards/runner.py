@@ -16,10 +16,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.host.model.answers import Output, outputs_of
 from cnna.host.model.session import InferenceSession
 from cnna.serve.boards.board_spec import BoardSpec
-from cnna.serve.models.signature import Arrays, Signature, rows_of, signature_of
+from cnna.serve.models.answering import Answering, seconds_of
+from cnna.serve.models.signature import Arrays
+from cnna.spec.artifact import Artifact, load
 from cnna.spec.errors import RunError
 
 REMEMBERED = 4096  # answers of a paced board, of each version
@@ -40,21 +41,21 @@ class Emulator:
         self.spec = spec
         self.tell: Tell = silent
         self._sessions: dict[str, InferenceSession] = {}
-        self._signatures: dict[str, tuple[Signature, list[Output]]] = {}
+        self._answering: dict[str, Answering] = {}
 
     def load(self, key: str, path: str, known: Arrays) -> None:
         """Opens an artifact. `known`: samples that it will be asked for."""
-        session = self.opened(path)
-        self._sessions[key] = session
-        self._signatures[key] = signature_of(path, session.manifest), outputs_of(session.manifest)
+        answering = Answering(path, load(path))
+        self._sessions[key] = self.opened(answering.artifact)
+        self._answering[key] = answering
 
-    def opened(self, path: str) -> InferenceSession:
+    def opened(self, artifact: Artifact) -> InferenceSession:
         """An artifact on the device."""
-        return InferenceSession(path, "emulator", cpu_threads=CPU_THREADS)
+        return InferenceSession(artifact, "emulator", cpu_threads=CPU_THREADS)
 
     def unload(self, key: str) -> None:
         """Closes an artifact, if it is open."""
-        self._signatures.pop(key, None)
+        self._answering.pop(key, None)
         if (session := self._sessions.pop(key, None)) is not None:
             session.close()
 
@@ -66,10 +67,7 @@ class Emulator:
         """The answers, by the device."""
         if key not in self._sessions:
             raise RunError(f"{key} is not loaded")
-        session, (signature, outputs) = self._sessions[key], self._signatures[key]
-        answers = dict(zip((output.name for output in outputs), session.run(None, inputs), strict=True))
-        samples = len(next(iter(inputs.values())))
-        return rows_of(signature.outputs, {output.name: output.apart(answers, samples) for output in outputs})
+        return self._answering[key].rows(self._sessions[key].run(None, inputs), len(next(iter(inputs.values()))))
 
 
 class Rtl(Emulator):
@@ -81,8 +79,8 @@ class Rtl(Emulator):
         super().__init__(spec)
         self._told = 0.0  # when it was last said that a simulation goes on
 
-    def opened(self, path: str) -> InferenceSession:
-        return InferenceSession(path, "rtl", cpu_threads=CPU_THREADS, say=self._say, count=self._count)
+    def opened(self, artifact: Artifact) -> InferenceSession:
+        return InferenceSession(artifact, "rtl", cpu_threads=CPU_THREADS, say=self._say, count=self._count)
 
     def _say(self, line: str) -> None:
         self.tell(said=line)
@@ -108,9 +106,7 @@ class Paced(Emulator):
     def load(self, key: str, path: str, known: Arrays) -> None:
         super().load(key, path, known)
         session = self._sessions[key]
-        mhz = self.spec.mhz or session.config.clock_mhz
-        cpu = sum(piece["seconds"] for piece in session.manifest["pieces"] if piece["kind"] == "cpu") * session.manifest["batch"]
-        self._seconds[key] = session.artifact.predicted_clocks() / (mhz * 1e6) + cpu
+        self._seconds[key] = seconds_of(session.artifact, self.spec.mhz or session.config.clock_mhz)
         if known:
             self._looked_up(key, known)
 

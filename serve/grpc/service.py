@@ -159,11 +159,11 @@ class Service:
         except DataError:  # names come first: the values may be those of another input
             described.check_names(self.core, model, version, [entry.name for entry in request.inputs])
             raise
-        inputs = await decoded(self.core, model, version, given)
-        admitted = self.core.admit(model, inputs, version, runs=None if trace is None else [], **more)
+        ready = await decoded(self.core, model, version, given)
+        admitted = self.core.admit(model, ready.inputs, version, runs=None if trace is None else [], **more)
         if trace is not None:
             trace.request = admitted
-        return messages.answer_of(request, await admitted.future)
+        return messages.answer_of(request, ready.answer(await admitted.future))
 
     async def _stream(self, requests: AsyncIterator[Any], context: Context) -> AsyncIterator[pb.ModelStreamInferResponse]:
         """Answers in the order of the requests; an error is an answer too, and does not end the stream."""

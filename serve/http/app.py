@@ -175,12 +175,12 @@ class App:
     async def _answered(self, request: Request, asked: body.Asked, trace: "RequestTrace | None") -> Response:
         model, version = _names(request)
         names = [one.name for one in asked.outputs or ()]
-        inputs = await decoded(self.core, model, version, asked.inputs)
+        given = await decoded(self.core, model, version, asked.inputs)
         more = {"request_id": asked.request_id or "", "outputs": names, **asked.more}
-        admitted = self.core.admit(model, inputs, version, runs=None if trace is None else [], **more)
+        admitted = self.core.admit(model, given.inputs, version, runs=None if trace is None else [], **more)
         if trace is not None:
             trace.request = admitted
-        data, length = body.write(asked, await admitted.future)
+        data, length = body.write(asked, given.answer(await admitted.future))
         if length is None:
             return Response(data, media_type="application/json")
         return Response(data, headers={body.LENGTH: str(length)}, media_type="application/octet-stream")

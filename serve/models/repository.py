@@ -16,6 +16,7 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cnna.serve.models.answering import seconds_of
 from cnna.serve.models.fallback import with_fallback
 from cnna.serve.models.golden import FILE as GOLDEN
 from cnna.serve.models.golden import read
@@ -198,11 +199,8 @@ def _version(model: str, name: str, files: list[Path], golden: Path | None) -> V
 
 
 def _compiled(path: Path, artifact: Artifact) -> Compiled:
-    """Seconds on the CPU count too: the accelerator waits for them."""
-    manifest, clocks = artifact.manifest, artifact.predicted_clocks()
-    cpu = sum(piece["seconds"] for piece in manifest["pieces"] if piece["kind"] == "cpu") * manifest["batch"]
-    seconds = clocks / (artifact.config.clock_mhz * 1e6) + cpu
-    return Compiled(path, artifact.config.name, manifest["batch"], clocks, seconds)
+    clocks = artifact.predicted_clocks()
+    return Compiled(path, artifact.config.name, artifact.manifest["batch"], clocks, seconds_of(artifact, artifact.config.clock_mhz))
 
 
 def _by_runtime(runtime: str, place: Place, golden: Path | None) -> Version:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.host.model.answers import WHOLE, outputs_of
+from cnna.host.model.detector import MOST_BOXES
 from cnna.host.model.inputs import Inputs
 from cnna.host.samples.preparation import preparation
 from cnna.host.samples.rows import integers
@@ -23,6 +24,11 @@ from cnna.spec.samples.preprocess import from_entry
 __all__ = ["Arrays", "Form", "Signature", "Tensor", "described_signature", "form_of", "rows_of", "signature_of", "units_of"]
 
 MOVES = ("Concat", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze")
+BOXES = (  # of a detector: floats are computed behind the accelerator
+    Tensor("boxes", "float32", (MOST_BOXES, 4), exact=False),
+    Tensor("scores", "float32", (MOST_BOXES,), exact=False),
+    Tensor("classes", "int64", (MOST_BOXES,), exact=False),
+)
 Form = tuple[tuple[str, str, tuple[int, ...]], ...]  # name, dtype and shape of a sample, of each input: equal ones share a batch
 
 
@@ -49,6 +55,11 @@ class Signature:
         return hash((self.inputs, self.outputs, self.pictures))
 
     @property
+    def detects(self) -> bool:
+        """Whether it answers boxes, because its artifacts know a detector's heads."""
+        return self.manifest is not None and "detector" in self.manifest
+
+    @property
     def preprocess(self) -> PreprocessEntry | None:
         """What the version stores of its pictures."""
         if self.manifest is not None:
@@ -60,6 +71,8 @@ class Signature:
         if self.preprocess is None or len(self.inputs) != 1:
             return ""
         tensor = self.inputs[0]
+        if self.detects:
+            return f"scaled as a whole into {list(tensor.shape)}, the rest is grey; boxes are in the picture's own pixels"
         try:
             return preparation(tensor.shape, from_entry(self.preprocess, self.model, strict=False), tensor.dtype in WHOLE).line()
         except DataError:  # an input that no picture file fits; uint8 arrays may
@@ -137,8 +150,10 @@ def _fits(sizes: Sequence[int], wanted: Sequence[int | None]) -> bool:
 
 def signature_of(model: str, manifest: Manifest) -> Signature:
     """The signature of an artifact. ArtifactError: an output's size depends on the data, which no batch can hold."""
-    exact, outputs = _exact(manifest), []
-    for output in outputs_of(manifest):
+    exact, outputs = _exact(manifest), list[Tensor]()
+    if "detector" in manifest:
+        outputs = [*BOXES]
+    for output in outputs_of(manifest) if not outputs else ():
         if not output.fixed or output.shape is None:
             raise ArtifactError(f"{model}: the size of output {output.name} depends on the data; such models are not served yet")
         kind = output.dtype if output.dtype in WHOLE else "float32"

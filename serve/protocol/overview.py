@@ -52,5 +52,6 @@ def _version(served: Served) -> dict[str, Any]:
         "wait_seconds": stats.waits.seconds / max(1, stats.succeeded),
         "run_seconds": stats.runs.seconds / max(1, stats.succeeded),
         "picture": signature.inputs[0].name if signature is not None and signature.preprocess else None,
+        "detects": signature is not None and signature.detects,
         "outputs": [] if signature is None else [tensor.name for tensor in signature.outputs],
     }

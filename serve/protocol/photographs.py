@@ -1,10 +1,12 @@
 """Pictures as clients have them: JPEG and PNG files, sent as BYTES [n] to an input whose preprocessing the model stores.
 
-Their size is read from their head, and limited, before anything is decoded; decoding happens in a thread.
+Their size is read from their head, and limited, before anything is decoded; decoding happens in a thread. A detector gets them
+whole, and its boxes go back into their own pixels.
 """
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import Any
 
@@ -15,7 +17,9 @@ from cnna.host.samples import pictures
 from cnna.host.samples.picture_modes import open_picture
 from cnna.serve.engine.core import Core
 from cnna.serve.models.signature import Signature
+from cnna.serve.models.whole_pictures import Placed, back, placed_whole
 from cnna.serve.protocol.described import signature_of
+from cnna.serve.requests.request import Result
 from cnna.spec.errors import DataError, RunError
 from cnna.spec.samples.preprocess import from_entry
 
@@ -23,22 +27,35 @@ FORMATS = ("JPEG", "PNG")  # Pillow's names
 MOST_PIXELS = 25_000_000  # of one picture, and of all of a request together
 
 
-async def decoded(core: Core, model: str, version: str | None, inputs: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+@dataclass(frozen=True)
+class Decoded:
+    """The inputs of a request, with pictures in the place of files. places: where those of a detector lie in its input."""
+
+    inputs: Mapping[str, NDArray[Any]]
+    places: Sequence[Placed] = ()
+
+    def answer(self, result: Result) -> Result:
+        """The result, with boxes in the pixels of the pictures that the client has sent."""
+        return replace(result, outputs=back(result.outputs, self.places)) if self.places else result
+
+
+async def decoded(core: Core, model: str, version: str | None, inputs: Mapping[str, NDArray[Any]]) -> Decoded:
     """The inputs, with pictures in the place of files. DataError: one is no picture or too large, or the model takes none."""
     files = {name: array for name, array in inputs.items() if array.dtype.kind == "O"}
     if not files:
-        return inputs
+        return Decoded(inputs)
     signature, most = signature_of(core, model, version), core.catalogue.model(model).settings.max_request_samples
     made: dict[str, NDArray[Any]] = {}
+    places: Sequence[Placed] = ()
     for name, array in files.items():
         if array.ndim != 1 or not 0 < len(array) <= most:
             raise DataError(f"input {name}: pictures have the shape [n], n within 1..{most}")
-        made[name] = await asyncio.get_running_loop().run_in_executor(None, _pictures, signature, name, list(array))
-    return {**inputs, **made}
+        made[name], places = await asyncio.get_running_loop().run_in_executor(None, _pictures, signature, name, list(array))
+    return Decoded({**inputs, **made}, places)
 
 
-def _pictures(signature: Signature, name: str, files: Sequence[bytes]) -> NDArray[np.uint8]:
-    """uint8 [n, ...] in the layout of the model's input."""
+def _pictures(signature: Signature, name: str, files: Sequence[bytes]) -> tuple[NDArray[np.uint8], Sequence[Placed]]:
+    """uint8 [n, ...] in the layout of the model's input; and of a detector, where each picture lies in it."""
     entry = signature.preprocess
     tensor = next((one for one in signature.inputs if one.name == name), None)
     if entry is None or tensor is None:
@@ -49,13 +66,17 @@ def _pictures(signature: Signature, name: str, files: Sequence[bytes]) -> NDArra
         pixels += _pixels(f"input {name}, picture {number}", file)
         if pixels > MOST_PIXELS:
             raise DataError(f"input {name}: its pictures have more than {MOST_PIXELS:,} pixels; send fewer or smaller ones")
-    found = []
+    found, places = list[NDArray[np.uint8]](), list[Placed]()
     for number, file in enumerate(files):
         try:
-            found.append(pictures.read([BytesIO(file)], tensor.shape, how))
+            if signature.detects:
+                x, place = placed_whole([file], signature, how)
+                found, places = [*found, x], [*places, *place]
+            else:
+                found.append(pictures.read([BytesIO(file)], tensor.shape, how))
         except DataError as error:
             raise DataError(f"input {name}, picture {number}: {str(error).partition('>: ')[2] or error}") from None
-    return pictures.as_input(np.concatenate(found), how)
+    return pictures.as_input(np.concatenate(found), how), places
 
 
 def _pixels(where: str, file: bytes) -> int:

@@ -16,6 +16,8 @@ const view = {
   file: null,
   picture: "",
   classes: null,
+  boxes: null,
+  size: [1, 1], // of the picture, in its own pixels
 };
 if (view.token) view.asks = false;
 
@@ -86,11 +88,13 @@ function chosen(event) {
 
 async function classify() {
   const taker = takers().find((one) => one.key === view.model) || takers()[0];
-  view.classes = null;
+  view.classes = view.boxes = null;
   view.said = "";
   if (view.file && taker) {
     try {
-      view.classes = await answers(taker, new Uint8Array(await view.file.arrayBuffer()));
+      const found = await answers(taker, new Uint8Array(await view.file.arrayBuffer()));
+      if (taker.one.detects) view.boxes = detections(found);
+      else view.classes = found.map((output) => ({ name: output.name, rows: output.data.map(ranked) }));
     } catch (error) {
       view.said = error.message;
     }
@@ -102,14 +106,20 @@ async function answers({ model, one }, bytes) {
   const size = new DataView(new ArrayBuffer(4));
   size.setUint32(0, bytes.length, true);
   const input = { name: one.picture, datatype: "BYTES", shape: [1], parameters: { binary_data_size: bytes.length + 4 } };
-  const outputs = one.outputs.map((name) => ({ name, parameters: { classification: CLASSES } }));
+  const outputs = one.outputs.map((name) => (one.detects ? { name } : { name, parameters: { classification: CLASSES } }));
   const head = new TextEncoder().encode(JSON.stringify({ inputs: [input], outputs }));
   const answer = await asked(`v2/models/${model.name}/versions/${one.name}/infer`, {
     method: "POST",
     headers: { "inference-header-content-length": String(head.length) },
     body: new Blob([head, size.buffer, bytes]),
   });
-  return answer.outputs.map((output) => ({ name: output.name, rows: output.data.map(ranked) }));
+  return answer.outputs;
+}
+
+// A detector's answer: places without a detection have the class -1.
+function detections(outputs) {
+  const { boxes, scores, classes } = Object.fromEntries(outputs.map((output) => [output.name, output.data]));
+  return classes.flatMap((kind, place) => (kind < 0 ? [] : [{ kind, score: scores[place], box: boxes.slice(4 * place, 4 * place + 4) }]));
 }
 
 // VALUE:CLASS, or VALUE:CLASS:NAME where the version stores names; a name may have colons too.
@@ -201,8 +211,9 @@ function picture() {
   return html`<div class="try">
       <select aria-label="model and version" onChange=${change}>${able.map((one) => html`<option value=${one.key}>${one.key}</option>`)}</select>
       <input type="file" aria-label="picture" accept="image/jpeg,image/png" onChange=${chosen} />
-      ${view.picture ? html`<img src=${view.picture} alt="the picture" />` : null}
+      ${view.picture ? html`<span class="framed"><img src=${view.picture} alt="the picture" onLoad=${measured} />${frames(view.boxes || [])}</span>` : null}
     </div>
+    ${view.boxes && detected(view.boxes)}
     ${(view.classes || []).map(({ name, rows }) => {
       const values = rows.map((row) => row.value);
       const [least, most] = [Math.min(0, ...values), Math.max(...values)];
@@ -213,6 +224,22 @@ function picture() {
           <td class="number">${row.value.toPrecision(4)}</td>
           <td><meter min=${least} max=${most > least ? most : least + 1} value=${row.value}></meter></td></tr>`)}</tbody></table>`;
     })}`;
+}
+
+function measured(event) {
+  view.size = [event.target.naturalWidth, event.target.naturalHeight];
+  draw();
+}
+
+function frames(boxes) {
+  return html`<svg class="frames" viewBox="0 0 ${view.size[0]} ${view.size[1]}" preserveAspectRatio="none" role="img" aria-label="boxes">
+    ${boxes.map(({ box: [left, top, right, bottom] }) => html`<rect x=${left} y=${top} width=${right - left} height=${bottom - top} />`)}</svg>`;
+}
+
+function detected(boxes) {
+  if (!boxes.length) return html`<p class="dim">Nothing is detected.</p>`;
+  return table("boxes", ["class", "#score", "left, top, right, bottom"], boxes.map(({ kind, score, box }) =>
+    html`<tr><td>${kind}</td><td class="number">${score.toPrecision(3)}</td><td>${box.map((edge) => edge.toFixed(0)).join(", ")}</td></tr>`));
 }
 
 // On a narrow screen each cell stands with its heading, and the headings' row is away.

@@ -13,7 +13,6 @@ from cnna.compiler.quantise.quantise import quantise
 from cnna.compiler.zoo.digits import data
 from cnna.host.samples.arrays import Arrays
 from cnna.serve.models.repository import open_repository
-from cnna.serve.models.signature import Signature
 from cnna.spec.artifact import Artifact
 from cnna.spec.errors import UserError
 
@@ -83,8 +82,8 @@ def test_nothing_is_left_of_a_failure(
     line = ["publish", str(quantised), "--repo", str(tmp_path / "r"), "--model", "digits", "--config", "tiny", "--batches", "1"]
     whole = command.answers_of
 
-    def wrong(artifact: Artifact, device: str, signature: Signature, inputs: Arrays) -> Arrays:
-        found = whole(artifact, device, signature, inputs)
+    def wrong(artifact: Artifact, device: str, inputs: Arrays) -> Arrays:
+        found = whole(artifact, device, inputs)
         return {name: y + (device == "emulator") for name, y in found.items()}
 
     monkeypatch.setattr(command, "answers_of", wrong)

@@ -164,7 +164,7 @@ def test_a_browser_draws_it_and_tries_a_picture(token: str | None, wide: int, wi
             try:
                 await core.start()
                 sent = np.array([file.getvalue()], object)
-                inputs = await decoded(core, "tiny", None, {"picture": sent})
+                inputs = (await decoded(core, "tiny", None, {"picture": sent})).inputs
                 wanted = (await core.admit("tiny", inputs).future).outputs
                 page_address = f"http://127.0.0.1:{listening.getsockname()[1]}/"
                 body = await asyncio.to_thread(drawn, page_address, 8000, f"--window-size={wide},900", timeout_seconds=600)

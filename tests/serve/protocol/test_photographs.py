@@ -58,7 +58,7 @@ def test_files_become_what_cnna_run_makes_of_them(core: Core, within: Within, tm
         path.write_bytes(file)
 
     async def run() -> None:
-        found = await decoded(core, "tiny", None, {"picture": array(*files)})
+        found = (await decoded(core, "tiny", None, {"picture": array(*files)})).inputs
         signature = core.catalogue.model("tiny").versions["1"].version
         assert signature is not None
         assert signature.signature.manifest is not None
@@ -78,7 +78,8 @@ def test_files_of_16_bits_and_of_the_models_size(core: Core, within: Within) -> 
     Image.fromarray(grey * 257).save(deep, "PNG")
 
     async def run() -> None:
-        found = await decoded(core, "tiny", None, {"picture": array(deep.getvalue(), file_of(grey.astype(np.uint8), "PNG"))})
+        files = array(deep.getvalue(), file_of(grey.astype(np.uint8), "PNG"))
+        found = (await decoded(core, "tiny", None, {"picture": files})).inputs
         colours = np.repeat(grey[None].astype(np.uint8), 3, 0)
         assert np.array_equal(found["picture"], np.stack([colours, colours]))
 
