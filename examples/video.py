@@ -2,6 +2,7 @@
 
     .venv/bin/python examples/video.py yolo.cnna photos/ --output drawn/
     .venv/bin/python examples/video.py yolo.cnna 0 --device cnna.bit --page 8000      # camera 0, at http://127.0.0.1:8000
+    .venv/bin/python examples/video.py shapes.cnna clip --enlarge 4 --output drawn/   # frames that it draws itself (`cnna.shapes`)
 
 Videos and cameras are read by OpenCV (the extra `video`); folders of pictures, and the page, need Pillow alone. At the end it says
 the frames a second, and which share of the time goes where.
@@ -12,7 +13,7 @@ import io
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -23,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from cnna import Detector
+from cnna import Detector, shapes
 from cnna.host.model.detections import Detections
 from cnna.host.model.letterbox import read
 from cnna.host.samples.pictures import find
@@ -33,6 +34,7 @@ from cnna.spec.extras import install
 Frame = NDArray[np.uint8]  # [rows, columns, 3], red, green, blue
 
 COLOURS = ("#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4", "#008080", "#9a6324", "#808000")
+CLIP, FRAMES, SEED = "clip", 48, 8  # the source of frames that are drawn here
 VIDEO, RATE, QUALITY = (".mp4", ".avi", ".mkv", ".mov", ".webm"), 25.0, 85
 BOUNDARY = b"frame"
 PAGE = b"<!doctype html><title>cnna</title><body style='margin:0;background:#222'><img id=view src=/stream style='max-width:100%'>"
@@ -132,8 +134,11 @@ def opencv() -> Any:
 
 
 def frames(source: str) -> Iterator[Frame]:
-    """Frames of a folder or a picture, of a video, or of the camera of that number. DataError: there are none."""
+    """Frames of a folder or a picture, of a video, or of the camera of that number; or of CLIP. DataError: there are none."""
     path = Path(source)
+    if source == CLIP and not path.exists():
+        yield from shapes.clip(FRAMES, SEED)
+        return
     if not source.isdecimal() and path.suffix.lower() not in VIDEO:
         for file in find(path):
             yield read(file, 3)
@@ -152,17 +157,25 @@ def frames(source: str) -> Iterator[Frame]:
         capture.release()
 
 
-def drawn(frame: Frame, found: Detections, names: list[str]) -> Image.Image:
-    """The frame with its boxes, each with its class and score."""
-    picture = Image.fromarray(np.ascontiguousarray(frame))
+def drawn(frame: Frame, found: Detections, names: Sequence[str], times: int = 1) -> Image.Image:
+    """The frame, so many times as large, with its boxes, each with its class and score."""
+    picture = Image.fromarray(np.ascontiguousarray(frame.repeat(times, axis=0).repeat(times, axis=1)))
     draw = ImageDraw.Draw(picture)
     for box, score, number in zip(found.boxes, found.scores, found.classes, strict=True):
         colour = COLOURS[int(number) % len(COLOURS)]
-        left, top, right, bottom = map(float, box)
+        left, top, right, bottom = map(float, times * box)
         draw.rectangle((left, top, max(left, right), max(top, bottom)), outline=colour, width=2)
         name = names[number] if number < len(names) else str(number)
-        draw.text((left + 3, top + 1), f"{name} {score:.2f}", fill=colour)
+        label(draw, (left, top), f"{name} {score:.2f}", colour)
     return picture
+
+
+def label(draw: ImageDraw.ImageDraw, place: tuple[float, float], text: str, colour: str) -> None:
+    """Writes on a plate of the box's colour, above its top left corner; below it at the picture's edge."""
+    _, _, wide, high = draw.textbbox((0, 0), text)
+    left, top = place[0], place[1] - high - 2 if place[1] > high + 2 else place[1]
+    draw.rectangle((left, top, left + wide + 4, top + high + 2), fill=colour)
+    draw.text((left + 3, top), text, fill="white")
 
 
 class Folder:
@@ -202,7 +215,9 @@ class Video:
 
 def run(args: argparse.Namespace) -> str:
     """Draws all frames. Returns how many, how quick, and where the time goes."""
-    names = args.names.read_text().split("\n") if args.names else []
+    if args.enlarge < 1:
+        raise DataError(f"--enlarge {args.enlarge}: must be at least 1")
+    names = args.names.read_text().split("\n") if args.names else list(shapes.CLASSES) if args.source == CLIP else []
     spent, count, waiting = Spent(), 0, list[Frame]()
     with ExitStack() as stack:
         shown: list[Folder | Video | Page] = []
@@ -234,7 +249,7 @@ def run(args: argparse.Namespace) -> str:
             if found is None:
                 return spent.said(count)
             with spent.on("drawing"):
-                picture = drawn(waiting.pop(0), found, names)
+                picture = drawn(waiting.pop(0), found, names, args.enlarge)
             with spent.on("writing"):
                 for one in shown:
                     one.show(picture)
@@ -245,9 +260,10 @@ def main(arguments: list[str] | None = None) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description="Draws a detector's boxes on a camera, a video or a folder of pictures.")
     parser.add_argument("model", type=Path, help="a .cnna that was compiled with --detector")
-    parser.add_argument("source", help="a folder, a picture, a video, or the number of a camera")
+    parser.add_argument("source", help=f"a folder, a picture, a video, or the number of a camera; {CLIP}: frames drawn here")
     parser.add_argument("--device", default="emulator", help="as of cnna.Detector (default: emulator)")
     parser.add_argument("--least", type=float, default=0.25, help="the lowest score that counts (default: 0.25)")
+    parser.add_argument("--enlarge", type=int, default=1, metavar="N", help="draw frames so many times as large (default: 1)")
     parser.add_argument("--names", type=Path, help="a file with the name of a class in each line")
     parser.add_argument("--output", type=Path, help="a folder for pictures, or a video")
     parser.add_argument("--page", type=int, help="the port of a page that shows the frames; 0: a free one")

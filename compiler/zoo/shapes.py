@@ -1,8 +1,8 @@
-"""A small detector for the notebook: it finds discs, squares and crosses on a cluttered ground, and is made in seconds.
+"""A small detector for notebooks: it finds discs, squares and crosses on a cluttered ground, and is made in seconds.
 
 Its convolutions have seeded random filters. Only the last layer is fitted, by least squares, to scenes whose boxes are known. So
 it really detects, though a trained network of its size would do better. It answers as an SSD does: `scores` and `boxes` for each
-cell.
+cell; or, as `decoding`, as a YOLOX: rows of a box in pixels and its scores.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,6 +21,7 @@ CELLS = EDGE // STRIDE
 CENTRE, SIZE = 0.1, 0.2  # SSD's variances
 LAYERS = ((3, 24, 2), (24, 48, 2), (48, 96, 2), (96, 256, 1))  # channels in and out, stride
 GAIN, RIDGE, OWNED = 12.0, 1e-3, 4.0  # slope of the sigmoid; ridge of the fit; weight of an object's own cells in it
+NOISE, SPEED = 6, 4.0  # of the ground's pixels; of a clip's objects, in pixels a frame
 NEAR, FAR = 0.75, 1.25  # in cells from an object's centre: nearer cells must answer, farther ones must not
 
 Float = NDArray[np.float32]
@@ -42,10 +43,32 @@ def scenes(count: int, seed: int) -> list[Scene]:
     return [_scene(rng) for _ in range(count)]
 
 
-def _scene(rng: np.random.Generator) -> Scene:
+def clip(count: int, seed: int) -> list[NDArray[np.uint8]]:
+    """So many frames, uint8 [EDGE, EDGE, 3], of one scene whose objects move, and turn round at its edges."""
+    rng = np.random.default_rng(seed)
+    scene = _scene(rng)
+    halves = (scene.boxes[:, 2:] - scene.boxes[:, :2]) / 2
+    places, steps = scene.boxes[:, :2] + halves, rng.uniform(-SPEED, SPEED, halves.shape)
+    ground, colours = _ground(rng), rng.uniform(160, 255, (len(halves), 3, 1, 1))
+    frames = list[NDArray[np.uint8]]()
+    for _ in range(count):
+        picture = ground + rng.normal(0, NOISE, ground.shape)
+        for kind, (x, y), (half, _), colour in zip(scene.classes, places, halves, colours, strict=True):
+            picture = np.where(_mask(int(kind), float(x), float(y), float(half)), colour, picture)
+        frames.append(np.ascontiguousarray(np.clip(picture, 0, 255).astype(np.uint8).transpose(1, 2, 0)))
+        steps = np.where((places + steps < halves) | (places + steps > EDGE - halves), -steps, steps)
+        places = places + steps
+    return frames
+
+
+def _ground(rng: np.random.Generator) -> NDArray[np.float64]:
     coarse = rng.uniform(20, 80, (3, 7, 7))
-    ground = np.stack([np.kron(plane, np.ones((14, 14)))[:EDGE, :EDGE] for plane in coarse])
-    picture = ground + rng.normal(0, 6, ground.shape)
+    return np.stack([np.kron(plane, np.ones((14, 14)))[:EDGE, :EDGE] for plane in coarse])
+
+
+def _scene(rng: np.random.Generator) -> Scene:
+    ground = _ground(rng)
+    picture = ground + rng.normal(0, NOISE, ground.shape)
     boxes: list[tuple[float, ...]] = []
     classes: list[int] = []
     wanted = int(rng.integers(1, 5))
@@ -90,6 +113,32 @@ def detector(seed: int = 1, count: int = 400) -> onnx.ModelProto:
     return _model(
         filters, {"scores": (np.float32(GAIN) * score, np.float32(GAIN) * (bias - np.float32(0.5))), "boxes": (move, rest)}
     )
+
+
+def decoding(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The detector with its decode: one output, y [1, N, 4 + 3], centre and size in pixels, and scores."""
+    rows, columns = np.mgrid[:CELLS, :CELLS]
+    middle = np.stack([columns, rows], axis=-1).reshape(1, -1, 2) * STRIDE + STRIDE / 2
+    numbers = {"parts": np.array([2, 2]), "middle": middle, "moved": PRIOR * CENTRE, "grown": SIZE, "prior": PRIOR}
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    made.graph.node.extend(
+        [
+            helper.make_node("Split", ["boxes", "parts"], ["move", "grow"], axis=2),
+            helper.make_node("Mul", ["move", "moved"], ["pixels"]),
+            helper.make_node("Add", ["pixels", "middle"], ["centre"]),
+            helper.make_node("Mul", ["grow", "grown"], ["logarithm"]),
+            helper.make_node("Exp", ["logarithm"], ["times"]),
+            helper.make_node("Mul", ["times", "prior"], ["size"]),
+            helper.make_node("Concat", ["centre", "size", "scores"], ["y"], axis=2),
+        ]
+    )
+    for name, value in numbers.items():
+        kept = np.asarray(value) if name == "parts" else np.asarray(value, np.float32)
+        made.graph.initializer.append(numpy_helper.from_array(kept, name))
+    del made.graph.output[:]
+    made.graph.output.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, CELLS**2, 4 + len(CLASSES)]))
+    return made
 
 
 def _targets(scene: Scene) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:

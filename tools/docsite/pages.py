@@ -12,7 +12,7 @@ import tomllib
 from cnna.cli.main import COMMANDS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-NOTEBOOKS = ("1_classify", "2_inside_a_layer", "3_your_own_model", "4_detector")
+NOTEBOOKS = ("1_classify", "2_inside_a_layer", "3_your_own_model", "4_detector", "5_camera")
 PICTURES = (".png", ".svg")
 
 

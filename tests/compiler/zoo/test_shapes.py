@@ -4,7 +4,7 @@ import numpy as np
 import onnxruntime
 
 from cnna.compiler.zoo import shapes
-from cnna.host.model.detections import Detections, best, matches, ssd_boxes, ssd_priors
+from cnna.host.model.detections import Detections, best, matches, ssd_boxes, ssd_priors, yolo_rows
 
 
 def test_scenes_hold_what_they_say() -> None:
@@ -29,3 +29,22 @@ def test_it_finds_most_objects_and_little_else() -> None:
         right, found, wanted = right + len(matches(seen, truth)), found + len(seen.boxes), wanted + len(truth.boxes)
     assert right / wanted > 0.65
     assert right / found > 0.65
+
+
+def test_a_clip_moves_and_the_decoded_model_finds_what_the_other_does() -> None:
+    """The camera's notebook would show one still frame, or boxes in other places than those of the model that is fitted."""
+    frames = shapes.clip(4, 8)
+    assert {(frame.shape, frame.dtype.name) for frame in frames} == {((shapes.EDGE, shapes.EDGE, 3), "uint8")}
+    far = [np.abs(frame.astype(int) - frames[0]).max(axis=2) > 100 for frame in frames[1:]]
+    assert all(one.sum() > 50 for one in far)
+    plain = shapes.detector(count=50)
+    x = frames[0].transpose(2, 0, 1)[None].astype(np.float32) / 255
+    run = [
+        onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, {"x": x})
+        for model in (plain, shapes.decoding(plain))
+    ]
+    (scores, offsets), (rows,) = run
+    boxes, decoded = yolo_rows(rows[0], objectness=False)
+    wanted = ssd_boxes(offsets[0], ssd_priors((shapes.EDGE, shapes.EDGE), [shapes.STRIDE], [[shapes.PRIOR]])) * shapes.EDGE
+    np.testing.assert_array_equal(decoded, scores[0])
+    np.testing.assert_allclose(boxes, wanted, rtol=1e-4, atol=1e-3)
