@@ -12,13 +12,15 @@ namespace cnna {
 
 namespace {
 
+constexpr int64_t TILE = 1024;  // columns of a row that are unpacked at a time: sixteen planes of them stay in the first cache
+
 class Unpacker {
   public:
     Unpacker(const cnna_port &port, bool whole)
         : port_(port), pixels_(port.folded[1] * port.folded[2]), whole_(whole),
           // rows that follow each other without a gap are one long row
           rows_(port.row_bytes == port.folded[2] * port.ci ? 1 : port.folded[1]), columns_(pixels_ / rows_) {
-        if (!whole) planes_.resize(static_cast<size_t>(std::min(port.ci, port.folded[0]) * columns_));
+        planes_.resize(static_cast<size_t>(std::min(port.ci, port.folded[0]) * (whole ? std::min(TILE, columns_) : columns_)));
     }
 
     void image(const uint8_t *memory, void *answer) {
@@ -28,9 +30,9 @@ class Unpacker {
             for (int64_t row = 0; row < rows_; ++row) {
                 const uint8_t *words = memory + block * port_.block_bytes + row * port_.row_bytes;
                 if (whole_) {
-                    planes(words, channels, static_cast<int8_t *>(answer) + first * pixels_ + row * columns_, pixels_);
+                    tiles(words, channels, static_cast<int8_t *>(answer) + first * pixels_ + row * columns_);
                 } else {
-                    planes(words, channels, planes_.data(), columns_);
+                    planes(words, channels, columns_, planes_.data(), columns_);
                     floats(channels, static_cast<float *>(answer) + first * pixels_ + row * columns_);
                 }
             }
@@ -54,21 +56,31 @@ class Unpacker {
                        static_cast<size_t>(columns_));
     }
 
-    // The channels of the words of a row, each as a plane, `pitch` bytes apart.
-    void planes(const uint8_t *words, int64_t channels, int8_t *to, int64_t pitch) const {
-        if (columns_ == 1) {
+    // A row of dense planes. Each plane of a tile is written from end to end, so that its lines are not fetched before.
+    void tiles(const uint8_t *words, int64_t channels, int8_t *to) {
+        for (int64_t first = 0; first < columns_; first += TILE) {
+            const int64_t columns = std::min(TILE, columns_ - first);
+            planes(words + first * port_.ci, channels, columns, planes_.data(), columns);
+            for (int64_t channel = 0; channel < channels; ++channel)
+                std::memcpy(to + channel * pixels_ + first, planes_.data() + channel * columns, static_cast<size_t>(columns));
+        }
+    }
+
+    // The channels of so many words of a row, each as a plane, `pitch` bytes apart.
+    void planes(const uint8_t *words, int64_t channels, int64_t columns, int8_t *to, int64_t pitch) const {
+        if (columns == 1) {
             for (int64_t channel = 0; channel < channels; ++channel) to[channel * pitch] = static_cast<int8_t>(words[channel]);
             return;
         }
         int64_t column = 0;
         if (port_.ci >= static_cast<int64_t>(LANES))
-            for (; column + static_cast<int64_t>(LANES) <= columns_; column += LANES)
+            for (; column + static_cast<int64_t>(LANES) <= columns; column += LANES)
                 for (int64_t channel = 0; channel + static_cast<int64_t>(LANES) <= port_.ci && channel < channels; channel += LANES)
                     square(words + column * port_.ci + channel, std::min<int64_t>(LANES, channels - channel),
                            to + channel * pitch + column, pitch);
         const int64_t done = port_.ci / static_cast<int64_t>(LANES) * static_cast<int64_t>(LANES);  // channels of each square
         for (int64_t channel = 0; channel < channels; ++channel)
-            for (int64_t at = channel < done ? column : 0; at < columns_; ++at)
+            for (int64_t at = channel < done ? column : 0; at < columns; ++at)
                 to[channel * pitch + at] = static_cast<int8_t>(words[at * port_.ci + channel]);
     }
 

@@ -106,7 +106,7 @@ MUTANTS = (
         "for (int64_t channel = 0; channel < channels; ++channel) store16(",
         "for (int64_t channel = 0; channel < channels - 1; ++channel) store16(",
     ),
-    Mutant("the last column", "unpack.cpp", "at < columns_; ++at)", "at < columns_ - 1; ++at)"),
+    Mutant("the last column", "unpack.cpp", "at < columns; ++at)", "at < columns - 1; ++at)"),
     Mutant(
         "a least integer that is one too high",
         "detect.h",
