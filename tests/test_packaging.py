@@ -297,7 +297,7 @@ def test_what_pypi_shows_has_no_link_into_the_tree(wheel: Path) -> None:
     targets = re.findall(r"\]\(([^)\s]+)", text)
     assert len(targets) > 10
     assert not [target for target in targets if not target.startswith(("https://", "#"))]
-    assert "/raw/main/docs/architecture.svg)" in text
+    assert "/raw/main/docs/detections.png)" in text
     assert found["Description-Content-Type"] == "text/markdown"
     assert (found["Author"], found["License-Expression"]) == ("cnna contributors", "Apache-2.0")
     assert {url.partition(",")[0] for url in found.get_all("Project-URL", [])} == {"Source", "Documentation", "Changelog", "Issues"}
