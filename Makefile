@@ -73,18 +73,18 @@ pages: $(READY)  ## writes what in docs/ is generated, and the C header of the r
 	$(BIN)/python -m cnna.sim.board.own_page docs
 
 bench: $(READY)  ## measures networks on the RTL into docs/performance.md; ROWS='resnet50/b1 vgg19/*' chooses
-	$(BIN)/python tools/bench.py --rows $(ROWS)
+	PYTHONPATH=tools $(BIN)/python tools/bench/bench.py --rows $(ROWS)
 
 host-cost: $(READY)  ## counts what the host does for a picture, under qemu-aarch64, into docs/; ROWS='resnet50/b1', CHECK='resnet50 yolov8n' compares
-	PYTHONPATH=tools $(BIN)/python tools/host_cost/host_cost.py $(if $(CHECK),--check $(CHECK)) $(if $(ROWS),--rows $(ROWS)) $(if $(HOST),--path $(HOST))
+	PYTHONPATH=tools:tools/bench $(BIN)/python tools/host_cost/host_cost.py $(if $(CHECK),--check $(CHECK)) $(if $(ROWS),--rows $(ROWS)) $(if $(HOST),--path $(HOST))
 
 baseline: baseline-resnet50 baseline-squeezenet baseline-lint baseline-yosys baseline-host  ## tests with Yosys; lints zcu102; runs ResNet-50 on it and SqueezeNet at zcu102x2 whole: every tensor and the clocks
 
 baseline-resnet50: $(READY)
-	$(BIN)/python tools/bench.py --check resnet50/b1
+	PYTHONPATH=tools $(BIN)/python tools/bench/bench.py --check resnet50/b1
 
 baseline-squeezenet: $(READY)
-	$(BIN)/python tools/bench.py --check squeezenet/b1/x2
+	PYTHONPATH=tools $(BIN)/python tools/bench/bench.py --check squeezenet/b1/x2
 
 baseline-lint: $(READY)
 	$(BIN)/python -m pytest -q tests/hw/verilog/test_writer.py::test_zcu102_fits_and_is_lint_clean
@@ -94,7 +94,7 @@ baseline-yosys: $(READY)
 
 baseline-host: $(READY) | baseline-resnet50 # which quantises the network
 	$(BIN)/python -m pytest -q -m host_cost tests/tools/test_host_cost_counts.py
-	PYTHONPATH=tools $(BIN)/python tools/host_cost/host_cost.py --check resnet50 yolov8n
+	PYTHONPATH=tools:tools/bench $(BIN)/python tools/host_cost/host_cost.py --check resnet50 yolov8n
 
 resources: $(READY)  ## synthesises the accelerator with Yosys into docs/resources.md (half an hour; it resumes); CONFIG=zcu102x2, MINUTES=10
 	nice $(BIN)/python tools/resources.py $(if $(CONFIG),--config $(CONFIG)) $(if $(MINUTES),--minutes $(MINUTES))

@@ -3,7 +3,7 @@
     .venv/bin/python tools/equivalent.py OLD.v NEW.v [--assume cnna.control.error=0] [--keep docs/equivalent.json]
 
 `cnna rtl` writes NEW.v, and in a worktree of the older source OLD.v. Rows that were measured with OLD.v stay valid with NEW.v:
-`bench.py` looks the link up in the file that --keep names.
+`bench/bench.py` looks the link up in the file that --keep names.
 
 From the top module down, instances of the same name are compared. Modules of equal text need no proof; attributes, comments and
 the names of inner nets do not count. Any other pair must have the same ports, instances and registers, each register with the same
@@ -11,7 +11,7 @@ clock and first value. Then Yosys proves, for all values of inputs, registers an
 values of registers and the inputs of instances are equal. So the two cannot differ in any clock after they are configured.
 
 --assume takes an input of a module to be constant. Then the two are alike until that input has another value in OLD. A row keeps
-its measurement only if `bench.py` knows that this never happened in a measured run.
+its measurement only if `bench/bench.py` knows that this never happened in a measured run.
 """
 
 import argparse

@@ -3,7 +3,7 @@
     .venv/bin/python tools/resources.py [--config C] [--minutes M]
 
 `zcu102x2` has a page of its own, docs/resources-x2.md. Of other configurations it writes only the totals, to docs/resources.json;
-tools/board_rows.py makes a page of these.
+tools/bench/board_rows.py makes a page of these.
 
 Synthesised modules are kept in the user's cache folder. With --minutes 0 the page is written from these alone.
 """

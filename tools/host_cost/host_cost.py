@@ -1,11 +1,11 @@
 """Counts what the host does for a picture, stage by stage, as aarch64 instructions under QEMU: `make host-cost`.
 
-    PYTHONPATH=tools .venv/bin/python tools/host_cost/host_cost.py [--rows PATTERN ...] [--check NETWORK ...] [--path PATH]
+    PYTHONPATH=tools:tools/bench .venv/bin/python tools/host_cost/host_cost.py [--rows PATTERN ...] [--check NETWORK ...] [--path P]
 
-Rows are those of `tools/bench_rows.py`. docs/host_cost.json keeps the counts. --check counts networks at batch 1 again, compares
-them with those kept, and exits with code 1 if one differs by more than 1 %; it writes nothing. --path native takes the way through
-the native library instead of numpy's, and --path cached the same with memory that the processor caches. Nothing is ever left out
-for want of a tool: the command fails and says what to install.
+Rows are those of `tools/bench/bench_rows.py`. docs/host_cost.json keeps the counts. --check counts networks at batch 1 again,
+compares them with those kept, and exits with code 1 if one differs by more than 1 %; it writes nothing. --path native takes the
+way through the native library instead of numpy's, and --path cached the same with memory that the processor caches. Nothing is
+ever left out for want of a tool: the command fails and says what to install.
 """
 
 import argparse
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return check(args.check, path, args.docs)
         rows = [row for row in chosen(args.rows) if row.ddr_bytes == PLANNED_BYTES]
         if not rows:
-            raise UserError(f"no row is named {' '.join(args.rows)}; tools/bench_rows.py has them")
+            raise UserError(f"no row is named {' '.join(args.rows)}; tools/bench/bench_rows.py has them")
         for row in rows:
             if args.rows or path not in read(args.docs).get(row.key, {}):
                 keep(row.key, path, measure(row, path), args.docs)

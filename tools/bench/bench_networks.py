@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 ROOTS = ("compiler/quantise/quantise.py", "compiler/zoo/catalogue.py")  # what `cnna quantize` and `cnna models` run
 
 

@@ -1,6 +1,6 @@
 """Measures networks on the simulated RTL, row by row, into docs/performance.md; docs/performance.json keeps every figure.
 
-    .venv/bin/python tools/bench.py [--rows PATTERN ...] [--predict] [--check ROW]
+    PYTHONPATH=tools .venv/bin/python tools/bench/bench.py [--rows PATTERN ...] [--predict] [--check ROW]
 
 `bench_rows.py` has the rows and their names. A row that was measured with today's program and Verilog is kept, unless a pattern
 names it. The command can be interrupted and then goes on where it was. --predict simulates nothing. --check runs one whole row and
@@ -32,7 +32,7 @@ from equivalent import PROOFS, digest, linked
 from cnna.spec.artifact import Artifact, load
 from cnna.spec.files import write_text
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 KEPT, PAGE = "performance.json", "performance.md"
 COUNTS = "host_cost.json"
 DROPPED = ("name", "layers", "programs")  # figures of a run that are not kept: the row has a name and `layers` of its own

@@ -1,6 +1,6 @@
 """Compares the preset of a board with all arrays as large that fit its chip, by predicted speed, for docs/boards.md.
 
-    .venv/bin/python tools/board_rivals.py kv260      # minutes; then tools/board_rows.py writes the page
+    PYTHONPATH=tools .venv/bin/python tools/bench/board_rivals.py kv260   # minutes; then board_rows.py writes the page
 
 An array fits if it is within the shares of DSP48E2 and LUTs that a preset may take (LUTs by the fit of `cnna explore`) and within
 the chip's block RAM and UltraRAM. Each array is tried with the memories between which it has to choose: the most feature memory,
@@ -28,7 +28,7 @@ from cnna.spec.boards import BOARDS, Board
 from cnna.spec.config import Config, ConfigError, preset
 from cnna.spec.errors import ModelError
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 NETWORKS = ("resnet50", "mobilenet_v2")  # a preset is chosen by the product of their speeds
 CO = range(4, 257, 4)
 RING_WORDS = (256, 512, 1024)

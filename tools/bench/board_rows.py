@@ -1,6 +1,6 @@
 """Writes docs/boards.md: what the preset of each board takes of its chip, and how quick it is predicted to be.
 
-    .venv/bin/python tools/board_rows.py [--predict]
+    PYTHONPATH=tools .venv/bin/python tools/bench/board_rows.py [--predict]
 
 Resources are those that tools/resources.py has counted and kept in docs/resources.json. With --predict the networks are compiled
 for the presets (minutes), and the clocks that `cnna report` predicts are kept there too; without it the kept ones are used.
@@ -23,7 +23,7 @@ from resources import DOCS, KEPT
 from cnna.spec.boards import BOARDS, DSP_SHARE, LUT_SHARE, Board
 from cnna.spec.config import Config, preset
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = "boards.md"
 NETWORKS = {"resnet50": "ResNet-50", "mobilenet_v2": "MobileNetV2", "squeezenet": "SqueezeNet"}
 CYCLES = "predicted_cycles"  # entry of a preset in KEPT: by network, for one image
@@ -37,7 +37,7 @@ model the frames from picture to answer too. With another clock, such as `--conf
 in a second, so more of them in a clock. These commands count and predict:
 
     make resources CONFIG=kv260        # and the others: half an hour each
-    .venv/bin/python tools/board_rows.py --predict
+    PYTHONPATH=tools .venv/bin/python tools/bench/board_rows.py --predict
 
 **No preset has ever been built in Vivado**, and no board has run one. The clocks are targets. The simulated RTL of each computes a
 ResNet-8 as the reference does, to the bit (`make test-all`). [Guides](other-boards.md) say how a KV260, a ZCU104 or
@@ -54,7 +54,7 @@ bounds, with the LUTs that the fit of [explore](explore.md) estimates, and withi
 frames a second of the accelerator alone, divided by those of the preset. The ZCU102 was not compared like this; for it some arrays
 were tried by hand.
 
-    .venv/bin/python tools/board_rivals.py zcu104 kv260 ultra96      # minutes
+    PYTHONPATH=tools .venv/bin/python tools/bench/board_rivals.py zcu104 kv260 ultra96      # minutes
 """
 NOTES = """On the KV260, LUTs and block RAM leave less room than DSPs: a 4 x 16 x 32 array would take 97 % of the DSPs, and a
 4 x 16 x 16 array, as the fit estimates, 74 % of the LUTs. With four ports, not two, `kv260` would take 83,719 LUTs (71.5 %), and be
