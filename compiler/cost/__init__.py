@@ -1,5 +1,5 @@
 """Quick estimates of clocks, with which the compiler compares plans. `predict` has the exact model.
 
-`plan`, `predict` and `report` import it; it imports `lower`.
+`plan`, `choose`, `predict` and `report` import it; it imports `lower`.
 Begin with `cost`. docs/decisions says why there are two models.
 """

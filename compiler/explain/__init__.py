@@ -1,6 +1,6 @@
 """Says what will happen to each node of a model, before anything is quantised or compiled for good.
 
-The command line imports it; it imports `compiler`, `frontend`, `passes`, `graph`, `quantise`, and the frame of pages in `report`.
+`jobs` imports it; it imports `compiler`, `frontend`, `passes`, `graph`, `quantise`, and the frame of pages in `report`.
 It places and cuts with the compiler's own functions, so its answer is what `cnna compile` does afterwards.
 Begin with `explain`.
 """

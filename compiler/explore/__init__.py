@@ -1,5 +1,5 @@
 """`cnna explore`: the quickest configuration within a chip, and the quickest tiling of a layer.
 
-The command line imports it; it imports `compile`, `choose`, `plan` and `report`.
+`jobs` imports it; it imports `compile`, `choose`, `plan` and `report`.
 Begin with `explore`.
 """

@@ -1,5 +1,5 @@
 """Simulates a program on a model of queues, rings, banks and DDR, and predicts when each command begins and ends.
 
-`compile`, `report` and `explore` import it; it imports `cost` and `lower`.
+`choose`, `compile` and `report` import it; it imports `cost` and `lower`.
 Begin with `predict`, then `event_loop`.
 """

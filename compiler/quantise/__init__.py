@@ -1,5 +1,5 @@
 """Post-training quantisation: calibration, ranges, and the QDQ model that comes out.
 
-The command line imports it; it imports `frontend`, `passes` and `graph`.
+`jobs` and `explain` import it; it imports `frontend`, `passes` and `graph`.
 Begin with `quantise`; `examine` measures what it costs.
 """

@@ -1,5 +1,5 @@
 """From Amaranth to Verilog that every tool accepts, and the register map as documents.
 
-`sim` and `cli` import it; it imports every other room of `hw`.
+`sim/rtl` imports it; it imports every other room of `hw`.
 Begin with `writer`.
 """

@@ -1,5 +1,5 @@
 """The integer reference: the int8 graph of a model, layer by layer, in numpy.
 
-`check` and the host's models (by name) import it; it imports `compiler.graph` and `compiler.frontend`.
+`check`, `jobs` and the host's models (by name) import it; it imports `compiler.graph` and `compiler.frontend`.
 Begin with `reference`.
 """
