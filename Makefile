@@ -96,7 +96,7 @@ baseline-host: $(READY) | baseline-resnet50 # which quantises the network
 	$(BIN)/python -m pytest -q -m host_cost tests/tools/test_host_cost_counts.py
 	PYTHONPATH=tools:tools/bench $(BIN)/python tools/host_cost/host_cost.py --check resnet50 yolov8n
 
-resources: $(READY)  ## synthesises the accelerator with Yosys into docs/resources.md (half an hour; it resumes); CONFIG=zcu102x2, MINUTES=10
+resources: $(READY)  ## synthesises the accelerator with Yosys into docs/resources.md (five minutes on an idle machine; it resumes); CONFIG=zcu102x2, MINUTES=10
 	nice $(BIN)/python tools/resources.py $(if $(CONFIG),--config $(CONFIG)) $(if $(MINUTES),--minutes $(MINUTES))
 
 release: $(READY)  ## a dry run: archives, installed in clean environments of each Python, which run the demo (half an hour); ONLY='3.13'

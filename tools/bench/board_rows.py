@@ -36,7 +36,7 @@ alone, predicted for one image at a time, at the board's clock and with its DDR.
 model the frames from picture to answer too. With another clock, such as `--config ultra96,clock_mhz=200`, DDR moves the same bytes
 in a second, so more of them in a clock. These commands count and predict:
 
-    make resources CONFIG=kv260        # and the others: half an hour each
+    make resources CONFIG=kv260        # and the others: some minutes each
     PYTHONPATH=tools .venv/bin/python tools/bench/board_rows.py --predict
 
 **No preset has ever been built in Vivado**, and no board has run one. The clocks are targets. The simulated RTL of each computes a
