@@ -1,11 +1,12 @@
 """The event loop of `predict`'s model, and the state that its engines share: reads of DDR, weight rings and unit counts.
 
-A process is a generator. It yields the clock at which it can continue, or a function that returns this clock, as far as it is
-known. The loop resumes the process with the earliest clock.
+A process is a generator. It yields the clock at which it can continue, a function that returns this clock, as far as it is known,
+or a flow that has to pass before. The loop resumes the process with the earliest clock.
 
 Nearly all resumptions bring weights: requests, answers, and words that the array takes, which change rings and flows alone. They
 are quiet. A function that depends on neither, nor on the present clock, is `Lasting`: the loop asks it again only after
 resumptions that are not quiet.
+A clock that is final is yielded as a number, because the loop asks every function after every resumption.
 """
 
 from bisect import bisect_left
@@ -26,12 +27,58 @@ Ready = Callable[[], float]  # the clock at which a process can continue; inf: i
 
 @dataclass(frozen=True)
 class Lasting:
-    """A function whose answer depends on nothing that changes while processes are quiet (`EventLoop.quiet`)."""
+    """A function whose answer depends on nothing that changes while processes are quiet (`EventLoop.quiet`).
+
+    An answer below inf is final.
+    """
 
     ready: Ready
 
 
-Process = Iterator[Ready | Lasting | float]  # a float: the clock is known
+Process = Iterator[Ready | Lasting | Flow | float]  # a float: the clock is known
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    """What each process waits for, by its number, unless that is a known clock. each_time: functions that are no `Lasting`."""
+
+    flows: dict[int, Flow] = field(default_factory=dict)
+    each_time: dict[int, Ready] = field(default_factory=dict)
+    lasting: dict[int, Ready] = field(default_factory=dict)
+
+    def note(self, number: int, following: Ready | Lasting | Flow | float) -> float:
+        """Notes what a process waits for. Returns the clock, as far as it is known."""
+        if isinstance(following, float):
+            return following
+        if isinstance(following, Flow):
+            self.flows[number] = following
+        elif isinstance(following, Lasting):
+            clock = following.ready()
+            if clock < inf:
+                return clock
+            self.lasting[number] = following.ready
+        else:
+            self.each_time[number] = following
+        return inf
+
+    def forget(self, number: int) -> None:
+        """Notes that a process goes on."""
+        if number in self.flows:
+            del self.flows[number]
+        elif number in self.each_time:
+            del self.each_time[number]
+        elif number in self.lasting:
+            del self.lasting[number]
+
+    def ask(self, clocks: list[float], now: float, quiet: bool) -> None:
+        """Sets the clocks of the processes that wait. quiet: those of `Lasting` are as before."""
+        for number, flow in self.flows.items():
+            clocks[number] = now + (flow.left if flow.left > 0 else 0.0) / flow.speed
+        for number, ready in self.each_time.items():
+            clocks[number] = ready()
+        if not quiet:
+            for number, ready in self.lasting.items():
+                clocks[number] = ready()
 
 
 class ReadOrder:
@@ -105,11 +152,12 @@ class Ring:
 
     def came(self, word: int) -> float:
         """The clock at which `word` whole words had come; inf: not known yet."""
-        return max(column.came(word) for column in self.columns)
+        return max([column.came(word) for column in self.columns])
 
-    def when_taken(self, words: int) -> float:
+    def when_taken(self, words: int) -> Ready | float:
         """The first clock at which a reader can start on the last `words` taken words and find each there, one word a clock."""
-        return self.came(self.taken) - words
+        known, last = self.came(self.taken) - words, self.taken
+        return known if known < inf else lambda: self.came(last) - words
 
 
 @dataclass
@@ -139,6 +187,7 @@ class EventLoop:
         self.now, self.quiet = 0.0, False
         self.units: dict[str, list[float]] = {engine: [] for engine in COUNTED}  # the clock at which each unit was finished
         self.weight_ports = [1, config.ports - 1][: config.ports]
+        self._ports_of = [range(1), range(1, config.ports)]  # by part of `weight_ports`
         columns = [Column() for _ in self.weight_ports]
         self.rings = (Ring(config.ring_words, columns), Ring(config.vector_ring_words, [Column()]))
         self.work = ActiveEngines.idle(config.ports)
@@ -148,41 +197,29 @@ class EventLoop:
 
     def run(self, processes: dict[str, Process]) -> None:
         """Runs the processes until none can continue."""
-        running = [process for _, process in sorted({**processes, "speeds": self._rate_changes()}.items())]
+        names = sorted({*processes, "speeds"})
+        running = [processes.get(name) or self._rate_changes() for name in names]
+        rates = names.index("speeds")
         clocks = [inf for _ in running]  # at which each process can continue
-        asked: tuple[dict[int, Ready], dict[int, Ready]] = ({}, {})  # by process, the functions to ask each time, and the lasting
+        waiting, speeds, flows = _Waiting(), self._speeds, self.work.flows
         resumed: Iterable[int] = range(len(running))
         while True:
             for number in resumed:
-                self._resume(number, running[number], clocks, *asked)
-            self._speeds.set(self.work, self.now)
-            for functions in asked[:1] if self.quiet else asked:
-                for number, ready in functions.items():
-                    clocks[number] = ready()
+                waiting.forget(number)
+                self.quiet = False
+                clocks[number] = waiting.note(number, next(running[number], inf))
+            speeds.set(self.work, self.now)
+            waiting.ask(clocks, self.now, self.quiet)
+            clocks[rates] = max(speeds.until, self.now)
             clock = min(clocks)
             if clock == inf:
                 return
-            passed = max(clock - self.now, 0.0)
-            self.now += passed
-            for flow in self.work.flows.values():
-                flow.left -= flow.speed * passed
+            if clock > self.now:
+                passed = clock - self.now
+                self.now += passed
+                for flow in flows.values():
+                    flow.left -= flow.speed * passed
             resumed = (clocks.index(clock),)  # if several can continue, the first by name
-
-    def _resume(
-        self, number: int, process: Process, clocks: list[float], each_time: dict[int, Ready], lasting: dict[int, Ready]
-    ) -> None:
-        """Resumes a process, and notes what it waits for then."""
-        each_time.pop(number, None)
-        lasting.pop(number, None)
-        self.quiet = False
-        following = next(process, inf)
-        if isinstance(following, float):
-            clocks[number] = following
-        elif isinstance(following, Lasting):
-            lasting[number] = following.ready
-            clocks[number] = following.ready()
-        else:
-            each_time[number] = following
 
     def after(self, clocks: float) -> float:
         """The clock that comes `clocks` clocks after the present one."""
@@ -201,22 +238,24 @@ class EventLoop:
         """A process that lasts until a flow of this amount has passed."""
         flow = self.work.flows[name] = Flow(amount, most)
         self.work.changed = True
-        yield lambda: self.now + max(flow.left, 0.0) / flow.speed
+        yield flow
         del self.work.flows[name]
         self.work.changed = True
 
     def ports_of(self, part: int) -> range:
         """The ports of a part of `weight_ports`."""
-        return range(1) if part == 0 else range(1, self.config.ports)
+        return self._ports_of[part]
 
     def wait_for_beats(self, part: int, beats: int) -> None:
         """Adds to the beats that a part's ports still have to receive for the rings. Negative: beats that have come."""
-        for port in self.ports_of(part):
-            self.work.waiting[port] += beats
-            self.work.asked[port] += max(beats, 0)
+        waiting, asked = self.work.waiting, self.work.asked
+        for port in self._ports_of[part]:
+            waiting[port] += beats
+            if beats > 0:
+                asked[port] += beats
 
     def _rate_changes(self) -> Process:
-        """Wakes the loop when rates must be set again."""
+        """Wakes the loop when rates must be set again. The loop itself knows the clock."""
         while True:
             self.quiet = True
-            yield lambda: max(self._speeds.until, self.now)
+            yield inf

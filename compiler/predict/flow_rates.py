@@ -141,24 +141,28 @@ class FlowRates:
     def set(self, work: ActiveEngines, now: float) -> None:
         """Sets the rates of the engines now at work. Feature memory limits loads, stores and the vector engine."""
         requesters = work.requesters()
-        if requesters and (requesters != self._requesters or now >= self.until):
-            self._most, self._beside = {}, {}
-            self._share_ddr(work.flows)
-            self._most = self._memory_rates(work, now)
-            work.changed = True
-            slow = work.reading and work.reading.slow
-            self.until = now + (STRETCH_CLOCKS if work.moving or slow else STEADY_CLOCKS)
-            if not work.reading and self._written and self._written[2] == now:
-                self.until = now + self._simulated  # then all that the vector engine had read is written
-        self._requesters = requesters
         if not requesters:
             self.until = inf
             work.asked = [0] * len(work.asked)
+        elif requesters != self._requesters or now >= self.until:
+            self._look_ahead(work, now)
+        self._requesters = requesters
         if work.changed:
             self._share_ddr(work.flows)
             if "vector" in work.flows:
                 work.flows["vector"].speed = self._most["vector"]
         work.changed = False
+
+    def _look_ahead(self, work: ActiveEngines, now: float) -> None:
+        """Simulates a stretch, and notes the rates that feature memory allows and until when they hold."""
+        self._most, self._beside = {}, {}
+        self._share_ddr(work.flows)
+        self._most = self._memory_rates(work, now)
+        work.changed = True
+        slow = work.reading and work.reading.slow
+        self.until = now + (STRETCH_CLOCKS if work.moving or slow else STEADY_CLOCKS)
+        if not work.reading and self._written and self._written[2] == now:
+            self.until = now + self._simulated  # then all that the vector engine had read is written
 
     def _share_ddr(self, flows: Mapping[str, Flow]) -> None:
         """Divides DDR between the flows. Most divisions come again and again, so each is computed once."""

@@ -239,7 +239,7 @@ class _Simulation:
             quantum = min(QUANTUM, words - low)
             ring.taken += quantum
             machine.quiet = low > 0
-            yield partial(ring.when_taken, quantum)
+            yield ring.when_taken(quantum)
             machine.quiet = True
             yield machine.after(clocks * quantum / words)
             ring.freed += quantum if free else 0
@@ -264,7 +264,7 @@ class _Simulation:
             params = config.vector_param_words if block == 0 or not fields["uniform"] else 0
             params += config.vector_table_words if block == 0 and fields["table_load"] else 0
             ring.taken += params + (work.taps if depthwise else 0)
-            yield partial(ring.when_taken, 0)
+            yield ring.when_taken(0)
             loaded = machine.now + (params if depthwise else 0)
             ring.freed += params
             yield machine.after(self._pause(slow) if block == 0 else 0)

@@ -67,7 +67,8 @@ class Transfers:
     def loads(self) -> Process:
         """Moves the beats that loads have requested."""
         for number in count():
-            yield partial(self._when_asked, number)
+            yield Lasting(partial(self._when_asking, number))
+            yield self.asked[number]
             command, transfer = self.dealt["load"][number]
             self.machine.work.begun += transfer.size
             yield from self._move(command, transfer, 0)
@@ -109,6 +110,6 @@ class Transfers:
         """0 if the ports have the runs of the engine's command of that number; inf: not yet."""
         return 0.0 if number < len(self.dealt[engine]) else inf
 
-    def _when_asked(self, number: int) -> float:
-        """The clock at which the first beat of the load of that number can come; inf: not known yet."""
-        return self.asked[number]() if number < len(self.asked) else inf
+    def _when_asking(self, number: int) -> float:
+        """0 if the load of that number has requested its beats; inf: not yet."""
+        return 0.0 if number < len(self.asked) else inf

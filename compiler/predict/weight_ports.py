@@ -106,11 +106,11 @@ class WeightPorts:
             if self._when_open(part, least) > machine.now:
                 machine.quiet, again = again, True
                 yield partial(self._when_open, part, least)
+                loads = machine.reads.asked(machine.now)
             piece = min(piece, max(1, (OPEN_BEATS - requests.open) // beats))
             column.asked += piece
             left -= piece
-            clock, loads = machine.now, machine.reads.asked(machine.now)
-            self._request(part, BeatRequest(column, column.asked, piece * beats, clock, loads, None if left else command))
+            self._request(part, BeatRequest(column, column.asked, piece * beats, machine.now, loads, None if left else command))
             machine.quiet, again = again, True
             yield machine.after(ASK_CLOCKS * piece * beats / BURST_BEATS)
 
@@ -151,9 +151,10 @@ class WeightPorts:
         requests = self.requests[part]
         begin = inf
         for number in count():
-            if requests.when_answered(number, machine.memory.latency_cycles) > machine.now:
+            clock = requests.when_answered(number, machine.memory.latency_cycles)
+            if clock > machine.now:
                 machine.quiet = True
-                yield partial(requests.when_answered, number, machine.memory.latency_cycles)
+                yield clock if clock < inf else partial(requests.when_answered, number, machine.memory.latency_cycles)
             made = requests.made[number]
             if machine.reads.when_moved(made.loads, machine.now) > machine.now:
                 machine.quiet = True
