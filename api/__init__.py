@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cnna.jobs.eval import Evaluated, eval
     from cnna.jobs.explain import Explained, explain
     from cnna.jobs.explore import Explored, Tilings, explore, tilings
+    from cnna.jobs.publish import Published, publish
     from cnna.jobs.quantize import Quantized, quantize
     from cnna.jobs.report import Reported, report
     from cnna.jobs.rtl import Generated, rtl
@@ -53,6 +54,7 @@ _PLACES = {
     "cnna.jobs.eval": ("Evaluated", "eval"),
     "cnna.jobs.explain": ("Explained", "explain"),
     "cnna.jobs.explore": ("Explored", "Tilings", "explore", "tilings"),
+    "cnna.jobs.publish": ("Published", "publish"),
     "cnna.jobs.quantize": ("Quantized", "quantize"),
     "cnna.jobs.report": ("Reported", "report"),
     "cnna.jobs.rtl": ("Generated", "rtl"),
@@ -85,6 +87,7 @@ __all__ = [
     "InferenceSession",
     "ModelError",
     "Overlay",
+    "Published",
     "Quantized",
     "Ran",
     "Reported",
@@ -101,6 +104,7 @@ __all__ = [
     "explain",
     "explore",
     "load",
+    "publish",
     "quantize",
     "report",
     "rtl",

@@ -112,6 +112,11 @@ def _is_data(value: Any) -> bool:
     return is_path(value) or (isinstance(value, np.ndarray | Mapping | Iterable) and not isinstance(value, bytes))
 
 
+def _are_configs(value: Any) -> bool:
+    several = value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else [value]
+    return all(isinstance(one, str | PathLike | Config) for one in several)
+
+
 def _are_texts(value: Any) -> bool:
     return isinstance(value, str) or (isinstance(value, Sequence) and all(isinstance(one, str) for one in value))
 
@@ -152,7 +157,8 @@ TABLE = Kind("a table, such as {'scale': 1 / 255}, or a Preprocess", _of(Mapping
 FUNCTION = Kind("FILE.py:NAME, or a function", _is_function)
 KINDS: Mapping[str, Kind] = {
     **dict.fromkeys(
-        ("output", "dump", "trace", "cache", "journal", "images", "base", "truth", "repository", "path", "folder"), PATH
+        ("output", "dump", "trace", "cache", "journal", "images", "base", "truth", "repository", "path", "folder", "repository"),
+        PATH,
     ),
     **dict.fromkeys(
         ("batch", "dsp", "bram", "uram", "lut", "limit", "seed", "top", "offset", "ignored", "effort", "from_cycle", "to_cycle"),
@@ -161,11 +167,30 @@ KINDS: Mapping[str, Kind] = {
     **dict.fromkeys(("bytes_per_cycle", "latency", "mts", "count"), WHOLE),
     **dict.fromkeys(("min_score", "overlap", "search", "link"), NUMBER),
     **dict.fromkeys(("cpu", "examine", "check", "skip_unreadable"), FLAG),
-    **dict.fromkeys(("method", "detector", "board", "layer", "module", "task", "judged", "coordinates", "fit", "road"), TEXT),
+    **dict.fromkeys(
+        (
+            "method",
+            "detector",
+            "board",
+            "layer",
+            "module",
+            "name",
+            "version",
+            "fallback",
+            "task",
+            "judged",
+            "coordinates",
+            "fit",
+            "road",
+        ),
+        TEXT,
+    ),
     **dict.fromkeys(("progress", "warn"), CALLBACK),
     **dict.fromkeys(("metric", "decode"), FUNCTION),
     "against": MODEL,
     "artifact": ARTIFACT,
+    "batches": Kind("batches, such as (1, 4, 8)", _are_sizes),
+    "configs": Kind("a configuration, or several, each as text, a cnna.Config, or the path of a .cnna or .json", _are_configs),
     "columns": Kind("two columns, as in 'file,label'", _are_texts),
     "config": Kind("a configuration as text, a cnna.Config, or the path of a .cnna or .json", _of(str, PathLike, Config)),
     "data": Kind("a path, an array, arrays by input name, or batches of these", _is_data),
@@ -184,6 +209,7 @@ ANY_MODEL = Kind(f"{MODEL.words}; or a .cnna, a Compiled or an Artifact", lambda
 OWN: Mapping[str, Mapping[str, Kind]] = {
     "compile": {"model": ANY_MODEL},
     "compare_evaluations": dict.fromkeys(("first", "second"), Kind("a path, an Evaluated, or figures", _is_evaluation)),
+    "publish": {"labels": PATH},
     "eval": {"data": PATH, "labels": PATH},
     "load": {"path": Kind("a path, or the bytes of a .cnna", lambda one: is_path(one) or isinstance(one, bytes))},
 }

@@ -125,7 +125,7 @@ ROOMS = {
         (
             *("compiler", "compiler.frontend", "compiler.quantise", "compiler.explain", "compiler.report"),
             *("compiler.explore", "compiler.heads", "evaluate", "host.board", "host.model", "host.native", "host.samples"),
-            *("sim.reference", "sim.rtl"),
+            *("sim.reference", "sim.rtl", "serve.models"),
         ),
     ),
     "cli": (

@@ -23,6 +23,7 @@ PARTS = (
     Part("", "cnna.jobs.compile", ("compile", "load", "Compiled")),
     Part("", "cnna.jobs.convert", ("convert", "Converted")),
     Part("", "cnna.jobs.eval", ("eval", "Evaluated")),
+    Part("", "cnna.jobs.publish", ("publish", "Published")),
     Part("", "cnna.jobs.rtl", ("rtl", "Generated")),
     Part("", "cnna.jobs.run", ("run", "Ran")),
     Part("", "cnna.jobs.report", ("report", "Reported")),

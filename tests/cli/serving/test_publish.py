@@ -8,10 +8,10 @@ import pytest
 from PIL import Image
 
 from cnna.cli.main import main
-from cnna.cli.serving import publish as command
 from cnna.compiler.quantise.quantise import quantise
 from cnna.compiler.zoo.digits import data
 from cnna.host.samples.arrays import Arrays
+from cnna.jobs import publish as command
 from cnna.serve.models.repository import open_repository
 from cnna.spec.artifact import Artifact
 from cnna.spec.errors import UserError
