@@ -168,7 +168,16 @@ def _evaluation(loop: Loop, journal: Journal, base: Identity | None, selection: 
     other = next((one for one in results if one.identity == base), None)
     differences = [difference_of(loop.task, one, other) for one in results if other is not None and one is not other]
     about = {"path": loop.data.path, "layout": loop.data.layout, "available": len(loop.data), "identity": loop.data.identity}
-    name = base.name if base else None
     return Evaluation(
-        loop.task, about, targets, loop.data.source, tuple(results), name, tuple(differences), skipped, selection, tuple(kept)
+        task=loop.task,
+        data=about,
+        targets=targets,
+        source=loop.data.source,
+        models=tuple(results),
+        base=base.name if base else None,
+        differences=tuple(differences),
+        skipped=skipped,
+        selection=selection,
+        numbers=tuple(kept),
+        truth=None if loop.truth is None else loop.runners[loop.truth].identity.name,
     )

@@ -64,6 +64,7 @@ class Evaluation:
     skipped: Mapping[str, str]
     selection: str
     numbers: tuple[int, ...]  # of the samples in the data
+    truth: str | None = None  # the model whose answers were taken for right
 
     @property
     def samples(self) -> int:
@@ -93,6 +94,7 @@ class Evaluation:
             "data": {**self.data, "samples": self.samples, "selection": self.selection, "skipped": dict(self.skipped)},
             "classes": list(self.targets.classes) if self.targets.classes else None,
             "models": [self._model(model) for model in self.models],
+            "truth": self.truth,
             "compared_with": self.base,
             "differences": [_difference(one) for one in self.differences],
             "samples": [self._sample(number) for number in range(self.samples)],

@@ -69,7 +69,9 @@ HEADS = ("model", "runs on")
 
 def headline(found: Evaluation) -> str:
     """What was measured on what."""
-    return f"{found.data['path']}: {many(found.samples, 'sample')} ({found.selection}; {found.data['layout']}), {found.task.name}"
+    about = f"{found.selection}; {found.data['layout']}"
+    truth = "" if found.truth is None else f"; what {found.truth} answers is right"
+    return f"{found.data['path']}: {many(found.samples, 'sample')} ({about}), {found.task.name}{truth}"
 
 
 def figures_of(found: Evaluation) -> list[str]:

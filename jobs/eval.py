@@ -33,7 +33,8 @@ ONNX, CNNA = ".onnx", ".cnna"
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Evaluated(Result):
-    """Models measured on the same samples. models: each with its metrics, and their standard errors. compared_with: the base.
+    """Models measured on the same samples. models: each with its metrics, and their standard errors. truth: the model
+    whose answers were taken for right, if any. compared_with: the base.
 
     differences: of each other model from it. samples: the answers to each. evaluation: the same as `cnna.evaluate` has it. notes:
     the lines that `warn` got.
@@ -46,6 +47,7 @@ class Evaluated(Result):
     data: Mapping[str, Any]
     classes: Sequence[str] | None
     models: Sequence[Mapping[str, Any]]
+    truth: str | None
     compared_with: str | None
     differences: Sequence[Mapping[str, Any]]
     samples: Sequence[Mapping[str, Any]]

@@ -9,6 +9,7 @@ import pytest
 
 from cnna.evaluate.evaluate import evaluate
 from cnna.evaluate.result import Evaluation
+from cnna.evaluate.text import lines
 from cnna.spec.errors import DataError, UserError
 
 from . import made
@@ -273,6 +274,8 @@ def test_the_answers_of_one_model_may_stand_for_what_is_right(tmp_path: Path) ->
     options: dict[str, Any] = {"metric": lambda answers, target: float((answers["y"] - target["y"]).sum()), "cache": tmp_path / "c"}
     found = evaluate(models, data, truth="echo.onnx", batch=3, **options)
     assert found.model("echo.onnx").values["<lambda>"].tolist() == [0.0] * 20
+    assert found.figures()["truth"] == "echo.onnx"
+    assert lines(found)[0].endswith("own; what echo.onnx answers is right")
     assert found.model("neg.onnx").values["<lambda>"] == pytest.approx(-2 * x.sum(axis=1), rel=1e-5)
     with pytest.raises(UserError, match=r"--truth other.onnx: no model of this evaluation; there are neg.onnx, echo.onnx"):
         evaluate(models, data, truth="other.onnx", **options)
