@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from cnna.host.board.board_device import CAPABILITY_WORDS, STATUS
 from cnna.host.board.turn import LOOK_AT_FILE_SECONDS, LocalTurn
 from cnna.host.model.native_runs import NativeRuns
-from cnna.host.model.planned import Form, Plan, PlannedFlight, PlannedJob, address_of
+from cnna.host.model.planned import Form, Plan, PlannedFlight, PlannedJob
 from cnna.host.native.library import BUSY, EXPIRED, OK
 from cnna.host.native.loop import Arrays, CTurn, CWrite, Loop
+from cnna.host.native.tensors import address_of
 
 if TYPE_CHECKING:
     from cnna.host.model.board_model import BoardModel

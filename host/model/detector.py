@@ -65,6 +65,7 @@ class Detector:
         self._input = entry["name"]
         self._channels, *room = frame(entry["shape"], self._how)
         self._room = (room[0], room[1])
+        self._whole = placed(self._room, self._room, corner=False)  # of a picture that needs no scaling
         self._artifact = artifact
         self._outputs = [output["name"] for output in artifact.manifest["model_outputs"]]
         self.session = InferenceSession(_without_tail(artifact, self._ports), device, **options)
@@ -78,12 +79,15 @@ class Detector:
         return self._decoded([y[0] for y in self.session.run(None, feed)], places[0])
 
     def stream(self, pictures: Iterable[Any]) -> Generator[Detections, None, None]:
-        """Yields the detections in one picture after another. A board prepares the next while it computes one."""
+        """Yields the detections in one picture after another. A board prepares the next while it computes one.
+
+        Arrays of the input's own size are not copied in batches of one: leave each alone until its detections are there.
+        """
         waiting: deque[list[Placed]] = deque()
 
         def feeds() -> Iterator[dict[str, NDArray[Any]]]:
             for group in _groups(pictures, self.session.manifest["batch"]):
-                places, feed = self._feed(group)
+                places, feed = self._feed(group, copied=len(group) > 1)
                 waiting.append(places)
                 yield feed
 
@@ -130,8 +134,9 @@ class Detector:
     def _feed(self, pictures: list[Any], copied: bool = True) -> tuple[list[Placed], dict[str, NDArray[Any]]]:
         """Where the pictures lie in the input, and the input. copied: whether the caller may change them meanwhile."""
         read_in = [read(picture, self._channels) for picture in pictures]
-        if not copied and self._how.colour == "rgb" and read_in[0].shape[:2] == self._room:
-            return [placed(self._room, self._room, corner=False)], {self._input: read_in[0][None]}
+        dense = read_in[0].shape[:2] == self._room and read_in[0].flags.c_contiguous
+        if dense and not copied and self._how.colour == "rgb":
+            return [self._whole], {self._input: read_in[0][None]}
         x: Picture = np.empty((len(read_in), *self._room, self._channels), np.uint8)
         turned = [picture[..., ::-1] if self._how.colour == "bgr" else picture for picture in read_in]
         corner = self.heads.entry["family"] in AT_CORNER

@@ -12,6 +12,7 @@ from cnna.host.native.pictures import resize
 from cnna.host.samples.picture_modes import upright
 from cnna.spec.errors import DataError
 
+NOUGHT = np.float32(0)
 GREY = 114  # of what a picture leaves free, as detectors are trained with
 
 Picture = NDArray[np.uint8]
@@ -27,10 +28,14 @@ class Placed(NamedTuple):
 
     def back(self, boxes: Boxes) -> Boxes:
         """Boxes of the input as boxes of the picture, cut at its edges."""
+        if self.scaled == self.size and not (self.top or self.left):
+            return self._cut(boxes)
         scales = np.array([self.scaled[1] / self.size[1], self.scaled[0] / self.size[0]] * 2, np.float32)
-        moved = (boxes - np.array([self.left, self.top] * 2, np.float32)) / scales
+        return self._cut((boxes - np.array([self.left, self.top] * 2, np.float32)) / scales)
+
+    def _cut(self, boxes: Boxes) -> Boxes:
         limits = np.array([self.size[1], self.size[0]] * 2, np.float32)
-        whole: Boxes = np.clip(moved, np.float32(0), limits)
+        whole: Boxes = np.minimum(np.maximum(boxes, NOUGHT), limits)
         return whole
 
 

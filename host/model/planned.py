@@ -4,9 +4,7 @@ The first feed of a type and shape goes through every check (`inputs`). The plan
 costs a look-up, its address and one call. Whatever the plan does not know takes the way of every other model (`flight`).
 """
 
-import ctypes
 from collections.abc import Sequence
-from ctypes import addressof
 from math import prod
 from typing import Any, NamedTuple, Optional, TypeAlias
 
@@ -18,22 +16,13 @@ from cnna.host.model.flight import Flight, Job, Route
 from cnna.host.model.tails import Tail, tails
 from cnna.host.native import loop
 from cnna.host.native.library import CTensor
-from cnna.host.native.tensors import Packing
+from cnna.host.native.tensors import Packing, address_of
 
 MOST_FORMS = 256  # that a plan remembers
 BLOCK_BYTES = 1 << 16  # of answers that are allocated together: a caller that keeps one keeps those beside it
 KINDS = {np.dtype(np.uint8), np.dtype(np.float32)}
 
 Given = Sequence[NDArray[Any]]
-first_byte: Any = ctypes.c_char.from_buffer  # of an array: its address is known sooner than from `x.ctypes`
-
-
-def address_of(x: NDArray[Any]) -> int:
-    """Where a dense array begins."""
-    try:
-        return addressof(first_byte(x))
-    except (TypeError, ValueError):  # it is read-only
-        return int(x.ctypes.data)
 
 
 class Form(NamedTuple):

@@ -3,6 +3,7 @@
 import ctypes
 from collections.abc import Sequence
 from ctypes import byref
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from cnna.host.native import library
 from cnna.host.native.library import CGrid, CHeads, CNumber, CWanted
+from cnna.host.native.tensors import address_of
 from cnna.spec.detection.decode import Int8, Labels, candidates
 from cnna.spec.detection.heads import KINDS, GridEntry, Heads
 from cnna.spec.detection.suppression import kept
@@ -51,22 +53,25 @@ class Decoder:
             places = (self._channels.ctypes.data, self._cells.ctypes.data, self._tables.ctypes.data)
             self._c_heads = CHeads(*counts, *places, self._grids)
             self._c_wanted = wanted(settings)
+            self._call = partial(self._calls.cnna_detect, byref(self._c_heads))
+            self._places: Any = ctypes.c_void_p * len(shapes)
 
     def __call__(self, tensors: Sequence[Int8]) -> Found:
         """The detections of one picture. tensors: int8 [C, H, W] of each head."""
         if self._calls is None:
             return by_numpy(self.heads, tensors, self.settings)
-        dense = [np.ascontiguousarray(q) for q in tensors]
-        assert tuple(q.shape for q in dense) == self.heads.shapes, "tensors of other shapes than the heads"
-        assert all(q.dtype == np.int8 for q in dense)
-        places = (ctypes.c_void_p * len(dense))(*(q.ctypes.data for q in dense))
+        dense = [q if q.flags.c_contiguous else np.ascontiguousarray(q) for q in tensors]
+        for q, shape in zip(dense, self.heads.shapes, strict=True):
+            assert q.shape == shape, "tensors of other shapes than the heads"
+            assert q.dtype == np.int8
         boxes = np.empty((self.settings.most, 4), np.float32)
         scores, classes = np.empty(self.settings.most, np.float32), np.empty(self.settings.most, np.int64)
         count = ctypes.c_int64()
-        where = (boxes.ctypes.data, scores.ctypes.data, classes.ctypes.data, byref(count))
-        code = self._calls.cnna_detect(byref(self._c_heads), places, byref(self._c_wanted), *where)
+        where = (address_of(boxes), address_of(scores), address_of(classes), byref(count))
+        code = self._call(self._places(*map(address_of, dense)), byref(self._c_wanted), *where)
         library.check(code, "decoding a detector's heads")
-        return Found(boxes[: count.value].copy(), scores[: count.value].copy(), classes[: count.value].copy())
+        left = count.value
+        return Found(boxes[:left].copy(), scores[:left].copy(), classes[:left].copy())
 
 
 def wanted(settings: Settings) -> CWanted:

@@ -4,7 +4,8 @@ Both ways give the same bytes. `Packing` is an input port, ready to pack; a `Fee
 output port.
 """
 
-from ctypes import byref
+import ctypes
+from ctypes import addressof, byref
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,6 +21,16 @@ from cnna.spec.samples import pack
 
 TYPES = {"uint8": library.UINT8, "int8": library.INT8, "float32": library.FLOAT32}
 MOST_AXIS = 1 << 20  # of a tensor that goes to the library
+
+first_byte: Any = ctypes.c_char.from_buffer  # of an array: its address is known sooner than from `x.ctypes`
+
+
+def address_of(x: NDArray[Any]) -> int:
+    """Where a dense array begins."""
+    try:
+        return addressof(first_byte(x))
+    except (TypeError, ValueError):  # it is read-only
+        return int(x.ctypes.data)
 
 
 @dataclass(frozen=True, eq=False)
