@@ -203,14 +203,23 @@ class Transfer(Requester):
         first = self._fm + sets_on(self._fm, block, self._depth) * self._fm_block + row * self._fm_run
         region, place = divmod(located(first, 0, self._depth), self._region_words)
         starts, step, count = range(self._run_beats), self._beat_words, self._bank_count
-        if place + self._run > self._region_words or self._words(0) > count:
+        if self._words(0) > count:
             return [self._banks_around(first + beat * step, self._words(beat)) for beat in starts]
+        if place + self._run > self._region_words:
+            return [self._beat_at(first + beat * step, self._words(beat)) for beat in starts]
         known = region, place % count
         if known not in self._runs_from:
             whole, last = (_table(count, region, self._words(beat)) for beat in (0, self._run_beats - 1))
             beats = [whole[(place + beat * step) % count] for beat in starts[:-1]]
             self._runs_from[known] = [*beats, last[(place + starts[-1] * step) % count]]
         return self._runs_from[known]
+
+    def _beat_at(self, word: int, words: int) -> tuple[int, int]:
+        """`_banks` of a beat of so many words, by its first one, which may lie beyond the region of its run."""
+        region, place = divmod(located(word, 0, self._depth), self._region_words)
+        if place + words > self._region_words:
+            return self._banks_around(word, words)
+        return _table(self._bank_count, region, words)[place % self._bank_count]
 
     def _words(self, beat: int) -> int:
         """The words in a beat of a run."""

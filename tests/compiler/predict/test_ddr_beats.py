@@ -86,6 +86,20 @@ def test_runs_of_a_beat_ask_for_the_banks_of_their_words(config):
             assert load.offer(number) == sum(1 << bit for bit in bits), f"run {number} of {fields}"
 
 
+@pytest.mark.parametrize("config", [preset("tiny"), preset("tinyx2")], ids=lambda config: config.name)
+def test_long_runs_ask_for_the_banks_of_their_words_beyond_the_end_of_a_region(config):
+    """Maps that lie across regions would be moved as if all of their beats lay in the first one."""
+    run = 5 * config.beat_words + 1
+    for before in (0, 1, config.beat_words, 2 * config.beat_words + 1, run):
+        base = region_words(config) - before
+        load = Transfer("load", {"fm": base, "fm_run": run, "fm_block": 0, "run": run, "runs": 1, "blocks": 1}, config)
+        for beat in range(load.size):
+            load.waiting[0] = 1
+            words = range(base + beat * config.beat_words, base + min(run, (beat + 1) * config.beat_words))
+            bits = {word // region_words(config) * config.banks + word % config.banks for word in words}
+            assert load.offer(beat) == sum(1 << bit for bit in bits), f"beat {beat} of a run that begins {before} words before"
+
+
 def test_a_port_waits_for_a_lower_one_that_waits_too():
     """Beats of two words: port 1 shares bank 1 with port 0, and port 2 shares bank 2 with port 1 alone."""
     config = Config("three", pix=2, ci=8, co=24, ports=3, regions=1, bank_words=128, ring_words=64, vector_ring_words=256)
