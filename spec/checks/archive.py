@@ -10,13 +10,12 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from cnna.spec.checks.zip_writer import zipped
 from cnna.spec.errors import ArtifactError
 
 MODEL = "model.onnx"
 BEGINNING = b"PK\x03\x04"  # of a zip archive
 MANIFEST, DIGEST = "manifest.json", "manifest.sha256"
-WEIGHTS = (".onnx", "constants.bin")  # how the names of members end that hold weights for the most part
+STAMP = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can hold: equal contents give equal bytes
 # An archive's own records, without names and data: the last record, and two for each member.
 ZIP_BYTES, ZIP_MEMBER_BYTES = 22, 30 + 46
 SIZE_FLOOR_BYTES, SIZE_RATIO = 256 << 20, 256  # a file may unpack to the floor plus its own size times the ratio
@@ -27,12 +26,14 @@ def pack(path: Path, contents: Mapping[str, bytes]) -> bytes:
 
     ArtifactError: they would be too large to be unpacked; the message names `path`.
     """
-    try:
-        packed = zipped(contents, frozenset(name for name in contents if name.endswith(WEIGHTS)))
-    except ValueError as error:
-        raise ArtifactError(f"{path}: {error}; use a smaller model") from None
-    _limit(path, sum(map(len, contents.values())), len(packed))
-    return packed
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, data in contents.items():
+            info = zipfile.ZipInfo(name, STAMP)
+            info.compress_type, info.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+            archive.writestr(info, data)
+    _limit(path, sum(map(len, contents.values())), len(file.getvalue()))
+    return file.getvalue()
 
 
 def is_archive(path: Path) -> bool:
