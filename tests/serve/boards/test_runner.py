@@ -92,7 +92,7 @@ def test_pieces_on_the_cpu_have_one_thread(kind: str, artifact: str, monkeypatch
     """Every worker would start as many threads as there are processors, which wait for work by spinning."""
     seen: list[Any] = []
     monkeypatch.setattr("cnna.serve.boards.runner.InferenceSession", lambda path, device, **options: seen.append(options))
-    {"emulator": Emulator, "paced": Paced, "rtl": Rtl}[kind](BoardSpec("a", kind)).opened(artifact)
+    {"emulator": Emulator, "paced": Paced, "rtl": Rtl}[kind](BoardSpec("a", kind)).opened(load(artifact))
     assert seen[0]["cpu_threads"] == 1
 
 
