@@ -99,7 +99,10 @@ ROOMS = {
         ("serve.models", "serve.boards", "serve.runtimes", "serve.lifecycle", "serve.requests"),
     ),
     "serve": ("the door: `Engine`", ("serve.models", "serve.boards", "serve.requests", "serve.engine")),
-    "serve.protocol": ("the Open Inference Protocol, without a transport", ("host.samples", "serve.engine", "serve.models")),
+    "serve.protocol": (
+        "the Open Inference Protocol, without a transport",
+        ("host.samples", "serve.engine", "serve.models", "serve.requests"),
+    ),
     "serve.traces": ("traces of requests, by OpenTelemetry", ("serve.requests",)),
     "serve.fronts": ("what all fronts share: listening, start and end, the log", ("serve.engine",)),
     "serve.http": (
