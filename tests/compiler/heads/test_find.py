@@ -195,7 +195,7 @@ def test_scores_at_the_threshold_may_differ_in_their_last_bit() -> None:
     scores = np.array([[least, np.nextafter(np.float32(least), np.float32(0))], [0.25, 0.5]], np.float32)
     every = Candidates(np.zeros((2, 4), np.float32), np.ones(2, np.float32), np.array([0, 1]), np.array([0, 0]))
     assert agree(scores, every, least)
-    one = Candidates(every[0][:1], every[1][:1], every[2][:1], every[3][:1])
+    one = Candidates(every.boxes[:1], every.scores[:1], every.classes[:1], every.rows[:1])
     assert agree(scores, one, least)
     assert not agree(np.where(scores == 0.5, np.float32(least + 1e-5), scores), every, least), "one that passes is missing"
     assert not agree(np.where(scores < 1, np.float32(0.9), scores), every, least), "one that does not pass was found"
