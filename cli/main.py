@@ -24,8 +24,8 @@ from cnna.cli import completion
 from cnna.cli.exit_signals import ended_in_order
 from cnna.cli.progress import clear_line
 from cnna.cli.trouble import last_error
-from cnna.jobs.given import missing_tool
 from cnna.spec.errors import CnnaError, UserError
+from cnna.spec.extras import missing_tool
 from cnna.spec.files import check_ending, check_outputs, write_text
 from cnna.spec.json_text import json_text
 

@@ -1,4 +1,4 @@
-"""What callers give to every job: a model, sizes of its inputs, and callbacks; and how a missing package is said."""
+"""What callers give to every job: a model, sizes of its inputs, and callbacks."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeAlias, TypeVar
 
 from cnna.jobs.arguments import checked
-from cnna.spec.errors import ToolError
-from cnna.spec.extras import install
+from cnna.spec.extras import missing_tool
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -21,7 +20,6 @@ GivenModel: TypeAlias = "str | PathLike[str] | bytes | ModelProto | Quantized"
 Shapes: TypeAlias = Mapping[str, Sequence[int]] | Sequence[int]
 Progress: TypeAlias = Callable[[int, int, str], object]  # steps done, all steps (0: not known), what is being done
 Warn: TypeAlias = Callable[[str], object]  # takes a line that a user should read
-OWN = ("cli", "host", "jobs", "spec")  # rooms that need numpy alone
 UNNAMED = "the model"  # what errors call a model that has no file
 
 Taken = ParamSpec("Taken")
@@ -44,14 +42,6 @@ def with_tools(job: Callable[Taken, Given]) -> Callable[Taken, Given]:
             raise missing_tool(missing) from missing
 
     return done
-
-
-def missing_tool(missing: ImportError) -> Exception:
-    """An error that says how to install a missing package of the tools; a fault of our own stays as it is."""
-    package, _, inside = (missing.name or "").partition(".")
-    if not package or (package == "cnna" and inside.startswith(OWN)):
-        return missing
-    return ToolError(f"the package {package} is missing: {install('tools')} (cnna doctor lists what is there)")
 
 
 def name_of(model: object) -> str:
