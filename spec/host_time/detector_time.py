@@ -5,11 +5,13 @@ The decode's instructions are a sum that was fitted to counts of aarch64 code (d
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 
 from cnna.spec.detection.heads import DetectorEntry
 from cnna.spec.host_time.end_to_end import TO_ANSWER, EndToEnd, end_to_end
-from cnna.spec.host_time.host_model import NATIVE_GENERAL
+from cnna.spec.host_time.host_model import DETECTOR_PYTHON, INT8_UNIT, NATIVE_FLOAT
 from cnna.spec.host_time.host_work import HostWork
+from cnna.spec.host_time.native_work import BYTES, programs_of
 from cnna.spec.manifest import CPU, PieceEntry
 
 CANDIDATES = 100  # in a picture
@@ -34,8 +36,10 @@ def detector_end_to_end(entry: DetectorEntry, pieces: Sequence[PieceEntry], cycl
     """The model of a detector's pieces with `cnna.Detector`, with the native library, for pictures of the input's size."""
     without = pieces[:-1] if pieces[-1]["kind"] == CPU else pieces
     found = end_to_end(without, cycles, clock_mhz, batch)
-    more = HostWork(libraries=batch * decode_instructions(entry)).plus(NATIVE_GENERAL.work)
-    return replace(found, stream=found.stream.plus(more), single=found.single.plus(more))
+    elements = batch * sum(prod(port["shape"]) for program in programs_of(without) for port in program["outputs"])
+    more = HostWork(libraries=batch * decode_instructions(entry)).plus(DETECTOR_PYTHON.work).plus(INT8_UNIT.work, elements / BYTES)
+    stream, single = (work.plus(NATIVE_FLOAT.work, -elements).plus(more) for work in (found.stream, found.single))
+    return replace(found, stream=stream, single=single)
 
 
 def gain(entry: DetectorEntry, pieces: Sequence[PieceEntry], cycles: float, clock_mhz: int, batch: int) -> str:
