@@ -28,6 +28,10 @@ SSD_BOXES = """
     dm = Mul (d, moves) mid = Add (dm, middles) sm = Mul (s, fifth) e = Exp (sm) wh = Mul (e, sizes)
 """
 SSD_CORNERS = "h = Mul (wh, half) low = Sub (mid, h) high = Add (mid, h) boxes = Concat <axis=2> (low, high)"
+SSD_ROWS_FIRST = """
+    h = Mul (wh, half) low = Sub (mid, h) high = Add (mid, h) l1, l2 = Split <axis=2> (low, ones)
+    h1, h2 = Split <axis=2> (high, ones) boxes = Concat <axis=2> (l2, l1, h2, h1)
+"""
 CENTRES = """
     t_k = Conv (fine, w_t_k, b_t_k) y = Sigmoid (t_k) z = Conv (fine, w_t_z, b_t_z) v = Conv (fine, w_t_v, b_t_v)
 """
@@ -59,6 +63,9 @@ VARIANTS = {
     ),
     "ssd sigmoid": Variant(
         SSD_BOXES + SSD_CORNERS + " scores = Sigmoid (k)", SSD_PARTS, {"boxes": 3, "scores": 3}, "SSD", levels=True
+    ),
+    "ssd rows first": Variant(
+        SSD_BOXES + SSD_ROWS_FIRST + " scores = Softmax <axis=2> (k)", SSD_PARTS, {"boxes": 3, "scores": 3}, "SSD", levels=True
     ),
     "centernet": Variant(CENTRES, CENTRE_PARTS, {"y": 4, "z": 4, "v": 4}, "CenterNet"),
     "centernet of logits": Variant(
@@ -107,7 +114,7 @@ def _priors(pixels: bool) -> dict[str, Any]:
         edges = np.array([[3.0, 2.0], [2.0, 4.0]]) * (stride if pixels else stride / SIDE)
         sizes.append(np.tile(edges, (side * side, 1))[None])
     whole = np.concatenate(sizes, axis=1)
-    of = {"fours": [0, -1, 4], "classes": [0, -1, 1 + CLASSES], "pairs": [2, 2]}
+    of = {"fours": [0, -1, 4], "classes": [0, -1, 1 + CLASSES], "pairs": [2, 2], "ones": [1, 1]}
     found: dict[str, Any] = {key: np.array(value) for key, value in of.items()}
     return {**found, "middles": np.concatenate(middles, axis=1), "sizes": whole, "moves": whole * 0.1, "fifth": 0.2, "half": 0.5}
 
@@ -155,7 +162,8 @@ def _ssd(name: str, outputs: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.n
     if name == "ssd in one":
         return corners(outputs["y"][0, :, :4]), outputs["y"][0, :, 5:]
     scores = outputs["scores"][0] if "sigmoid" in name else outputs["scores"][0, :, 1:]
-    return outputs["boxes"][0] * SIDE, scores
+    boxes = outputs["boxes"][0] * SIDE
+    return boxes[:, [1, 0, 3, 2]] if name == "ssd rows first" else boxes, scores
 
 
 def _text(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -18,7 +18,14 @@ from ... import detector_models, head_models
 from ..written import answers
 from .disguise import disguised
 
-SCORES = {"ssd": SOFTMAX, "ssd in one": SOFTMAX, "ssd sigmoid": TABLES, "centerface": TABLES, "dbnet": AREAS}
+SCORES = {
+    "ssd": SOFTMAX,
+    "ssd in one": SOFTMAX,
+    "ssd rows first": SOFTMAX,
+    "ssd sigmoid": TABLES,
+    "centerface": TABLES,
+    "dbnet": AREAS,
+}
 OVERLAP = 0.5
 
 
