@@ -20,7 +20,8 @@ from cnna.spec.config import Config
 
 Known = tuple[tuple[str, int], ...]  # fields by name
 GROUP_FIELDS = tuple(dict.fromkeys((*SOURCE, *plane_fields("dst"), "blocks")))  # on which `group_parts` depends
-KEPT_WALKS = 4096  # whose parts are kept: some MB
+KEPT_WALKS = 2048  # whose parts are kept, and as many pieces of the array's walks: some tens of MB
+LARGE_GROUPS, KEPT_LARGE = 512, 4  # from when on a walk is large, and how many large ones are kept: each may take MB
 PIECE_GROUPS = 64  # of the array's writes, whose parts are made together
 WORD_BITS = 64  # width of numpy's shifts
 
@@ -42,16 +43,20 @@ class GroupParts:
 
 def group_parts(fields: Fields, config: Config, block: int) -> GroupParts:
     """The parts of all groups of a vector command's block."""
-    return _group_parts(tuple((name, fields.get(name, 0)) for name in GROUP_FIELDS), config, block)
+    known = tuple((name, fields.get(name, 0)) for name in GROUP_FIELDS)
+    found = _small if command_groups(fields, config) < LARGE_GROUPS else _large
+    return found(known, config, block)
 
 
-@lru_cache(KEPT_WALKS)
 def _group_parts(known: Known, config: Config, block: int) -> GroupParts:
     fields = dict(known)
     groups = command_groups(fields, config)
     reads = joined_parts(source_words(fields, config, block, (0, groups)), config, taps_of(fields))
     writes = joined_parts(plane_words("dst", fields, config, (block, block + 1), (0, groups)), config, 2)
     return GroupParts(reads, writes, block, fields["blocks"])
+
+
+_small, _large = lru_cache(KEPT_WALKS)(_group_parts), lru_cache(KEPT_LARGE)(_group_parts)
 
 
 def written_parts(prefix: str, fields: Fields, config: Config, blocks: Range, groups: Range) -> list[list[int]]:

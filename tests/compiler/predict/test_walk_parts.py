@@ -1,11 +1,14 @@
 """The parts of walks: the banks that each request needs, made together, kept, and shared by plans."""
 
+import gc
+import weakref
+
 import numpy as np
 
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.graph import ir
 from cnna.compiler.predict.bank_clocks import NONE, SOURCE, plane_fields, plane_words, source_words
-from cnna.compiler.predict.walk_parts import joined_parts, parts_of, written_parts
+from cnna.compiler.predict.walk_parts import KEPT_LARGE, LARGE_GROUPS, group_parts, joined_parts, parts_of, written_parts
 from cnna.spec.config import preset
 from cnna.spec.program.commands import commands
 
@@ -67,6 +70,15 @@ def test_kept_parts_are_kept_by_every_field_on_which_they_depend():
         plane_words("dst", written, ZCU102, (0, 1), (0, 9))
         assert read.asked <= set(SOURCE)
         assert written.asked <= set(plane_fields("dst"))
+
+
+def test_few_large_walks_are_kept():
+    """A compile of large maps would take more and more memory, some MB for each block."""
+    fields = fields_of("vector", lambda b: b.copy(b.input(16, 64, 64)))
+    assert fields["out_height"] * fields["out_width"] >= LARGE_GROUPS * ZCU102.pix
+    kept = [weakref.ref(group_parts(fields, ZCU102, block)) for block in range(3 * KEPT_LARGE)]
+    gc.collect()
+    assert sum(parts() is not None for parts in kept) == KEPT_LARGE
 
 
 def test_pieces_of_written_parts_are_those_of_the_whole_walk():
