@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cnna.jobs.report import Reported, report
     from cnna.jobs.rtl import Generated, rtl
     from cnna.jobs.run import Ran, run
+    from cnna.jobs.split import Split, split
     from cnna.spec.artifact import Artifact
     from cnna.spec.config import Config
     from cnna.spec.errors import (
@@ -59,6 +60,7 @@ _PLACES = {
     "cnna.jobs.report": ("Reported", "report"),
     "cnna.jobs.rtl": ("Generated", "rtl"),
     "cnna.jobs.run": ("Ran", "run"),
+    "cnna.jobs.split": ("Split", "split"),
     "cnna.spec.artifact": ("Artifact",),
     "cnna.spec.config": ("Config",),
     "cnna.spec.errors": (
@@ -92,6 +94,7 @@ __all__ = [
     "Ran",
     "Reported",
     "RunError",
+    "Split",
     "Tilings",
     "ToolError",
     "UserError",
@@ -109,6 +112,7 @@ __all__ = [
     "report",
     "rtl",
     "run",
+    "split",
     "tilings",
 ]
 

@@ -164,7 +164,7 @@ KINDS: Mapping[str, Kind] = {
         ("batch", "dsp", "bram", "uram", "lut", "limit", "seed", "top", "offset", "ignored", "effort", "from_cycle", "to_cycle"),
         WHOLE,
     ),
-    **dict.fromkeys(("bytes_per_cycle", "latency", "mts", "count"), WHOLE),
+    **dict.fromkeys(("bytes_per_cycle", "latency", "mts", "tensors", "count"), WHOLE),
     **dict.fromkeys(("min_score", "overlap", "search", "link"), NUMBER),
     **dict.fromkeys(("cpu", "examine", "check", "skip_unreadable"), FLAG),
     **dict.fromkeys(
@@ -174,6 +174,8 @@ KINDS: Mapping[str, Kind] = {
             "board",
             "layer",
             "module",
+            "at",
+            "address",
             "name",
             "version",
             "fallback",

@@ -128,15 +128,14 @@ ROOMS = {
         (
             *("compiler", "compiler.frontend", "compiler.quantise", "compiler.explain", "compiler.report"),
             *("compiler.explore", "compiler.heads", "evaluate", "host.board", "host.model", "host.native", "host.samples"),
-            *("sim.reference", "sim.rtl", "serve.models"),
+            *("compiler.split", "sim.reference", "sim.rtl", "serve.models"),
         ),
     ),
     "cli": (
         "the command `cnna`",
         (
-            *("jobs", "compiler", "compiler.frontend", "compiler.report"),
+            *("jobs", "compiler.frontend", "compiler.report"),
             *(
-                "compiler.split",
                 "compiler.zoo",
                 "evaluate",
                 "host.board",

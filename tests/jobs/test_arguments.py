@@ -52,6 +52,7 @@ def given(tmp_path_factory: pytest.TempPathFactory, in_float: onnx.ModelProto, q
         "report": {"artifact": compiled},
         "rtl": {"config": "tiny", "module": "no such module"},
         "run": {"artifact": compiled, "data": calib, "limit": 1},
+        "split": {"model": model, "link": 100, "output": str(folder / "r.json")},
         "tilings": {"model": model, "layer": "stem", "config": "tiny"},
     }
 

@@ -24,6 +24,7 @@ PARTS = (
     Part("", "cnna.jobs.convert", ("convert", "Converted")),
     Part("", "cnna.jobs.eval", ("eval", "Evaluated")),
     Part("", "cnna.jobs.publish", ("publish", "Published")),
+    Part("", "cnna.jobs.split", ("split", "Split")),
     Part("", "cnna.jobs.rtl", ("rtl", "Generated")),
     Part("", "cnna.jobs.run", ("run", "Ran")),
     Part("", "cnna.jobs.report", ("report", "Reported")),
