@@ -31,7 +31,7 @@ from cnna.spec.host_time.end_to_end import ALONE
 from cnna.spec.metrics import RunRecords, summary
 from cnna.spec.samples.preprocess import NORMALISATION, from_entry
 
-RTL = "rtl"
+RTL, BOARD = "rtl", "pynq"
 SIMULATING = "simulating clocks"
 WAVEFORM = ".fst"
 OF_RTL = ("trace", "from_cycle", "to_cycle")  # options of a waveform
@@ -178,7 +178,7 @@ def _done(
                 "agreement": _text(session.agreement),
                 "cpu_agreement": _text(session.cpu_agreement),
             }
-            if where == "pynq":
+            if where == BOARD:
                 if isinstance(device, str | PathLike) and is_virtual(Path(device)):
                     found["fps_end_to_end"] = None  # the seconds of a simulation are not a board's
                 if check:
@@ -203,7 +203,9 @@ def _text(found: Any) -> str | None:
 
 def _on(device: Any) -> str:
     """What figures call the device."""
-    return device if isinstance(device, str) and Path(device).suffix != BIT else getattr(device, "name", "pynq")
+    if isinstance(device, str | PathLike):
+        return BOARD if Path(device).suffix == BIT else str(device)
+    return BOARD if hasattr(device, "ip_dict") else getattr(device, "name", BOARD)
 
 
 def _watched(inputs: dict[str, Rows], tell: Progress, where: str, clocks: int) -> dict[str, Rows]:
@@ -225,7 +227,7 @@ def _session(
 ) -> InferenceSession:
     """The model on the device. clocks: as many as the RTL will take; 0: another device."""
     if not clocks:
-        return InferenceSession(artifact, device, check=check and _on(device) != "pynq", **options)
+        return InferenceSession(artifact, device, check=check and _on(device) != BOARD, **options)
     count = {"say": lambda what: tell(0, 0, what), "count": lambda done: tell(done, clocks, SIMULATING)}
     return InferenceSession(artifact, device, check=check, **options, **count)
 

@@ -11,7 +11,9 @@ import pytest
 import cnna
 from cnna.cli.main import main
 from cnna.host.model.model import Model
+from cnna.jobs.run import _on
 
+from ..host.emulated_board import EmulatedBoard
 from .conftest import samples
 
 
@@ -55,6 +57,19 @@ def test_arrays_and_what_was_compiled_serve_as_well(folder: Path) -> None:
     assert (found.samples, found.device, found.ddr, found.cycles) == (3, "reference", None, None)
     assert "against" not in found.figures()
     assert Path("y.npz").is_file()
+
+
+def test_a_board_is_compared_by_its_outputs(folder: Path) -> None:
+    """A board shows no inner tensors, and whoever asks for a check would get an error, or none at all."""
+    found = cnna.run("m.cnna", samples(2), device=EmulatedBoard(), check=True)
+    assert (found.device, found.matches_reference) == ("pynq", True)
+    assert "board == reference" in (found.agreement or "")
+    assert [_on(device) for device in ("build/cnna.bit", Path("cnna.bit"), "rtl", "reference")] == [
+        "pynq",
+        "pynq",
+        "rtl",
+        "reference",
+    ]
 
 
 def test_errors_are_the_commands_lines(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
