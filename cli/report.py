@@ -17,7 +17,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--measured", type=Path, metavar="R.json", help="figures that cnna run --json has written")
     parser.add_argument("--html", type=Path, metavar="F", help="write a page")
     parser.add_argument("--png", type=Path, metavar="F", help="write a picture of engines over time, layers' clocks and roofline")
-    parser.add_argument("--trace", type=Path, metavar="F", help="write the engines' timeline, for chrome://tracing or Perfetto")
+    parser.add_argument(
+        "--trace", type=Path, metavar="F", help="write the timeline of engines and host, for chrome://tracing or Perfetto"
+    )
     add_library_option(parser)
     add_ddr_options(parser)
     add_road_options(parser, None)

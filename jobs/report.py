@@ -53,6 +53,7 @@ class Reported(Result):
     piece_times: Sequence[Figures]
     device: str | None
     predicted: Figures
+    to_boxes: Figures | None
     measured: Figures | None
     engines: Sequence[Figures]
     layers: Sequence[Figures]
@@ -91,10 +92,10 @@ class Reported(Result):
         return Path(path)
 
     def save_trace(self, path: str | PathLike[str]) -> Path:
-        """Writes the engines' timeline, for chrome://tracing or Perfetto. UserError: it cannot be written."""
+        """Writes the timeline of engines and host, for chrome://tracing or Perfetto. UserError: it cannot be written."""
         from cnna.compiler.report.trace import trace
 
-        write_text(Path(path), json_text(trace(self.artifact, self.run, self.speed)))
+        write_text(Path(path), json_text(trace(self.artifact, self.run, self.speed, native_host())))
         return Path(path)
 
     def _draw(self, file: BytesIO) -> None:

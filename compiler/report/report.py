@@ -18,6 +18,7 @@ from cnna.spec.codebook import CODES
 from cnna.spec.config import BEAT_BYTES, TAPS, Config
 from cnna.spec.ddr import DdrSpeed
 from cnna.spec.errors import DataError
+from cnna.spec.host_time.detector_time import detector_end_to_end
 from cnna.spec.host_time.end_to_end import end_to_end
 from cnna.spec.host_time.piece_times import PieceTime, piece_times
 from cnna.spec.manifest import ACCELERATOR, CPU, LayerEntry, Manifest, PieceEntry, ProgramEntry
@@ -76,6 +77,7 @@ def figures(
         "piece_times": [asdict(time) for time in _times(artifact, bars["predicted"] or [], memory, native)],
         "device": run.get("device"),
         "predicted": _predicted(artifact, bars["predicted"] or [], memory, native),
+        "to_boxes": _to_boxes(artifact, last_clock(bars["predicted"] or [])),
         "measured": _measured(manifest, run, config) if run.get("cycles") else None,
         "engines": _engines(artifact, bars),
         "layers": layers,
@@ -208,6 +210,15 @@ def _predicted(artifact: Artifact, bars: Sequence[Bar], memory: DdrSpeed, native
         "program_bytes": sum(fetched_bytes(artifact)),
         "array": {"works": steps, "waits": max(held - steps, 0), "idle": cycles - max(held, steps)},
     }
+
+
+def _to_boxes(artifact: Artifact, cycles: int) -> Figures | None:
+    """What is modelled of a detector whose boxes are decoded on integers; None: it is none, or nobody looked for its heads."""
+    manifest = artifact.manifest
+    if "detector" not in manifest:
+        return None
+    run = (manifest["pieces"], cycles, artifact.config.clock_mhz, manifest["batch"])
+    return detector_end_to_end(manifest["detector"], *run).figures()
 
 
 def _measured(manifest: Manifest, run: Mapping[str, Any], config: Config) -> Figures:

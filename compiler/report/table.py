@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cnna.compiler.report.report import Figures, for_ddr
-from cnna.spec.host_time.end_to_end import ALONE, TO_ANSWER, modelled, way
+from cnna.spec.host_time.end_to_end import ALONE, TO_ANSWER, by_stage, modelled, way
 from cnna.spec.host_time.piece_times import PieceTime, piece_lines, several
 from cnna.spec.manifest import ACCELERATOR
 
@@ -67,9 +67,22 @@ def headline(found: Figures) -> list[str]:
     for kind in ("predicted", "measured"):
         if found[kind]:
             lines.append(_total_line(found, kind))
+    lines += [f"{what}: {text}" for what, text in _stages(found).items() if text]
     if found["device"] and not found["measured"]:
         lines.append(f"the run was on {found['device']}, which counts no clocks: all figures are predicted")
     return lines
+
+
+def _stages(found: Figures) -> dict[str, str | None]:
+    """How long a batch alone takes, by stage; and as a detector, whose boxes are decoded on integers."""
+    boxes = found["to_boxes"]
+    rate = boxes and modelled(boxes)
+    parts = {f"a batch alone by stage (modelled, {way(found['predicted'])})": by_stage(found["predicted"])}
+    if boxes:
+        parts["with cnna.Detector, to boxes (modelled, natively)"] = (
+            f"images a second: {rate}; a batch alone by stage: {by_stage(boxes)}"
+        )
+    return parts
 
 
 def of_batch(found: Figures) -> str:

@@ -1,7 +1,8 @@
 """The timeline in Chrome's trace format: a row for each engine, a bar for each command (chrome://tracing, Perfetto).
 
 Arrows lead from a command to those that wait for it, and tracks count the bytes that DDR moves and the words in
-the weight rings. The format: "Trace Event Format",
+the weight rings. The host has a row on the same line of time, as in a stream: it packs the next batch while the accelerator runs,
+and completes this one behind it. The format: "Trace Event Format",
 https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU.
 """
 
@@ -9,27 +10,35 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from cnna.compiler.predict.timeline import Bar, in_a_row, predicted_bars
+from cnna.compiler.predict.timeline import Bar, in_a_row, last_clock, predicted_bars
 from cnna.compiler.report.over_time import ddr_over_time, rings_over_time
 from cnna.compiler.report.report import bars_measured, layers_of
 from cnna.spec.artifact import Artifact
 from cnna.spec.ddr import DdrSpeed
+from cnna.spec.host_time.cortex_a53 import Range
+from cnna.spec.host_time.detector_time import detector_end_to_end
+from cnna.spec.host_time.end_to_end import end_to_end
+from cnna.spec.host_time.host_model import PIECE_FACTOR
+from cnna.spec.manifest import ACCELERATOR, CPU
 from cnna.spec.program.commands import commands
 from cnna.spec.regmap import COUNTED, ENGINES
 
-PREDICTED, MEASURED = 1, 2  # process numbers
+PREDICTED, MEASURED, HOST = 1, 2, 3  # process numbers
 
 
-def trace(artifact: Artifact, measured: Mapping[str, Any] | None = None, memory: DdrSpeed | None = None) -> dict[str, Any]:
+def trace(
+    artifact: Artifact, measured: Mapping[str, Any] | None = None, memory: DdrSpeed | None = None, native: bool = True
+) -> dict[str, Any]:
     """The trace as a JSON object. Times are in microseconds of the configuration's clock.
 
     measured: figures of `cnna run --json`. Their rows of engines stand below the predicted ones; weights have one if the run has
     `weight_clocks`. Figures without `unit_clocks` give one row of layers instead, one after another. DataError: they are of another
-    program.
+    program. native: whether the host has its native library; its stages are modelled, and their bars end at the middle.
     """
     predicted = in_a_row((program, predicted_bars(program, memory)) for program in artifact.programs)
     events = _rows(artifact, PREDICTED, "predicted", predicted, ENGINES)
     events += [*_arrows(artifact, predicted), *_ddr(artifact, predicted), *_rings(artifact, predicted)]
+    events += _host(artifact, predicted, memory, native)
     run = measured or {}
     if (bars := bars_measured(artifact, run)) is not None:
         engines = [engine for engine in ENGINES if engine in COUNTED or any(bar.engine == engine for bar in bars)]
@@ -90,6 +99,37 @@ def _arrows(artifact: Artifact, bars: Sequence[Bar]) -> Iterator[dict[str, Any]]
             place = min(max(before.begin, before.end - 1), after.begin)  # inside the bar, or it would be bound to the next one
             yield {"ph": "s", **shared, "tid": ENGINES.index(before.engine), "ts": place / clock}
             yield {"ph": "f", "bp": "e", **shared, "tid": ENGINES.index(after.engine), "ts": after.begin / clock}
+
+
+def _host(artifact: Artifact, bars: Sequence[Bar], memory: DdrSpeed | None, native: bool) -> Iterator[dict[str, Any]]:
+    """The host's stages: packing from the start on, a piece on the CPU behind the program before it, and the rest at the end."""
+    manifest, clock = artifact.manifest, artifact.config.clock_mhz
+    pieces, run = manifest["pieces"], (last_clock(bars), clock, manifest["batch"])
+    detector = manifest.get("detector")
+    found = (detector_end_to_end(detector, pieces, *run) if detector else end_to_end(pieces, *run, native)).stages() or {}
+    yield _name("process_name", HOST, 0, "host, modelled")
+    yield _name("thread_name", HOST, 0, "packing; the rest of a batch")
+    if "packing" in found:
+        yield _stage("packing of the next batch", 0.0, found["packing"])
+    begin = 0.0
+    own = pieces[:-1] if detector and pieces[-1]["kind"] == CPU else pieces
+    ends = iter(last_clock(predicted_bars(program, memory)) for program in artifact.programs)
+    for number, piece in enumerate(own, 1):
+        if piece["kind"] == ACCELERATOR:
+            begin += next(ends) / clock
+        elif piece["seconds"]:
+            whole = Range.of(PIECE_FACTOR, manifest["batch"] * piece["seconds"])
+            yield _stage(f"piece {number} on the CPU", begin, whole)
+            begin += whole.middle * 1e6 if number == len(own) else 0.0
+    for name in ("host", "decode"):
+        if name in found:
+            yield _stage(name, begin, found[name])
+            begin += found[name].middle * 1e6
+
+
+def _stage(name: str, begin: float, seconds: Range) -> dict[str, Any]:
+    about = {"us": [round(seconds.quick * 1e6, 1), round(seconds.slow * 1e6, 1)]}
+    return _bar(name, HOST, 0, begin, seconds.middle * 1e6, about)
 
 
 def _ddr(artifact: Artifact, bars: Sequence[Bar]) -> Iterator[dict[str, Any]]:

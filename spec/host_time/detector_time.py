@@ -22,12 +22,17 @@ BIN_INSTRUCTIONS = 64  # for each bin of a box's four distances
 CANDIDATE_INSTRUCTIONS = 800  # for a candidate: its place in the order, its box, and how it overlaps others
 
 
+def candidate_instructions(labels: int, bins: int) -> int:
+    """Of one candidate, of so many classes. bins: of each of its distances."""
+    return CANDIDATE_INSTRUCTIONS + LABEL_INSTRUCTIONS * labels + (BIN_INSTRUCTIONS * bins if bins > 1 else 0)
+
+
 def decode_instructions(entry: DetectorEntry) -> float:
     """Of a picture."""
     cells = [grid["size"][0] * grid["size"][1] for grid in entry["grids"]]
     each = [1 if grid["objectness"] else entry["labels"] for grid in entry["grids"]]
     bins = max(number["bins"] for number in entry["grids"][0]["box"])
-    one = CANDIDATE_INSTRUCTIONS + LABEL_INSTRUCTIONS * entry["labels"] + (BIN_INSTRUCTIONS * bins if bins > 1 else 0)
+    one = candidate_instructions(entry["labels"], bins)
     scanned = sum(count * channels for count, channels in zip(cells, each, strict=True))
     return SCAN_INSTRUCTIONS * scanned + GRID_INSTRUCTIONS * len(cells) + CANDIDATES * one
 
@@ -37,9 +42,10 @@ def detector_end_to_end(entry: DetectorEntry, pieces: Sequence[PieceEntry], cycl
     without = pieces[:-1] if pieces[-1]["kind"] == CPU else pieces
     found = end_to_end(without, cycles, clock_mhz, batch)
     elements = batch * sum(prod(port["shape"]) for program in programs_of(without) for port in program["outputs"])
-    more = HostWork(libraries=batch * decode_instructions(entry)).plus(DETECTOR_PYTHON.work).plus(INT8_UNIT.work, elements / BYTES)
+    decode = HostWork(libraries=batch * decode_instructions(entry))
+    more = decode.plus(DETECTOR_PYTHON.work).plus(INT8_UNIT.work, elements / BYTES)
     stream, single = (work.plus(NATIVE_FLOAT.work, -elements).plus(more) for work in (found.stream, found.single))
-    return replace(found, stream=stream, single=single)
+    return replace(found, stream=stream, single=single, decode=decode)
 
 
 def gain(entry: DetectorEntry, pieces: Sequence[PieceEntry], cycles: float, clock_mhz: int, batch: int) -> str:

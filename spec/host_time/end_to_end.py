@@ -14,7 +14,7 @@ from math import prod
 from typing import Any
 
 from cnna.spec.host_time import host_model
-from cnna.spec.host_time.cortex_a53 import NOTHING, Range, moved_bytes, run_work, seconds
+from cnna.spec.host_time.cortex_a53 import NOTHING, Range, moved_bytes, run_work, seconds, total
 from cnna.spec.host_time.host_work import HostWork
 from cnna.spec.host_time.native_work import BYTES, more_seconds, native_work, planned, programs_of
 from cnna.spec.manifest import CPU, PieceEntry, Port
@@ -36,7 +36,8 @@ class EndToEnd:
     accelerator_seconds: of the programs' clocks. cpu_seconds: of the pieces on the CPU, on four cores, at the middle; None where an
     older file does not say. cpu: the same on one core, where it was counted. crossings: tensors that go to or come from the
     accelerator. crossing_bytes: of all crossings. starts: of the accelerator. stream, single: the host's work besides the pieces,
-    for a batch of a stream and for one alone. packing: the part of both that four threads share. uncounted: seconds of a batch that
+    for a batch of a stream and for one alone. packing: the part of both that four threads share. decode: that which makes boxes of
+    a detector's heads. uncounted: seconds of a batch that
     are neither in `stream` nor in `single`, since no counts are known.
     """
 
@@ -51,6 +52,7 @@ class EndToEnd:
     cpu: HostWork | None = None
     packing: HostWork = field(default_factory=HostWork)
     uncounted: Range = NOTHING
+    decode: HostWork = field(default_factory=HostWork)
 
     @property
     def native(self) -> bool:
@@ -87,17 +89,24 @@ class EndToEnd:
 
     def latency(self, cores: int = CORES[-1]) -> Range | None:
         """Seconds from one batch alone to its answer. The host moves nothing while the accelerator runs: it has packed before."""
+        found = self.stages(cores)
+        return None if found is None else total(found.values())
+
+    def stages(self, cores: int = CORES[-1]) -> dict[str, Range] | None:
+        """The same by stage, in their order. "host" is what is neither packing nor decode: starts, ends, answers, and Python."""
         pieces = self._pieces(cores)
         if pieces is None:
             return None
+        packs = self.packing.native > 0
         shared = self.packing if self._shares(cores) else HostWork()
-        host = seconds(self.single.plus(shared, -1))
-        if shared.native:
-            host += _shared(shared)
+        host = seconds(self.single.plus(self.packing if packs else shared, -1).plus(self.decode, -1))
         if self.native and not (shared.native and self._alone):  # Python wakes the thread, and the thread Python
             host += Range.of(host_model.THREAD_SECONDS, 2)
+        packing = _shared(shared) if shared.native else seconds(self.packing)
         alone = Range(self.accelerator_seconds, self.accelerator_seconds)
-        return alone + self._late(cores) + pieces + host + self.uncounted
+        parts = {"packing": packing if packs else NOTHING, "accelerator": alone, "host": host + self._late(cores) + self.uncounted}
+        parts |= {"CPU": pieces, "decode": seconds(self.decode)}
+        return {name: part for name, part in parts.items() if part.slow}
 
     def accelerator_seconds_beside(self, work: HostWork) -> Range:
         """What the accelerator takes while the host moves its bytes through the same DDR."""
@@ -146,7 +155,7 @@ class EndToEnd:
     def figures(self) -> dict[str, Any]:
         """The figures for `--json`. Ranges have the slow end first; a frame rate without cores is of four."""
         rates, delays = ({f"{cores}": _ends(at(cores)) for cores in CORES} for at in (self.fps, self.latency))
-        fps = self.fps()
+        fps, parts = self.fps(), self.stages() or {}
         return {
             "accelerator_seconds": self.accelerator_seconds,
             "accelerator_share": self.accelerator_share,
@@ -155,7 +164,8 @@ class EndToEnd:
             "crossing_bytes": self.crossing_bytes,
             "crossing_seconds": self.crossing_seconds.middle,
             "fps_end_to_end": fps.slow if fps else None,
-            "modelled": {"host": "native" if self.native else "python", "fps_by_cores": rates, "latency_seconds_by_cores": delays},
+            "modelled": {"host": "native" if self.native else "python", "fps_by_cores": rates, "latency_seconds_by_cores": delays}
+            | {"latency_seconds_by_stage": {name: _ends(part) for name, part in parts.items()}},
         }
 
     def __str__(self) -> str:
@@ -257,6 +267,15 @@ def modelled(figures: Mapping[str, Any]) -> str | None:
     return four if one == four else f"{four} on four cores and {one} on one"
 
 
+def by_stage(figures: Mapping[str, Any]) -> str | None:
+    """The stages of a batch alone, from `EndToEnd.figures`, in words; None: they are not known."""
+    found = figures.get("modelled", {}).get("latency_seconds_by_stage")
+    if not found:
+        return None
+    parts = [f"{name} {_durations(Range(quick, slow))}" for name, (slow, quick) in found.items()]
+    return ", ".join(parts)
+
+
 def rates(fps: Range) -> str:
     """Both ends of a frame rate, the slow one first."""
     return f"{_rate(fps.slow)} to {_rate(fps.quick)}"
@@ -271,7 +290,7 @@ def _ends(found: Range | None) -> list[float] | None:
 
 
 def _durations(found: Range) -> str:
-    return f"{found.quick * 1e3:.3g} to {_duration(found.slow)}"
+    return _duration(found.slow) if found.quick == found.slow else f"{found.quick * 1e3:.3g} to {_duration(found.slow)}"
 
 
 def _duration(seconds: float) -> str:

@@ -1,8 +1,10 @@
 """The report shows what the artifact and the run say, adds up, and refuses figures of another artifact."""
 
 import json
+import re
 import struct
 import zlib
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -21,7 +23,7 @@ from cnna.spec.errors import DataError
 from cnna.spec.program.commands import commands
 from cnna.spec.regmap import COUNTED, ENGINES
 
-from ... import networks
+from ... import detector_models, networks
 from ...agreement import artifact_of
 from ..apart import said_and_apart
 
@@ -246,3 +248,28 @@ def test_the_trace_counts_bytes_and_draws_arrows(artifact):
     words, config = tracks["words in the weight rings"], artifact.config
     assert max(values["array"] for values in words) <= config.ring_words
     assert words[-1] == {"array": 0, "vector": 0}, "what is brought is taken"
+
+
+def test_the_host_is_on_the_accelerators_line_of_time() -> None:
+    """Whoever looks for what a batch waits for would see the accelerator alone, or the host's work before what it needs."""
+    artifact = detector_models.made("yolov5").artifact
+    plain = replace(artifact, manifest={**artifact.manifest})
+    del plain.manifest["detector"]
+    for one, names in (
+        (artifact, ["packing of the next batch", "host", "decode"]),
+        (plain, ["packing of the next batch", "piece 2 on the CPU", "host"]),
+    ):
+        bars = [event for event in trace(one)["traceEvents"] if event["pid"] == 3 and event["ph"] == "X"]
+        assert [bar["name"] for bar in bars] == names
+        end = one.predicted_clocks() / one.config.clock_mhz
+        assert bars[0]["ts"] == 0
+        assert bars[1]["ts"] == pytest.approx(end)
+        assert bars[2]["ts"] == pytest.approx(end + bars[1]["dur"])
+
+
+def test_a_report_says_stages() -> None:
+    """A detector's user would see the speed of a decode that a Detector does not run."""
+    artifact = detector_models.made("yolov5").artifact
+    said = table(report.figures(artifact))
+    assert re.search(r"a batch alone by stage \(modelled, natively\): packing .* ms, accelerator .* ms, host .* ms, CPU ", said)
+    assert re.search(r"with cnna.Detector, to boxes .* images a second: .* stage: .*, decode [\d.]+ to [\d.]+ ms", said)

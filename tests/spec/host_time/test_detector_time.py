@@ -1,8 +1,10 @@
 """What a detector that is decoded on integers is modelled to take."""
 
+import pytest
+
 from cnna.spec.detection.heads import DetectorEntry, GridEntry
 from cnna.spec.host_time.detector_time import decode_instructions, detector_end_to_end, gain
-from cnna.spec.host_time.end_to_end import end_to_end
+from cnna.spec.host_time.end_to_end import by_stage, end_to_end
 
 from ... import detector_models, head_models
 
@@ -39,3 +41,25 @@ def test_more_scores_take_more_work() -> None:
     grids: list[GridEntry] = [{**grid, "objectness": None} for grid in anchors["grids"]]
     without: DetectorEntry = {**anchors, "grids": grids}
     assert decode_instructions(without) > decode_instructions(anchors)
+
+
+def test_stages_are_the_latency() -> None:
+    """A user would add up the stages of a batch and get another time than the line above, or miss where the time goes."""
+    artifact = detector_models.made("yolov8").artifact
+    entry, pieces = artifact.manifest["detector"], artifact.manifest["pieces"]
+    run = (artifact.predicted_clocks(), artifact.config.clock_mhz, 1)
+    whole, boxes = end_to_end(pieces, *run), detector_end_to_end(entry, pieces, *run)
+    for found, names in ((whole, ["packing", "accelerator", "host", "CPU"]), (boxes, ["packing", "accelerator", "host", "decode"])):
+        for cores in (1, 4):
+            stages, latency = found.stages(cores), found.latency(cores)
+            assert stages is not None
+            assert latency is not None
+            assert list(stages) == names
+            assert sum(part.slow for part in stages.values()) == pytest.approx(latency.slow)
+            assert stages["accelerator"].slow == whole.accelerator_seconds
+    said = by_stage(boxes.figures())
+    assert said is not None
+    assert [part.split()[0] for part in said.split(", ")] == names
+    in_python = end_to_end(pieces, *run, native=False).stages()
+    assert in_python is not None
+    assert "packing" not in in_python
