@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+import bench_detectors as detectors
 import bench_lines as lines
 from bench_host import ABOUT, ahead, paths_of
 from bench_lines import DSP, Found, best_of, floor_of, is_measured, is_short, is_stale, place
@@ -112,7 +113,7 @@ def page(kept: Mapping[str, Found], counts: Found = MappingProxyType({})) -> str
     """The whole text. kept: the rows by key. counts: of the host's work, by row (docs/host_cost.json)."""
     extra = [Row(network, batch) for network in EXTRA for batch in BATCHES]
     found = _Figures(tuple(row for row in (*rows(), *extra) if row.key in kept), kept, counts)
-    sections = (_usual, _varied, _two_clocks, _four_bits, _missed, _misjudged, _stalls, _slow, _scaled)
+    sections = (_usual, _varied, _detectors, _two_clocks, _four_bits, _missed, _misjudged, _stalls, _slow, _scaled)
     return "\n".join((HEAD, _about(found), *filter(None, (section(found) for section in sections))))
 
 
@@ -137,6 +138,10 @@ def _varied(found: _Figures) -> str:
     return _section("Detectors, maps and newer classifiers", _ABOUT_VARIED, lines.VARIED_HEADS, shown)
 
 
+def _detectors(found: _Figures) -> str:
+    return _section("From picture to boxes", detectors.ABOUT, detectors.HEADS, detectors.section(found.kept, found.counts))
+
+
 def _two_clocks(found: _Figures) -> str:
     chosen = found.two_clocks
     return f"## Two clocks\n\n{_ABOUT_DEEP}{found.main(chosen)}" if chosen else ""
@@ -149,6 +154,7 @@ def _four_bits(found: _Figures) -> str:
 
 def _missed(found: _Figures) -> str:
     missed = [_shortfall(row, found.kept[row.key]) for row in found.judged if is_short(row, found.kept[row.key])]
+    missed += detectors.missed(found.kept, found.counts)
     return "## Short of a floor\n\n" + "\n".join(missed) + "\n" if missed else ""
 
 

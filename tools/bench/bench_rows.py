@@ -7,6 +7,7 @@ another size, by /x2 for the array at two clocks, or by /codes for fully connect
 import fnmatch
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from cnna.spec.ddr import PLANNED
 
@@ -25,6 +26,18 @@ FLOORS: dict[str, tuple[Floor, Floor]] = {  # for batch 1 and batch 4
     "efficientnet_lite0": ((1450, None), (1700, None)),
     "yolov3": ((33, None), (None, None)),
 }
+
+
+class Detected(NamedTuple):
+    """How a detector's heads are found. floor, deep_floor: least pictures a second from picture to boxes, and at DEEP."""
+
+    how: str
+    floor: int
+    deep_floor: int | None = None
+    labels: int = 80
+    bins: int = 1
+
+
 DEEP = "zcu102x2"  # the array at two clocks
 DEEP_FLOORS: dict[str, tuple[int | None, int | None]] = {  # frames a second at DEEP, for batch 1 and batch 4
     "resnet50": (355, 485),
@@ -52,6 +65,22 @@ NETWORKS = (*(name for name in FLOORS if name not in VARIED), "resnet18", "resne
 EXTRA = ("digits",)  # only if a pattern names it
 SLOW_MEASURED = ("resnet50", "vgg19", "mobilenet_v2")  # simulated at SLOW_BYTES too; the others are predicted
 HOST_PATHS = ("numpy", "native", "cached")  # ways through the host, in the order in which they became quicker
+BOXES = "boxes"  # the way of a detector through `cnna.Detector`, with cached memory
+DETECTORS = {
+    "yolov3": Detected("yolov3", 35, 64),
+    "yolov5n": Detected("auto", 370),
+    "yolov8n": Detected("auto", 200, bins=16),
+    "yolox_tiny": Detected("auto", 120),
+    "dbnet": Detected("auto", 140, labels=1),
+}
+_DENSE = (
+    "At the slow end a line that both caches lack takes 150 ns. A scan of the words where they lie in the accelerator's memory "
+    "would spare the dense planes."
+)
+WHY_BOXES = {  # row: why it misses its floor to boxes
+    "yolov8n/b1": f"Its heads, 1.2 MB, pass DDR three times: as they are unpacked, as dense planes, and to the scan. {_DENSE}",
+    "yolov5n/b1": f"All of its heads are unpacked, 2.1 MB, of which the scan needs three channels in 255. {_DENSE}",
+}
 PIX = {4: "zcu102,pix=4,bank_words=4096", 16: "zcu102,pix=16,bank_words=1024"}  # feature memory of 2 MiB as at 8
 SCALED = "resnet50"
 DPU = {"resnet50": 190.30, "vgg19": 38.87, "squeezenet": 1550.79, "inception_v1": 503.71, "inception_v2": 247.54}

@@ -3,9 +3,10 @@
     PYTHONPATH=tools:tools/bench .venv/bin/python tools/host_cost/host_cost.py [--rows PATTERN ...] [--check NETWORK ...] [--path P]
 
 Rows are those of `tools/bench/bench_rows.py`. docs/host_cost.json keeps the counts. --check counts networks at batch 1 again,
-compares them with those kept, and exits with code 1 if one differs by more than 1 %; it writes nothing. --path native takes the
-way through the native library instead of numpy's, and --path cached the same with memory that the processor caches. Nothing is
-ever left out for want of a tool: the command fails and says what to install.
+compares them with those kept, and exits with code 1 if one differs by more than 1 %; it writes nothing. --path native takes the way
+through the native library instead of numpy's, and --path cached the same with memory that the processor caches. --path boxes takes
+that of `cnna.Detector`, for the networks of DETECTORS. Nothing is ever left out for want of a tool: the command fails and says what
+to install.
 """
 
 import argparse
@@ -22,7 +23,7 @@ from typing import Any
 from aarch64_root import COMPILER, HERE, ROOT, Machine, check_tools, machine
 from bench import cnna
 from bench_networks import network
-from bench_rows import HOST_PATHS, PLANNED_BYTES, Row, chosen
+from bench_rows import BOXES, DETECTORS, HOST_PATHS, PLANNED_BYTES, Row, chosen
 from counts import read_counts
 
 from cnna.host.native import build as native
@@ -49,6 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.check:
             return check(args.check, path, args.docs)
         rows = [row for row in chosen(args.rows) if row.ddr_bytes == PLANNED_BYTES]
+        rows = [row for row in rows if path != BOXES or (row.network in DETECTORS and row.batch == 1 and not row.deep)]
         if not rows:
             raise UserError(f"no row is named {' '.join(args.rows)}; tools/bench/bench_rows.py has them")
         for row in rows:
@@ -68,7 +70,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", nargs="*", default=[], metavar="PATTERN")
     parser.add_argument("--check", nargs="+", default=[], metavar="NETWORK", help="compare with the counts kept")
-    parser.add_argument("--path", choices=HOST_PATHS, default=HOST_PATHS[0], help="the way through the host")
+    parser.add_argument("--path", choices=(*HOST_PATHS, BOXES), default=HOST_PATHS[0], help="the way through the host")
     parser.add_argument("--docs", type=Path, default=ROOT / "docs", metavar="DIR", help="where the counts are kept")
     return parser.parse_args(argv)
 
@@ -112,9 +114,20 @@ def measure(row: Row, path: str) -> Found:
     """The counts of a row: {mode: {stage: counts of one picture}}."""
     with TemporaryDirectory() as name:
         artifact = Path(name) / "m.cnna"
+        if path == BOXES:
+            converted(row, Path(name), artifact)
+            return measured(artifact, path)
         ready = network(row.network, ROOT / "build" / "networks", cnna, row.coded)
         cnna("compile", ready / "q.onnx", "--config", row.config or "zcu102", "--batch", row.batch, "-o", artifact)
         return measured(artifact, path)
+
+
+def converted(row: Row, folder: Path, artifact: Path) -> None:
+    """Writes a detector whose heads are known, with files beside it. What lies behind its heads stays in float."""
+    model, calib = folder / "m.onnx", folder / "calib.npz"
+    cnna("models", row.network, "-o", model, "--calib", calib)
+    options = ("--config", "zcu102", "--detector", DETECTORS[row.network].how, "--limit", 1)
+    cnna("convert", model, "--calib", calib, *options, "-o", artifact)
 
 
 def measured(artifact: Path, path: str) -> Found:
@@ -123,7 +136,7 @@ def measured(artifact: Path, path: str) -> Found:
         folder = Path(name)
         out, maps = folder / "counts.txt", folder / "maps.txt"
         manifest = load(artifact).manifest
-        short = all(piece["kind"] != CPU or piece["numpy"] for piece in manifest["pieces"])
+        short = path != BOXES and all(piece["kind"] != CPU or piece["numpy"] for piece in manifest["pieces"])
         batches = LONG if path != "numpy" and short else BATCHES
         arguments = (HERE / "measured.py", artifact, pynq_folder(), maps, batches, path)
         _run(machine(), out, site(folder / "site", path), arguments)

@@ -18,6 +18,7 @@ from stand_in import open_board
 
 from cnna.host.board.board_device import BoardDevice
 from cnna.host.device.accelerator import Accelerator
+from cnna.host.model.detector import Detector
 from cnna.host.model.inputs import Inputs
 from cnna.host.model.session import InferenceSession
 from cnna.host.native import library
@@ -32,6 +33,7 @@ WARM = 2  # batches before those that are counted
 AHEAD = 3  # batches at most that a stream takes before the answer of the first of them is there
 SETTLED = 0.3  # seconds
 CALLS = 50  # of the function that does nothing
+BOXES, NONE = "boxes", 1.0  # the path of a detector, and a score that no zero has
 
 Feed = dict[str, NDArray[Any]]
 
@@ -39,13 +41,14 @@ Feed = dict[str, NDArray[Any]]
 def main(arguments: list[str]) -> None:
     """Measures one artifact."""
     path, pynq, maps, count = Path(arguments[0]), Path(arguments[1]), Path(arguments[2]), int(arguments[3])
-    cached = arguments[4] == "cached"
+    cached, boxes = arguments[4] in ("cached", BOXES), arguments[4] == BOXES
     artifact = prepared(load(path))
     marks = Marks()
     board = open_board(artifact.config, pynq, pool_bytes(artifact), cached)
     measure_marks(marks)
-    measure_resize(marks, artifact)
-    with InferenceSession(artifact, board, cpu_threads=1) as session:
+    if not boxes:  # a detector's way to its input is the letterbox
+        measure_resize(marks, artifact)
+    with Boxes(artifact, board) if boxes else InferenceSession(artifact, board, cpu_threads=1) as session:
         feeds = feeds_of(artifact, count + WARM)
         for mode in MODES:
             measure(session, feeds, marks, mode, WHOLE)
@@ -54,6 +57,28 @@ def main(arguments: list[str]) -> None:
         for mode in MODES:
             measure(session, feeds, marks, mode, "python")
         maps.write_text(Path("/proc/self/maps").read_text())
+
+
+class Boxes:
+    """A detector, as a session is called. The plugin's heads are zeros, of which none passes."""
+
+    def __init__(self, artifact: Artifact, board: BoardDevice) -> None:
+        self._detector = Detector(artifact, board, least=NONE, cpu_threads=1)
+
+    def run(self, outputs: None, feed: Feed) -> None:
+        """One picture."""
+        found = self._detector.detect(next(iter(feed.values()))[0])
+        assert not len(found.boxes), "the heads were to have no candidates"
+
+    def stream(self, outputs: None, feeds: list[Feed]) -> Iterator[Any]:
+        """Many."""
+        return self._detector.stream(next(iter(feed.values()))[0] for feed in feeds)
+
+    def __enter__(self) -> "Boxes":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._detector.close()
 
 
 def prepared(artifact: Artifact) -> Artifact:
@@ -90,7 +115,7 @@ def feeds_of(artifact: Artifact, count: int) -> list[Feed]:
     return feeds
 
 
-def measure(session: InferenceSession, feeds: list[Feed], marks: Marks, mode: str, stage: str) -> None:
+def measure(session: InferenceSession | Boxes, feeds: list[Feed], marks: Marks, mode: str, stage: str) -> None:
     """Runs all feeds and counts those after the first WARM."""
     marks.mode, number = mode, NUMBERS[f"{mode}.{stage}"]
     if mode == "single":

@@ -1,0 +1,80 @@
+"""The detectors of docs/performance.md: pictures a second from picture to boxes with `cnna.Detector`, modelled, and their floors.
+
+The host's work is counted by `make host-cost HOST=boxes` for heads of which no box passes. `CANDIDATES` boxes come on top.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from bench_host import cells, model
+from bench_rows import BOXES, DETECTORS, HOST_PATHS, WHY_BOXES, Row
+
+from cnna.spec.host_time.detector_time import CANDIDATES, candidate_instructions
+from cnna.spec.host_time.end_to_end import EndToEnd, rates
+from cnna.spec.host_time.host_work import HostWork
+
+Found = Mapping[str, Any]
+HEADS = ("row", "fps", "modelled, to boxes", "floor", "on 1 core", "modelled latency, ms", "modelled, by the model's own outputs")
+ABOUT = f"""\
+`cnna.Detector` decodes boxes on the accelerator's integers ([how](detectors.md)). "fps" is of the accelerator alone. *Modelled* are
+pictures a second of a long stream, from a uint8 picture of the input's size to its boxes, the slow and the quick end, with memory
+that the processor caches. The host's work was counted; {CANDIDATES} candidates a picture are added to it. The floor is for the slow
+end with four cores. The last column is the same for the model's own outputs, whose decode runs whole, on the CPU.
+`make host-cost ROWS=yolov8n/b1 HOST=boxes` counts again.
+
+"""
+
+
+def rows() -> list[Row]:
+    """All rows: at batch 1, and those with a floor for two clocks there too."""
+    both = [(Row(name, 1), Row(name, 1, deep=True) if one.deep_floor else None) for name, one in DETECTORS.items()]
+    return [row for pair in both for row in pair if row is not None]
+
+
+def floor_of(row: Row) -> int:
+    """The pictures a second that a row must reach at the slow end, on four cores."""
+    one = DETECTORS[row.network]
+    floor = one.deep_floor if row.deep else one.floor
+    assert floor is not None
+    return floor
+
+
+def to_boxes(row: Row, found: Found, counts: Found) -> EndToEnd | None:
+    """The model of a row. The host's work does not depend on the array's clock. None: it was not counted."""
+    paths = counts.get(replace(row, deep=False).key, {})
+    if BOXES not in paths:
+        return None
+    whole = model(row, found, {row.key: {HOST_PATHS[-1]: paths[BOXES]}})
+    assert whole is not None
+    one = DETECTORS[row.network]
+    more = HostWork(libraries=CANDIDATES * candidate_instructions(one.labels, one.bins))
+    return replace(whole, stream=whole.stream.plus(more), single=whole.single.plus(more))
+
+
+def section(kept: Mapping[str, Found], counts: Found) -> list[tuple[str, ...]]:
+    """The lines of the table: of rows that have run or are predicted, and whose host's work was counted."""
+    return [_cells(row, kept[row.key], counts) for row in rows() if row.key in kept and to_boxes(row, kept[row.key], counts)]
+
+
+def _cells(row: Row, found: Found, counts: Found) -> tuple[str, ...]:
+    whole, best = to_boxes(row, found, counts), found["measured"] or found["predicted"]
+    assert whole is not None
+    four, one, latency = whole.fps(4), whole.fps(1), whole.latency()
+    assert four is not None
+    assert one is not None
+    assert latency is not None
+    said = (rates(four), str(floor_of(row)), rates(one), rates(latency.scaled(1e3).turned()), cells(row, found, counts)[0])
+    return (row.key, f"{best['fps_at_300mhz']:,.0f}", *said)
+
+
+def missed(kept: Mapping[str, Found], counts: Found) -> list[str]:
+    """A line for each row that misses its floor at the slow end, with the cause."""
+    found = list[str]()
+    for row in rows():
+        whole = to_boxes(row, kept[row.key], counts) if row.key in kept else None
+        fps = whole.fps() if whole else None
+        if fps is not None and fps.slow < floor_of(row):
+            why = WHY_BOXES.get(row.key) or "The cause is not named yet."
+            found.append(f"- **{row.key}**, to boxes: {fps.slow:,.4g} of {floor_of(row)} at the slow end. {why}")
+    return found
