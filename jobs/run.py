@@ -23,6 +23,7 @@ from cnna.jobs.given import GivenModel, Progress, Warn, Warnings, name_of, quiet
 from cnna.jobs.metrics import Metrics, first_of, metrics_given
 from cnna.jobs.report import GivenArtifact, artifact_of
 from cnna.jobs.result import ASIDE, OPTIONAL, Result
+from cnna.jobs.stage_seconds import StageSeconds
 from cnna.spec.artifact import Artifact
 from cnna.spec.device import Device
 from cnna.spec.errors import CheckError, DataError, UserError
@@ -43,8 +44,8 @@ class Ran(Result):
 
     ddr: that was simulated. pictures: how they became the input. against: how far it is from another model. answers: by output
     name, the samples in the first axis. agreement, cpu_agreement: what `check` found. traced: whether the run reached the clock
-    from which a waveform was to be written. samples: how many ran. compared: as `against`, for programs. notes: the lines that
-    `warn` got.
+    from which a waveform was to be written. stage_seconds: of this computer. samples: how many ran. compared: as `against`, for
+    programs. notes: the lines that `warn` got.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Ran(Result):
     stalls: Mapping[str, Any]
     matches_reference: bool | None
     wall_seconds: float
+    stage_seconds: Mapping[str, float]
     programs: Sequence[Mapping[str, Any]]
     layers: Sequence[Mapping[str, Any]]
     ddr: Mapping[str, Any] | None
@@ -87,7 +89,9 @@ class Ran(Result):
                 f"; {self.cycles:,.0f} clocks for a batch of {self.batch}, MAC utilisation {self.mac_utilization:.1%}, "
                 f"{self.fps:,.0f} images a second {ALONE} at {self.clock_mhz} MHz"
             )
-        lines = [*filter(None, (self.on_pictures,)), line, *filter(None, (self.agreement, self.cpu_agreement))]
+        stages = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in self.stage_seconds.items())
+        lines = [*filter(None, (self.on_pictures,)), line, f"by stage: {stages}"]
+        lines += filter(None, (self.agreement, self.cpu_agreement))
         return "\n".join([*lines, *(comparing.lines(self.compared) if self.compared else [])])
 
 
@@ -164,17 +168,22 @@ def _done(
 ) -> dict[str, Any]:
     """The run: its figures and answers, and what a comparison needs. CheckError: with the figures of a run that differs."""
     where, started, samples = _on(device), time.perf_counter(), len(next(iter(inputs.values())))
+    clock = StageSeconds()
     figures: dict[str, Any] = {"ddr": ddr_figures(options.get("ddr", {}), artifact.config) if where == RTL else None}
     figures["pictures"] = None if pictures is None else pictures.figures()
     clocks = artifact.predicted_clocks() * -(-samples // artifact.manifest["batch"]) if where == RTL else 0
     try:
         tell(0, 0, "opening the device")
         with _session(artifact, device, check, options, tell, clocks) as session:
+            clock.ends("opening")
             tell(0, 0, f"running on {where}")
-            answers: Arrays = named(outputs_of(artifact.manifest), session.run(None, _watched(inputs, tell, where, clocks)))
+            watched = _watched(inputs, tell, where, clocks, clock)
+            answers: Arrays = named(outputs_of(artifact.manifest), session.run(None, watched))
+            clock.ends("running", "reading")
             found = {
                 **session.last,
                 **figures,
+                "stage_seconds": clock.seconds,
                 "agreement": _text(session.agreement),
                 "cpu_agreement": _text(session.cpu_agreement),
             }
@@ -208,7 +217,7 @@ def _on(device: Any) -> str:
     return BOARD if hasattr(device, "ip_dict") else getattr(device, "name", BOARD)
 
 
-def _watched(inputs: dict[str, Rows], tell: Progress, where: str, clocks: int) -> dict[str, Rows]:
+def _watched(inputs: dict[str, Rows], tell: Progress, where: str, clocks: int, clock: StageSeconds) -> dict[str, Rows]:
     """The inputs; when samples of the first are read, those before them are done. clocks: of the whole run, on the RTL; else 0."""
     name, rows = next(iter(inputs.items()))
 
@@ -217,7 +226,10 @@ def _watched(inputs: dict[str, Rows], tell: Progress, where: str, clocks: int) -
             tell(start * clocks // len(rows), clocks, SIMULATING)
         else:
             tell(start, len(rows), f"running on {where}")
-        return rows.read(start, stop)
+        began = time.perf_counter()
+        found = rows.read(start, stop)
+        clock.adds("reading", began)
+        return found
 
     return {**inputs, name: replace(rows, read=read)}
 

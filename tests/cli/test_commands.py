@@ -53,6 +53,18 @@ def _run(folder: Path, *more: object, model: str = "m.cnna", x: str = "test.npz"
         return answers["logits"], json.loads((folder / "r.json").read_text())
 
 
+def test_a_run_says_where_its_seconds_went(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A user would not learn whether the device, its opening, or reading pictures takes the time."""
+    capsys.readouterr()
+    _, figures = _run(folder)
+    stages = figures["stage_seconds"]
+    assert list(stages) == ["opening", "reading", "running"]
+    assert all(seconds >= 0 for seconds in stages.values())
+    assert stages["running"] + stages["reading"] >= figures["wall_seconds"] * 0.5
+    said = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in stages.items())
+    assert f"by stage: {said}\n" in capsys.readouterr().out
+
+
 def test_answers_have_the_models_names_and_types(folder: Path) -> None:
     """Other programs read Y.npz: names, float32, one row a sample."""
     answers, _ = _run(folder)

@@ -38,9 +38,10 @@ def test_it_gives_what_the_command_writes(folder: Path, capsys: pytest.CaptureFi
     written, figures = json.loads(Path("f.json").read_text()), json.loads(json.dumps(found.figures()))
     for each in (written, figures):
         assert all(each.pop(name) > 0 for name in ("wall_seconds", "cpu_seconds"))
+        assert list(each.pop("stage_seconds")) == ["opening", "reading", "running"]
     assert figures == written
     assert list(figures) == list(written)
-    assert str(found).splitlines()[1:] == said[1 : len(str(found).splitlines())]
+    assert str(found).splitlines()[2:] == said[2 : len(str(found).splitlines())], "seconds differ in the first two lines"
     assert found.agreement in said
     with np.load("y.npz") as file:
         np.testing.assert_array_equal(found.answers["y"], file["y"])
