@@ -4,6 +4,7 @@ import asyncio
 import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
@@ -163,7 +164,8 @@ class Service:
         admitted = self.core.admit(model, ready.inputs, version, runs=None if trace is None else [], **more)
         if trace is not None:
             trace.request = admitted
-        return messages.answer_of(request, ready.answer(await admitted.future))
+        result = await admitted.future
+        return messages.answer_of(request, replace(result, outputs=ready.back(result.outputs)))
 
     async def _stream(self, requests: AsyncIterator[Any], context: Context) -> AsyncIterator[pb.ModelStreamInferResponse]:
         """Answers in the order of the requests; an error is an answer too, and does not end the stream."""

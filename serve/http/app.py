@@ -8,6 +8,7 @@ import hmac
 import json
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -180,7 +181,8 @@ class App:
         admitted = self.core.admit(model, given.inputs, version, runs=None if trace is None else [], **more)
         if trace is not None:
             trace.request = admitted
-        data, length = body.write(asked, given.answer(await admitted.future))
+        result = await admitted.future
+        data, length = body.write(asked, replace(result, outputs=given.back(result.outputs)))
         if length is None:
             return Response(data, media_type="application/json")
         return Response(data, headers={body.LENGTH: str(length)}, media_type="application/octet-stream")

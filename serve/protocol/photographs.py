@@ -6,7 +6,7 @@ whole, and its boxes go back into their own pixels.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from cnna.host.samples import pictures
 from cnna.host.samples.picture_modes import open_picture
 from cnna.serve.engine.core import Core
-from cnna.serve.models.signature import Signature
+from cnna.serve.models.signature import Arrays, Signature
 from cnna.serve.models.whole_pictures import Placed, back, placed_whole
 from cnna.serve.protocol.described import signature_of
-from cnna.serve.requests.request import Result
 from cnna.spec.errors import DataError, RunError
 from cnna.spec.samples.preprocess import from_entry
 
@@ -34,9 +33,9 @@ class Decoded:
     inputs: Mapping[str, NDArray[Any]]
     places: Sequence[Placed] = ()
 
-    def answer(self, result: Result) -> Result:
-        """The result, with boxes in the pixels of the pictures that the client has sent."""
-        return replace(result, outputs=back(result.outputs, self.places)) if self.places else result
+    def back(self, outputs: Arrays) -> Arrays:
+        """The outputs, with boxes in the pixels of the pictures that the client has sent."""
+        return back(outputs, self.places) if self.places else outputs
 
 
 async def decoded(core: Core, model: str, version: str | None, inputs: Mapping[str, NDArray[Any]]) -> Decoded:

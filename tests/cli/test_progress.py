@@ -12,6 +12,7 @@ from cnna.cli import main, progress
 from cnna.cli.progress import CLEAR, Progress, counter, line
 from cnna.host.samples.rows import rows_of
 from cnna.jobs.run import _watched
+from cnna.jobs.stage_seconds import StageSeconds
 from cnna.spec.errors import UserError
 
 
@@ -122,7 +123,7 @@ def test_a_quick_step_and_a_file_get_nothing(capsys: pytest.CaptureFixture[str],
 def test_samples_that_are_done_count_on_every_device(clocks: int, seen: list[tuple[int, int, str]]) -> None:
     """Many short runs of the RTL, which says nothing in its first second, would have no time left."""
     counted: list[tuple[int, int, str]] = []
-    watched = _watched({"x": rows_of(np.arange(5.0))}, lambda *step: counted.append(step), "rtl", clocks)["x"]
+    watched = _watched({"x": rows_of(np.arange(5.0))}, lambda *step: counted.append(step), "rtl", clocks, StageSeconds())["x"]
     for start in (0, 2, 4):
         assert watched[start : start + 2].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0][start : start + 2]
     assert counted == seen
