@@ -43,12 +43,15 @@ def found(asked: Asked) -> tuple[DetectorEntry, Corners]:
         numbers = [_number(grid, column, one, tables) for column, one in enumerate(box)]
         grids.append({**grid_entry(asked, grid, tables, objectness, []), "box": numbers})
     sides = any(box[2].across for box in boxes)  # a right side moves from cell to cell, a width does not
+    scores = asked.numbers - BOX
     one = DISTANCES if sides else "YOLOX"
+    if several:
+        one = "SSD" if scores > 1 and not objectness else "YOLOv3" if _is_exp(boxes[0][2].table) else "YOLOv5"
     entry: DetectorEntry = {
-        "family": one if not several else "YOLOv3" if _is_exp(boxes[0][2].table) else "YOLOv5",
+        "family": one,
         "form": "corners" if sides else "centre",
         "picture": [*asked.picture],
-        "labels": asked.numbers - (5 if objectness else BOX),
+        "labels": scores - objectness,
         "heads": [port["name"] for port in asked.tail.heads],
         "tables": list(tables.texts),
         "grids": grids,

@@ -15,6 +15,7 @@ from cnna.compiler.heads.grids import grids_of
 from cnna.compiler.heads.measured import Rows, runs_of
 from cnna.compiler.heads.sources import BOX, NONE, Arrangement, arrangements, sources, traced
 from cnna.compiler.heads.tail import Outputs, Tail, UnlikeError
+from cnna.compiler.heads.units import units_of
 from cnna.spec.artifact import Artifact, CpuPiece
 from cnna.spec.detection.decode import Candidates, candidates
 from cnna.spec.detection.heads import AREAS, PEAKS, SOFTMAX, DetectorEntry, Heads, heads_of
@@ -25,6 +26,7 @@ Floats = NDArray[np.float32]
 
 AUTO = "auto"
 LOOKS = "it looks like a"
+SCORES_END = 1.01  # where int8 of scores ends
 MOST_WEIGHT = 1 << 24  # elements of heads: no detector has as many
 SEED, DRAWS = 1, 2
 SCORES_AGREE, BOXES_AGREE = 1e-6, 1e-4  # how far the decode may be from the tail; boxes as shares of the picture's longer side
@@ -103,10 +105,27 @@ def _found(tail: Tail, picture: tuple[int, int], wanted: str) -> Heads:
     reasons = ["the size of its output depends on its scores: it chooses boxes by itself"]
     for way in (way for way in ways if set(way.names) <= set(numbers)):
         try:
+            _only_scores(tail, way, outputs)
             return _by_families(tail, way, numbers, picture)
         except UnlikeError as error:
             reasons.append(str(error))
     raise UnlikeError(reasons[min(1, len(reasons) - 1)])
+
+
+def _only_scores(tail: Tail, way: Arrangement, outputs: Outputs) -> None:
+    """UnlikeError: another output has scores of the same boxes, such as an objectness, by which a user may multiply."""
+    boxes = len(way.rows(outputs))
+    others = [name for name, y in outputs.items() if way.beside and name not in way.names and boxes in y.shape]
+    if not others:
+        return
+    low, high = tail.run(tail.filled(-128)), tail.run(tail.filled(127))
+    for name in others:
+        least, most = float(low[name].min()), float(high[name].max())
+        if 0 <= least < most <= SCORES_END:
+            raise UnlikeError(
+                f"'{name}' looks like scores of the same boxes as '{way.names[1]}', and nothing says whether their product counts: "
+                "export one output with boxes, objectness and classes"
+            )
 
 
 def _raw(tail: Tail, outputs: Outputs, picture: tuple[int, int], wanted: str) -> Heads:
@@ -138,8 +157,14 @@ def _by_families(tail: Tail, way: Arrangement, numbers: Mapping[str, NDArray[np.
 def _yolo(tail: Tail, rows: Rows, traces: NDArray[np.int64], picture: tuple[int, int]) -> Heads:
     """The heads of a YOLO. traces: as `traced`, of the output's rows."""
     source = sources(tail, traces)
+    units = units_of(grids_of(tail, source), rows(tail.filled(0)), picture)
+    source = units.source(source)
     grids = grids_of(tail, source)
-    asked = Asked(tail, grids, source, rows, runs_of(tail, grids, rows, picture), picture)
+
+    def made(tensors: list[NDArray[np.int8]]) -> NDArray[np.float32]:
+        return units.rows(rows(tensors))
+
+    asked = Asked(tail, grids, source, made, runs_of(tail, grids, made, picture), picture)
     mixed = (source.head[:, :BOX] == NONE).any()
     return _proven(asked, *(distances.found(asked) if mixed else anchors.found(asked)))
 

@@ -80,11 +80,12 @@ def classes_of(grid: Grid, first: int) -> list[int]:
 
 
 def objectness_first(tail: Tail, grids: Sequence[Grid]) -> bool:
-    """Whether number 4 of each row says how likely there is any object: several anchors a cell, or a convolution of its own."""
+    """Whether number 4 of each row says how likely there is any object: it has a convolution of its own, or, with several anchors
+    a cell, that of the boxes. Without objectness, as in an SSD of sigmoids, classes have a convolution beside that of the boxes.
+    """
     shapes = [grid.rows.shape for grid in grids]
     if len(grids[0].columns) < 6:
         return False
-    if len(set(shapes)) < len(shapes):
-        return True
-    there, first = grids[0].columns[4:6]
-    return there is not None and first is not None and tail.origin(*there)[0] != tail.origin(*first)[0]
+    box, there, first = (column and tail.convolution(*column) for column in grids[0].columns[3:6])
+    apart = there is not None and first is not None and there != first
+    return apart or (len(set(shapes)) < len(shapes) and box == there)

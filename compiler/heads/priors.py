@@ -15,6 +15,7 @@ from cnna.compiler.heads.grids import Grid, classes_of, grids_of
 from cnna.compiler.heads.measured import place, runs_of
 from cnna.compiler.heads.sources import BOX, HIGH, LOW, NONE, Source, by_bit, sources
 from cnna.compiler.heads.tail import Int8, Tail, UnlikeError
+from cnna.compiler.heads.units import units_of
 from cnna.spec.detection.heads import SOFTMAX, TABLES, VALUES, DetectorEntry, GridEntry
 
 Floats = NDArray[np.float64]
@@ -24,8 +25,6 @@ SEED, DRAWS = 3, 8
 SPAN = 8.0  # of drawn logarithms, so that no score of a softmax vanishes
 WHOLE = 1e-4  # by which the sum of a softmax may differ from 1
 NEAR = 1e-3  # of a number's change by which it may miss one of its two values: corners have been rounded
-YX = (1, 0, 3, 2)  # the order of boxes that have rows before columns
-SHARES = 1.5  # below which all middles lie where places are shares of the picture
 
 
 def is_softmax(tail: Tail, rows: Rows) -> bool:
@@ -39,17 +38,18 @@ def found(tail: Tail, rows: Rows, numbers: NDArray[np.int64], picture: tuple[int
     softmax = is_softmax(tail, rows)
     centred, boxes = _box_sources(tail, rows)
     scores = _softmax_sources(tail, rows) if softmax else Source(*(one[:, BOX:] for one in sources(tail, numbers)))
-    level = centred(rows(tail.filled(0)))[:, :BOX]
-    order = list(YX if _rows_first(level, grids_of(tail, scores)) else range(BOX))
-    boxes, level = Source(*(one[:, order] for one in boxes)), level[:, order]
     source = Source(*(np.concatenate(pair, axis=1) for pair in zip(boxes, scores, strict=True)))
-    shares = float(np.abs(level[:, :2]).max()) <= SHARES
-    scale = np.array([picture[1], picture[0]] * 2, np.float32) if shares else np.ones(BOX, np.float32)
+
+    def middles(tensors: list[Int8]) -> NDArray[np.float32]:
+        whole = rows(tensors).copy()
+        whole[:, :BOX] = centred(whole)[:, :BOX]
+        return whole
+
+    units = units_of(grids_of(tail, source), middles(tail.filled(0)), picture)
+    source = units.source(source)
 
     def made(tensors: list[Int8]) -> NDArray[np.float32]:
-        whole = rows(tensors).copy()
-        whole[:, :BOX] = centred(whole)[:, order] * scale
-        return whole
+        return units.rows(middles(tensors))
 
     grids = grids_of(tail, source)
     asked = Asked(tail, grids, source, made, runs_of(tail, grids, made, picture), picture)
@@ -66,16 +66,6 @@ def found(tail: Tail, rows: Rows, numbers: NDArray[np.int64], picture: tuple[int
     }
     entry["tables"] = list(tables.texts)
     return asked, entry, from_centres
-
-
-def _rows_first(level: NDArray[np.float32], grids: list[Grid]) -> bool:
-    """Whether the first number of boxes moves from row to row of a map, and not from column to column."""
-    for grid in grids:
-        first, last = grid.rows[0, 0], grid.rows[-1, 0]
-        moved = np.abs(level[last, :2] - level[first, :2])
-        if moved[0] > moved[1]:
-            return True
-    return False
 
 
 def _grid(asked: Asked, grid: Grid, softmax: bool, tables: Tables) -> GridEntry:

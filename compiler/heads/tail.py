@@ -93,6 +93,13 @@ class Tail:
                 break
         return name, channel
 
+    def convolution(self, head: int, channel: int) -> str:
+        """The tensor that a convolution makes of which a head's channel is one, through choices of channels too."""
+        name = self.origin(head, channel)[0]
+        while (layer := self._layers.get(name)) is not None and layer["op"].lower() == "channels":
+            (name,) = layer["inputs"]
+        return name
+
     @cached_property
     def _layers(self) -> dict[str, LayerEntry]:
         """The program's layers, by what they make."""
