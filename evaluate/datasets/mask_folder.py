@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from cnna.evaluate.datasets.dataset import WHOLE, Dataset, Pictures, SampleError
 from cnna.evaluate.datasets.labels import identity_of
+from cnna.evaluate.datasets.turned import turned_mask
 from cnna.host.samples.picture_modes import open_picture
 from cnna.host.samples.pictures import KINDS
 from cnna.spec.errors import DataError, ToolError
@@ -34,7 +35,7 @@ def read_masks(path: Path, labels: tuple[str, ...] | None, skip: bool = False) -
         layout="pictures and masks",
         path=str(path),
         names=[file.name for file in files],
-        targets=MaskFiles(masks),
+        targets=MaskFiles(masks, files),
         source=Pictures(files, WHOLE),
         identity=identity_of([*files, *masks], repr(labels).encode()),
         classes=labels,
@@ -42,16 +43,16 @@ def read_masks(path: Path, labels: tuple[str, ...] | None, skip: bool = False) -
 
 
 class MaskFiles(Sequence[Any]):
-    """Masks, each read when it is asked for: int [H, W]. SampleError: a file is no mask."""
+    """Masks, each read when it is asked for: int [H, W], as its picture is shown. SampleError: a file is no mask."""
 
-    def __init__(self, files: Sequence[Path]) -> None:
-        self._files = files
+    def __init__(self, files: Sequence[Path], pictures: Sequence[Path]) -> None:
+        self._files, self._pictures = files, pictures
 
     def __len__(self) -> int:
         return len(self._files)
 
     def __getitem__(self, number: Any) -> Any:
-        return read_mask(self._files[number])
+        return turned_mask(self._pictures[number], read_mask(self._files[number]))
 
 
 def read_mask(file: Path) -> NDArray[np.int64]:

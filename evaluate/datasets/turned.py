@@ -1,12 +1,16 @@
-"""Annotations of pictures that EXIF turns by a quarter: COCO's numbers may be of the picture as it is stored, or as it is shown.
+"""Annotations of pictures that EXIF turns by a quarter: they may be of the picture as it is stored, or as it is shown.
 
-Pictures are read as they are shown. The height and width that the annotations give an image say of which they are.
+Pictures are read as they are shown. The height and width that COCO's annotations give an image, or that a mask has, say of which
+they are.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from cnna.host.samples.picture_modes import quarter_turn, size_of
 
@@ -54,3 +58,12 @@ def turn_of(file: Path, image: Mapping[str, Any]) -> Turn:
     if shown is None or (image.get("width"), image.get("height")) != shown or shown[0] == shown[1]:
         return SAME
     return Turn(shown, *SIDES[orientation])
+
+
+def turned_mask(file: Path, mask: NDArray[Any]) -> NDArray[Any]:
+    """A picture's mask [H, W] of any size as the picture is shown: turned if its sides are as those of the stored picture."""
+    shown = size_of(file) if (orientation := quarter_turn(file)) else None
+    if shown is None or shown[0] == shown[1] or mask.shape[0] * shown[0] != mask.shape[1] * shown[1]:
+        return mask
+    from_right, from_bottom = SIDES[orientation]
+    return np.ascontiguousarray(mask.T[:: -1 if from_bottom else 1, :: -1 if from_right else 1])

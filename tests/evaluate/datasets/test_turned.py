@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cnna.evaluate.datasets.turned import turn_of
+from cnna.evaluate.datasets.turned import turn_of, turned_mask
 from cnna.host.samples.picture_modes import ORIENTATION, upright
 
 WIDTH, HEIGHT = 60, 40
@@ -51,3 +51,23 @@ def test_boxes_of_the_shown_picture_stay(tmp_path: Path, orientation: int, size:
     turn = turn_of(path, {"width": size[0], "height": size[1]})
     assert turn.box(BOX) == list(BOX)
     assert turn.points([1.0, 2.0, 2]) == [1.0, 2.0, 2]
+
+
+@pytest.mark.parametrize("smaller", [1, 2])
+@pytest.mark.parametrize("orientation", [5, 6, 7, 8])
+def test_masks_of_the_stored_picture_turn_with_it(tmp_path: Path, orientation: int, smaller: int) -> None:
+    """A network that is right would be judged by a mask that lies across its picture; one drawn over the shown picture stays."""
+    path = stored(tmp_path / "a.png", orientation)
+    with Image.open(path) as opened:
+        mask = (np.asarray(opened)[::smaller, ::smaller, 0] > 127).astype(np.int64)
+    shown = (np.asarray(upright(path, 1))[::smaller, ::smaller] > 127).astype(np.int64)
+    assert not np.array_equal(mask, shown)
+    assert np.array_equal(turned_mask(path, mask), shown)
+    assert np.array_equal(turned_mask(path, shown), shown)
+
+
+def test_masks_of_other_pictures_stay(tmp_path: Path) -> None:
+    """A mask would be turned away from a picture that is shown as it is stored."""
+    mask = np.arange(HEIGHT * WIDTH).reshape(HEIGHT, WIDTH)
+    for orientation in (1, 3):
+        assert np.array_equal(turned_mask(stored(tmp_path / "a.png", orientation), mask), mask)
