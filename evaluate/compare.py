@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.evaluate.result import KIND
+from cnna.evaluate.result import KIND, SCHEMA
 from cnna.evaluate.standard_errors import Estimate, mean
 from cnna.evaluate.text import points, shown, table, title
 from cnna.spec.counts import many
@@ -53,6 +53,10 @@ def is_evaluation(found: Mapping[str, Any]) -> bool:
 
 def side(found: Mapping[str, Any], file: str) -> Side:
     """An evaluation, from its JSON. DataError: it is not what `cnna eval --json` writes."""
+    if (schema := found.get("schema")) != SCHEMA:
+        raise DataError(
+            f"{file}: has schema {schema!r:.20}, but this version of cnna reads {SCHEMA}; measure again with this version"
+        )
     try:
         samples, data = found["samples"], found["data"]
         models = [_model(model, [sample["models"][place] for sample in samples]) for place, model in enumerate(found["models"])]

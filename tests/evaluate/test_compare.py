@@ -89,3 +89,12 @@ def test_what_does_not_compare_is_one_line(tmp_path: Path, capsys: pytest.Captur
     said = capsys.readouterr().out
     assert "a.onnx  top-1" in said
     assert "a.onnx: 0 answers changed, 0 to the better and 0 to the worse" in said
+
+
+def test_a_file_of_another_schema_is_refused(tmp_path: Path) -> None:
+    """Fields of a later version may mean something else, and would be compared as if they did not."""
+    found = figures(tmp_path, made.echo(tmp_path / "a.onnx", 7))
+    assert found["schema"] == 1
+    for schema in (2, None, "1"):
+        with pytest.raises(DataError, match=f"B: has schema {schema!r}, but this version of cnna reads 1"):
+            side({**found, "schema": schema}, "B")
