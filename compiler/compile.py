@@ -48,7 +48,7 @@ from cnna.spec.manifest import (
     ProgramEntry,
     TensorEntry,
 )
-from cnna.spec.regmap import command_fields, version_of
+from cnna.spec.regmap import command_fields, program_version
 
 MAX_BATCH = command_fields("conv")["images"].limits[1]
 
@@ -109,7 +109,7 @@ class Program:
     def piece(self) -> ProgramPiece:
         """It as a piece of a model."""
         common: CommonEntries = {
-            "isa": [*version_of(self.config.codebook)],
+            "isa": [*program_version(self.config.codebook)],
             "config": as_dict(self.config),
             "name": self.graph.name,
             "batch": self.batch,
@@ -251,7 +251,7 @@ def compile_model(
     preprocess = stored(source.proto)
     manifest: ModelEntries = {
         "version": version("cnna"),
-        "isa": [*version_of(config.codebook)],
+        "isa": [*program_version(config.codebook)],
         "config": as_dict(config),
         "name": found.whole.name,
         "batch": batch,

@@ -8,10 +8,11 @@ from collections.abc import Callable
 
 from cnna.spec.config import PRESETS, Config, ConfigError, as_dict
 from cnna.spec.errors import ArtifactError
-from cnna.spec.regmap import REGISTERS, VERSION, offset, version_of
+from cnna.spec.regmap import PROGRAM_MINOR, QUEUE_MINOR, REGISTERS, VERSION, offset
 
 VENDOR, LIBRARY, NAME = "cnna", "ip", "cnna"
 VLNV = f"{VENDOR}:{LIBRARY}:{NAME}:{VERSION[0]}.{VERSION[1]}"  # a new register map is a new version of the IP
+DRIVEN_VLNVS = tuple(f"{VENDOR}:{LIBRARY}:{NAME}:{VERSION[0]}.{minor}" for minor in range(PROGRAM_MINOR, VERSION[1] + 1))[::-1]
 DMA_VLNV = "xilinx.com:ip:axi_dma:7.1"  # the only one that pynq has a driver for
 VIRTUAL = "Version=virtual"  # in the header of a virtual board's .bit, where Vivado has its own version
 
@@ -24,8 +25,7 @@ def capability_words(config: Config) -> dict[str, int]:
     """The words of the capability registers, by register name."""
     sizes = as_dict(config) | {"deep": config.depth - 1, "codebook": int(config.codebook)}
     words = {name: REGISTERS[name].pack(**{f.name: int(sizes[f.name]) for f in REGISTERS[name].fields}) for name in SIZES}
-    major, minor = version_of(config.codebook)
-    version = REGISTERS["VERSION"].pack(major=major, minor=minor)
+    version = REGISTERS["VERSION"].pack(major=VERSION[0], minor=VERSION[1])
     return {"ID": MAGIC, "VERSION": version, **words, "CLOCK": REGISTERS["CLOCK"].pack(mhz=config.clock_mhz)}
 
 
@@ -39,10 +39,10 @@ def read_config(read: Callable[[int], int]) -> Config:
         raise ArtifactError(f"the device is no cnna accelerator (its ID register is {magic:#010x})")
     version = REGISTERS["VERSION"].unpack(read(offset("VERSION")))
     # A device with an older map lacks registers that drivers set.
-    if version["major"] != VERSION[0] or version["minor"] < VERSION[1]:
+    if version["major"] != VERSION[0] or version["minor"] < PROGRAM_MINOR:
         raise ArtifactError(
-            f"the device has register map {version['major']}.{version['minor']}, this cnna drives {VERSION[0]}.{VERSION[1]}: "
-            "load an image of this version"
+            f"the device has register map {version['major']}.{version['minor']}, this cnna drives {VERSION[0]}.{PROGRAM_MINOR} "
+            f"to {VERSION[0]}.{VERSION[1]}: load an image of this version"
         )
     sizes: dict[str, int] = {}
     for name in SIZES:
@@ -56,3 +56,8 @@ def read_config(read: Callable[[int], int]) -> Config:
         return Config(next(iter(same), "device"), **sizes, clock_mhz=clock_mhz, streams=streams, uram=False, codebook=codebook)
     except ConfigError as error:
         raise ArtifactError(f"the device's capability registers make no sense: {error}") from None
+
+
+def has_queue(read: Callable[[int], int]) -> bool:
+    """Whether a device has a queue of runs. read: reads a register."""
+    return REGISTERS["VERSION"].unpack(read(offset("VERSION")))["minor"] >= QUEUE_MINOR

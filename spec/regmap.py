@@ -22,8 +22,10 @@ from cnna.spec.program.command_registers import DECK_BIT as DECK_BIT
 from cnna.spec.program.command_registers import VECTOR_OPS as VECTOR_OPS
 from cnna.spec.program.command_registers import WEIGHT_KINDS as WEIGHT_KINDS
 
-VERSION = (1, 4)  # major and minor version of this map; a driver refuses another major, and an older minor
-CODEBOOK_MINOR = 5  # minor version of accelerators with `Config.codebook`, and of their programs: they have CODED as well
+VERSION = (1, 6)  # major and minor version of this map, and of every accelerator that is made from it
+PROGRAM_MINOR = 4  # minor version that programs need; drivers refuse accelerators of an older one
+CODEBOOK_MINOR = 5  # minor version that programs with CODED registers need: these are for accelerators with `Config.codebook`
+QUEUE_MINOR = 6  # minor version from which an accelerator has a queue of runs
 SPACE_BYTES = 0x1000
 ENGINES = ("load", "weight", "conv", "vector", "store")  # their numbers, in status and error registers
 SEGMENTS = ("constant", "workspace", "input", "output")  # DDR regions that the host places: numbers of *_SEG
@@ -49,6 +51,7 @@ STREAM_ERRORS = (  # why a copy between a stream port and DDR stopped, in the or
 SIZE_BITS = 32  # of a segment's size in bytes
 NO_LIMIT = (1 << SIZE_BITS) - 1  # as a segment's size
 BOUNDED = ("load", "weight", "store")  # the engines that reach into segments
+PLACES = 2  # starts that the queue holds
 
 
 def _outstanding(what: str) -> list[Field]:
@@ -100,6 +103,10 @@ _GENERAL: dict[str, list[Field]] = {
         Field("begin", 1, "pulse", "Clears counters and errors, then takes the program's writes from AXI4-Lite."),
         Field("soft_reset", 1, "pulse", "Lets AXI4 bursts end, then resets all but this block's rw registers."),
         Field("irq_enable", 1, "rw", "Raises `interrupt` while done or error is set."),
+        Field(
+            "queue", 1, "pulse", "Queues a start with the run registers as they are now; done stays. SLVERR if no place is free."
+        ),
+        Field("live", 1, "rw", "1: counters and PC are those of the program that runs, even if it comes from the queue."),
     ],
     "STATUS": [
         Field("busy", 1, "ro", "Between start or begin and done or error."),
@@ -178,9 +185,20 @@ _COUNTERS: dict[str, list[Field]] = {
     },
 }
 
+_RUNS: dict[str, list[Field]] = {
+    "FINISHED": [Field("runs", 32, "ro", "Programs that set done, modulo 2^32, from the power-up or `aresetn` on.")],
+    "QUEUE": [
+        Field("pending", 8, "ro", "Queued starts whose programs have not begun."),
+        Field("dropped", 8, "ro", "Queued starts that the error in ERROR has dropped; cleared as ERROR is."),
+        Field("places", 8, "ro", "Queued starts that may be pending."),
+        Field("queued", 1, "ro", "The program that runs comes from the queue."),
+    ],
+}
+
 BLOCKS: dict[str, tuple[int, dict[str, list[Field]]]] = {  # name: (first offset, registers four bytes apart)
     "general": (0x000, _GENERAL),
     "counters": (0x100, _COUNTERS),
+    "runs": (0x180, _RUNS),
     "load": (0x200, LOAD),
     "weight": (0x280, WEIGHT),
     "conv": (0x300, CONV),
@@ -199,14 +217,17 @@ GO_OFFSETS: dict[int, str] = {REGISTERS[f"{engine.upper()}_GO"].offset: engine f
 # A start sets them to 0, for programs from before these registers.
 CLEARED = ("CONV_TABLE", "VECTOR_TABLE", "VECTOR_B", "VECTOR_WINDOW", "WEIGHT_CODE")
 CODED = ("WEIGHT_CODE",)  # the registers that only accelerators with `Config.codebook` have
+RUN_REGISTERS = tuple(  # what a start takes, and a queued start a snapshot of
+    name for name in _GENERAL if name.startswith(("PROG_", "SEG_")) or name == "RUN_LIMIT"
+)
 IN_PROGRAMS: frozenset[int] = frozenset(  # the offsets that a program may write
     [register.offset for register in REGISTERS.values() if register.block in ENGINES] + [REGISTERS["END"].offset]
 )
 
 
-def version_of(codebook: bool) -> tuple[int, int]:
-    """The version of the map that an accelerator with or without books has, and that programs for it need."""
-    return (VERSION[0], CODEBOOK_MINOR) if codebook else VERSION
+def program_version(codebook: bool) -> tuple[int, int]:
+    """The version of the map that programs for an accelerator with or without books need."""
+    return (VERSION[0], CODEBOOK_MINOR if codebook else PROGRAM_MINOR)
 
 
 def there(codebook: bool) -> tuple[Register, ...]:

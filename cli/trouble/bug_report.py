@@ -57,10 +57,9 @@ def _examined(part: Callable[[], Iterable[str]]) -> list[str]:
 def _interfaces() -> Iterator[str]:
     from cnna.spec.artifact import SCHEMA  # they need numpy
     from cnna.spec.config import PRESETS
-    from cnna.spec.regmap import version_of
+    from cnna.spec.regmap import VERSION
 
-    register_map, with_codes = (".".join(map(str, version_of(codebook))) for codebook in (False, True))
-    yield f"register map {register_map} and {with_codes}, schema {SCHEMA} of .cnna files"
+    yield f"register map {VERSION[0]}.{VERSION[1]}, schema {SCHEMA} of .cnna files"
     yield f"presets {', '.join(PRESETS)}"
 
 

@@ -20,7 +20,7 @@ extern "C" {
 #define CNNA__VERSION__MINOR_bm 0xffff
 #define CNNA__VERSION__MINOR_bp 0
 #define CNNA__VERSION__MINOR_bw 16
-#define CNNA__VERSION__MINOR_reset 0x4
+#define CNNA__VERSION__MINOR_reset 0x6
 #define CNNA__VERSION__MAJOR_bm 0xffff0000
 #define CNNA__VERSION__MAJOR_bp 16
 #define CNNA__VERSION__MAJOR_bw 16
@@ -99,6 +99,14 @@ extern "C" {
 #define CNNA__CTRL__IRQ_ENABLE_bp 3
 #define CNNA__CTRL__IRQ_ENABLE_bw 1
 #define CNNA__CTRL__IRQ_ENABLE_reset 0x0
+#define CNNA__CTRL__QUEUE_bm 0x10
+#define CNNA__CTRL__QUEUE_bp 4
+#define CNNA__CTRL__QUEUE_bw 1
+#define CNNA__CTRL__QUEUE_reset 0x0
+#define CNNA__CTRL__LIVE_bm 0x20
+#define CNNA__CTRL__LIVE_bp 5
+#define CNNA__CTRL__LIVE_bw 1
+#define CNNA__CTRL__LIVE_reset 0x0
 
 // reg - cnna::STATUS
 #define CNNA__STATUS__BUSY_bm 0x1
@@ -507,6 +515,30 @@ extern "C" {
 #define CNNA__DONE_STORE__UNITS_bp 0
 #define CNNA__DONE_STORE__UNITS_bw 24
 #define CNNA__DONE_STORE__UNITS_reset 0x0
+
+// reg - cnna::FINISHED
+#define CNNA__FINISHED__RUNS_bm 0xffffffff
+#define CNNA__FINISHED__RUNS_bp 0
+#define CNNA__FINISHED__RUNS_bw 32
+#define CNNA__FINISHED__RUNS_reset 0x0
+
+// reg - cnna::QUEUE
+#define CNNA__QUEUE__PENDING_bm 0xff
+#define CNNA__QUEUE__PENDING_bp 0
+#define CNNA__QUEUE__PENDING_bw 8
+#define CNNA__QUEUE__PENDING_reset 0x0
+#define CNNA__QUEUE__DROPPED_bm 0xff00
+#define CNNA__QUEUE__DROPPED_bp 8
+#define CNNA__QUEUE__DROPPED_bw 8
+#define CNNA__QUEUE__DROPPED_reset 0x0
+#define CNNA__QUEUE__PLACES_bm 0xff0000
+#define CNNA__QUEUE__PLACES_bp 16
+#define CNNA__QUEUE__PLACES_bw 8
+#define CNNA__QUEUE__PLACES_reset 0x0
+#define CNNA__QUEUE__QUEUED_bm 0x1000000
+#define CNNA__QUEUE__QUEUED_bp 24
+#define CNNA__QUEUE__QUEUED_bw 1
+#define CNNA__QUEUE__QUEUED_reset 0x0
 
 // reg - cnna::LOAD_SEG
 #define CNNA__LOAD_SEG__SEGMENT_bm 0x3
@@ -1474,7 +1506,10 @@ typedef struct __attribute__ ((__packed__)) {
     uint32_t DONE_CONV;
     uint32_t DONE_VECTOR;
     uint32_t DONE_STORE;
-    uint8_t RESERVED_158_1ff[0xa8];
+    uint8_t RESERVED_158_17f[0x28];
+    uint32_t FINISHED;
+    uint32_t QUEUE;
+    uint8_t RESERVED_188_1ff[0x78];
     uint32_t LOAD_SEG;
     uint32_t LOAD_DDR;
     uint32_t LOAD_FM;

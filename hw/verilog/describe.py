@@ -11,16 +11,16 @@ from cnna.spec.config import Config
 from cnna.spec.field import Field
 from cnna.spec.regmap import (
     BLOCKS,
-    CODEBOOK_MINOR,
     ENGINES,
     ERRORS,
+    QUEUE_MINOR,
     REGISTERS,
     SPACE_BYTES,
     STALLS,
     STREAM_ERRORS,
     VERSION,
     Register,
-    version_of,
+    program_version,
 )
 
 _SOFTWARE = {
@@ -32,6 +32,7 @@ _SOFTWARE = {
 _ABOUT = {
     "general": "What the accelerator is, what it is asked to do, and its state.",
     "counters": "Counted while a program runs; start and begin clear them.",
+    "runs": "The queue of runs.",
     "load": "The load engine's next command.",
     "weight": "The weight engine's next command.",
     "conv": "The convolution engine's next command.",
@@ -51,18 +52,35 @@ What a write over AXI4-Lite may do:
 |---|---|---|
 | any time | CTRL, STATUS, WATCHDOG; the STREAM registers where MEMORY.streams is 1 | |
 | not busy | also the `rw` registers of the general block | SLVERR, no effect |
-| busy by CTRL.start | nothing more; CTRL.start and CTRL.begin are SLVERR | SLVERR, no effect; the program runs on |
+| busy by CTRL.start, CTRL.queue | also the run registers, while a place is free | SLVERR, no effect; the program runs on |
 | busy by CTRL.begin | also the engines' registers and END; each write is answered when it has acted | stops with ERROR; SLVERR |
 
-A write to a `*_GO` register is answered when its command is queued. A program write that is not to an engine's register or END is
-`illegal_register`; one with a field outside its limits is `illegal_value`. Both stop the accelerator, and the host that wrote them
-gets SLVERR. It also gets SLVERR for a write that is under way when an error or a reset ends the program. Reads are answered at any
-time; a read of an offset without a register gets SLVERR.
+CTRL.start and CTRL.begin while busy are SLVERR. A write to a `*_GO` register is answered when its command is queued. A program
+write that is not to an engine's register or END is `illegal_register`; one with a field outside its limits is `illegal_value`.
+Both stop the accelerator, and the host that wrote them gets SLVERR. It also gets SLVERR for a write that is under way when an error
+or a reset ends the program. Reads are answered at any time; a read of an offset without a register gets SLVERR.
 
 CTRL.start or CTRL.begin after an error does a soft reset first: STATUS.busy and STATUS.resetting are set at once, and a host that
 plays the program itself waits for STATUS.resetting to fall. A soft reset takes as long as the slowest outstanding AXI4 burst.
 Until it has ended, STATUS.error, ERROR and the interrupt still belong to the last program, so a host that waits for the end of the
 next program resets first. A start or begin that comes during a soft reset begins its program when the reset has ended.
+
+The run registers are PROG_BASE, PROG_COUNT, SEG_*, SEG_*_BYTES and RUN_LIMIT. A start takes their words. CTRL.queue takes a
+snapshot of them and starts a program with it, as soon as those before it have ended. So a host sets the run registers for the next
+program while one runs, queues it, and then may set them for the one after that. What is written while a program runs changes
+neither that program nor those in the queue. WATCHDOG is no run register: it holds for all of them.
+
+- CTRL.queue gets SLVERR while QUEUE.places starts are pending, and while an error has stopped the accelerator. A soft reset, and a
+  start or begin after an error, make it legal again at once. It is answered when the snapshot is taken. If nothing runs, its
+  program begins. CTRL.start, CTRL.begin and CTRL.soft_reset in the same write go before it: then nothing is queued.
+- STATUS.busy stays set until the queue is empty and the last program has ended. STATUS.done is set at the end of each program, and
+  stays when a program from the queue begins. So done may be set beside busy. A host clears done first, then reads FINISHED.
+- FINISHED counts the programs that set done, and goes on through soft resets. A program that an error stops is number FINISHED,
+  counted from 0.
+- While a program from the queue runs (QUEUE.queued), the counters, DONE_* and PC are those of the program before it, unless
+  CTRL.live is set. If FINISHED is the same before and after they are read, they belong to the program with the number FINISHED - 1.
+- An error stops one program and drops all that are pending: QUEUE.dropped says how many. ERROR, PC and the counters are then those
+  of the program that it stopped. A soft reset clears the queue too. A write to a run register gets SLVERR while no place is free.
 
 Four things bound a program. WATCHDOG stops a program that makes no progress. RUN_LIMIT stops a program that runs for too long,
 whatever it does. The sequencer fetches PROG_COUNT writes and no more. A command of load, weight or store stops the accelerator by
@@ -73,6 +91,10 @@ for it. Copies by the STREAM registers belong to the host and are not checked.
 Where MEMORY.streams is 0, the STREAM registers read 0, and writing one is SLVERR. Where MEMORY.codebook is 0, there is no
 WEIGHT_CODE.
 """
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"
 
 
 def _limits(field: Field) -> str:
@@ -93,8 +115,9 @@ def markdown() -> str:
     lines = [
         "# Registers",
         "",
-        f"Generated from `spec/regmap.py`, version {VERSION[0]}.{VERSION[1]}, by `python -m cnna.hw.verilog.describe`.",
-        f"Accelerators with `codebook` have version {VERSION[0]}.{CODEBOOK_MINOR}.",
+        f"Generated from `spec/regmap.py`, version {_dotted(VERSION)}, by `python -m cnna.hw.verilog.describe`.",
+        f"Programs need {_dotted(program_version(False))}, those with codes for a `codebook` {_dotted(program_version(True))}. "
+        f"The queue of runs came with {VERSION[0]}.{QUEUE_MINOR}.",
         "",
     ]
     lines += [_RULES, "## Numbers", ""]
@@ -120,8 +143,7 @@ def systemrdl(config: Config) -> str:
     from cnna.spec.identity import capability_words
 
     words = capability_words(config)
-    major, minor = version_of(config.codebook)
-    lines = [f"// Register map {major}.{minor} of cnna, configuration {config.name}.", "addrmap cnna {"]
+    lines = [f"// Register map {_dotted(VERSION)} of cnna, configuration {config.name}.", "addrmap cnna {"]
     lines += ['  name = "cnna";', "  default regwidth = 32;", "  default accesswidth = 32;", "  lsb0;"]
     for register in REGISTERS.values():
         resets = register.unpack(words[register.name]) if register.name in words else {}

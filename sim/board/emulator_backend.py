@@ -12,9 +12,10 @@ from cnna.sim.board.refused import RefusedError
 from cnna.sim.emulator.emulator import EmulatorDevice
 from cnna.spec.config import BEAT_BYTES
 from cnna.spec.errors import RunError
-from cnna.spec.regmap import REGISTERS, STREAM_ERRORS, offset
+from cnna.spec.regmap import REGISTERS, RUN_REGISTERS, STREAM_ERRORS, offset
 
 CTRL, STATUS = offset("CTRL"), offset("STATUS")
+BESIDE = (STATUS, offset("WATCHDOG"), *map(offset, RUN_REGISTERS))  # what the host may write while a program runs, and CTRL
 STREAM_REGISTERS = tuple(r.offset for r in REGISTERS.values() if r.name.startswith("STREAM_"))
 IN, OUT = "STREAM_IN", "STREAM_OUT"
 STARTS = {offset(f"{way}_START"): way for way in (IN, OUT)}
@@ -110,31 +111,40 @@ class EmulatedStreams:
 
 
 class EmulatorBackend:
-    """The emulator as a backend. A start runs the whole program in a thread of its own; until its end, STATUS reads as busy."""
+    """The emulator as a backend. A start runs the whole program in a thread of its own; until its end, STATUS reads as busy.
+
+    The thread then runs what is queued.
+    """
 
     def __init__(self, device: EmulatorDevice) -> None:
         self.device = device
         self.data, self.base = device.data, device.base
         self.streams = EmulatedStreams(device.read, self._view) if device.config.streams else None
         self._lock = threading.Lock()  # held by the thread that changes the device
+        self._door = threading.Lock()  # held while something is queued, and while the thread ends
         self.running = threading.Event()
 
     def read(self, offset: int) -> int:
         """Reads a register, without waiting."""
         if offset == STATUS and self.running.is_set():
-            return REGISTERS["STATUS"].pack(busy=1)
+            return REGISTERS["STATUS"].pack(busy=1) | (self.device.read(offset) & REGISTERS["STATUS"].pack(done=1))
         if self.streams and offset in STATUSES:
             return self.streams.read(offset)
         return self._checked(lambda: self.device.read(offset))
 
     def write(self, offset: int, value: int) -> None:
-        """Sets a register. Waits for a running program, except for the registers of stream copies, which run beside it."""
+        """Sets a register. Waits for a running program, except for the registers of stream copies, which run beside it, and for
+        what a host writes that queues starts.
+        """
         if self.streams and offset in STREAM_REGISTERS:
             return self._write_streamed(offset, value)
+        asked = REGISTERS["CTRL"].unpack(value) if offset == CTRL else {}
+        acts = any(asked.get(name) for name in ("start", "begin", "soft_reset"))
+        if not acts and (asked.get("queue") or (self.running.is_set() and (asked or offset in BESIDE))):
+            return self._write_beside(offset, value)
         self._lock.acquire()
-        if offset == CTRL and REGISTERS["CTRL"].unpack(value)["start"]:
-            self.running.set()
-            threading.Thread(target=self._start, args=(value,), name="program", daemon=True).start()  # it now holds the lock
+        if asked.get("start"):
+            self._run(lambda: self.device.write(CTRL, value))
             return None
         try:
             self._checked(lambda: self.device.write(offset, value))
@@ -163,6 +173,16 @@ class EmulatorBackend:
         else:
             self._checked(lambda: self.device.write(offset, value))
 
+    def _write_beside(self, offset: int, value: int) -> None:
+        """Sets a register while a program may run; a queued start runs in the thread that runs already, or in a new one."""
+        with self._door:
+            self._checked(lambda: self.device.set(offset, value))
+            idle = not self.running.is_set()
+            self.running.set()
+        if idle:
+            self._lock.acquire()
+            self._run(self.device.follow)
+
     def _view(self, address: int, size: int) -> NDArray[np.uint8]:
         """A view of bytes of the memory. IndexError: some are outside of it."""
         start = address - self.base
@@ -170,14 +190,25 @@ class EmulatorBackend:
             raise IndexError
         return self.data[start : start + size]
 
-    def _start(self, value: int) -> None:
+    def _run(self, play: Callable[[], None]) -> None:
+        """Plays a program in a thread, which then holds the lock, and after it those that are queued."""
+        self.running.set()
+        threading.Thread(target=self._play, args=(play,), name="program", daemon=True).start()
+
+    def _play(self, play: Callable[[], None]) -> None:
         try:
-            self.device.write(CTRL, value)
-            self.device.wait()
-        except Exception as error:  # no accelerator could run this program: STATUS shows neither done nor error
-            print(f"cnna board: {error}", file=sys.stderr, flush=True)
+            while True:
+                try:
+                    play()
+                    self.device.wait()
+                except Exception as error:  # no accelerator could run this program: STATUS shows neither done nor error
+                    print(f"cnna board: {error}", file=sys.stderr, flush=True)
+                with self._door:
+                    if not self.device.follows:
+                        self.running.clear()
+                        return
+                play = self.device.follow
         finally:
-            self.running.clear()
             self._lock.release()
 
     @staticmethod

@@ -5,7 +5,8 @@ accelerator could carry out (`spec.checks.program.fault`) stops the emulator wit
 program order cannot meet stops it with `watchdog`. In both cases `wait` names the command. A program in memory that has no END
 stops with `watchdog` too. The emulator has no clock, so RUN_LIMIT stops a program as soon as an engine's commands would take longer
 even if nothing ever held them up. A command whose waits are not met, or that leaves its segment, stops the program for that reason,
-because the accelerator finds these before it works.
+because the accelerator finds these before it works. A queued start waits only while the host or another thread plays a program, or
+one has hung.
 `spec.program.commands` decodes, `engines` executes; nothing is shared with the compiler's scheduling.
 """
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from cnna.sim.emulator.engines import ENGINE_RUNS, check_segment
 from cnna.sim.emulator.memory import DDR_BASE, SimulatedMemory
+from cnna.sim.emulator.run_queue import COUNTS, RunQueue, Words, snapshot
 from cnna.sim.emulator.state import BusError, EmulatorState, LoggedWrite, OutsideError, ProgramError
 from cnna.spec.checks.program import fault
 from cnna.spec.config import Config
@@ -40,7 +42,9 @@ class EmulatorDevice(SimulatedMemory):
         self.state = EmulatorState(config, self.data, base)
         self._failure: RunError | None = None
         self._registers: dict[str, int] = {}
+        self._words: Words = {}  # of the run registers, as the program has them
         self._decoder = Decoder()
+        self._runs = RunQueue()
         self._reset()
 
     # --- the Device protocol ---
@@ -50,12 +54,20 @@ class EmulatorDevice(SimulatedMemory):
         if offset not in BY_OFFSET or self._lacks(offset):
             raise RunError(f"there is no register at offset {offset:#x}")
         name = BY_OFFSET[offset].name
-        if name == "PC":
-            return self._decoder.writes
-        return self._registers.get(name, 0)
+        if name in self._runs.last and not REGISTERS["CTRL"].unpack(self._registers["CTRL"])["live"]:
+            return self._runs.last[name]
+        if name == "STATUS" and self._runs.pending:
+            return self._registers[name] | REGISTERS[name].pack(busy=1)
+        own = {"PC": lambda: self._decoder.writes, "FINISHED": lambda: self._runs.finished, "QUEUE": lambda: self._runs.word}
+        return own[name]() if name in own else self._registers.get(name, 0)
 
     def write(self, offset: int, value: int) -> None:
         """Sets a register. A start runs the whole program before this returns; STATUS and ERROR then say what stopped it."""
+        self.set(offset, value)
+        self.follow()
+
+    def set(self, offset: int, value: int) -> None:
+        """As `write`, but leaves what is queued for `follow`."""
         register = BY_OFFSET.get(offset)
         if register is not None and register.name.startswith("STREAM_") and not self.config.streams:
             raise RunError(f"{register.name} cannot be written: configuration {self.config.name} has no streams")
@@ -65,6 +77,17 @@ class EmulatorDevice(SimulatedMemory):
             self._play([(offset, value)])
         else:
             self.stop("illegal_register", offset=offset)
+
+    @property
+    def follows(self) -> bool:
+        """Whether `follow` would run a program."""
+        return self._runs.pending > 0 and not self._busy
+
+    def follow(self) -> None:
+        """Runs the programs that are queued, unless one still runs."""
+        while not self._busy and (words := self._runs.take()) is not None:
+            self._begin(words, queued=True)
+            self._play_all()
 
     def wait(self) -> None:
         """Returns when STATUS shows done or error. RunError: a command that no accelerator could carry out."""
@@ -99,9 +122,10 @@ class EmulatorDevice(SimulatedMemory):
         self.state = EmulatorState(self.config, state.ddr, state.ddr_base)
         self.state.features = state.features  # memories keep what they hold
         self._decoder = Decoder()
+        self._runs.reset()
         self._restart(busy=False)
 
-    def _restart(self, busy: bool) -> None:
+    def _restart(self, busy: bool, done: int = 0) -> None:
         """Clears counters, errors and progress."""
         self._done = dict.fromkeys(COUNTED, 0)
         self._clocks = dict.fromkeys(ENGINES, 0)
@@ -109,40 +133,58 @@ class EmulatorDevice(SimulatedMemory):
         self._decoder.restart()
         self.state.tables.clear()
         self.state.books.clear()
-        self._registers |= {"STATUS": int(busy), "ERROR": 0, "ERROR_INFO": 0}
+        self._registers |= {"STATUS": REGISTERS["STATUS"].pack(busy=int(busy), done=done), "ERROR": 0, "ERROR_INFO": 0}
         self._registers |= {f"DONE_{engine.upper()}": 0 for engine in COUNTED}
 
     def _write_general(self, register: Register, value: int) -> None:
         if register.name == "CTRL":
             fields = register.unpack(value)
-            self._registers["CTRL"] = register.pack(irq_enable=fields["irq_enable"])
+            self._registers["CTRL"] = register.pack(irq_enable=fields["irq_enable"], live=fields["live"])
             if fields["soft_reset"]:
                 self._reset()
-            elif (fields["start"] or fields["begin"]) and not self._busy:
-                self._begin()
-                if fields["start"]:
-                    self._play(self._fetch())
-                    if self._busy and self._registers["WATCHDOG"]:  # there is no END
-                        self.stop("watchdog")
+            elif fields["start"] or fields["begin"]:
+                if not self._busy and not self._runs.pending:
+                    self._begin(snapshot(self._registers))
+                    if fields["start"]:
+                        self._play_all()
+            elif fields["queue"]:
+                self._queue()
         elif register.name == "STATUS":
             done = REGISTERS["STATUS"].pack(done=1)
-            self._registers["STATUS"] &= ~(value & done)
+            with self._runs.lock:
+                self._registers["STATUS"] &= ~(value & done)
         elif all(field.access == "rw" for field in register.fields):
+            self._runs.check_write(register.name)
             self._registers[register.name] = value & ((1 << sum(field.bits for field in register.fields)) - 1)
         else:
             self.stop("illegal_register", offset=register.offset)
 
-    def _begin(self) -> None:
-        self._restart(busy=True)
+    def _queue(self) -> None:
+        """Queues a start. RunError: no place is free, or an error has stopped the accelerator."""
+        with self._runs.lock:
+            if REGISTERS["STATUS"].unpack(self._registers["STATUS"])["error"]:
+                raise RunError("the accelerator answers SLVERR to CTRL.queue: it is stopped by ERROR")
+            self._runs.add(snapshot(self._registers))
+
+    def _begin(self, words: Words, queued: bool = False) -> None:
+        """Begins a program with these words of the run registers."""
+        with self._runs.lock:
+            self._runs.begin({name: self.read(REGISTERS[name].offset) for name in COUNTS} if queued else None)
+            self._restart(busy=True, done=REGISTERS["STATUS"].unpack(self._registers["STATUS"])["done"] if queued else 0)
+        self._words = words
         self.state.log = [] if self.logging else None
-        self.state.segments = [
-            self._registers[f"SEG_{name.upper()}_LO"] | self._registers[f"SEG_{name.upper()}_HI"] << 32 for name in SEGMENTS
-        ]
-        self.state.sizes = [self._registers[f"SEG_{name.upper()}_BYTES"] for name in SEGMENTS]
+        self.state.segments = [words[f"SEG_{name.upper()}_LO"] | words[f"SEG_{name.upper()}_HI"] << 32 for name in SEGMENTS]
+        self.state.sizes = [words[f"SEG_{name.upper()}_BYTES"] for name in SEGMENTS]
+
+    def _play_all(self) -> None:
+        """Plays the program in memory with which the accelerator was started."""
+        self._play(self._fetch())
+        if self._busy and self._registers["WATCHDOG"]:  # there is no END
+            self.stop("watchdog")
 
     def _fetch(self) -> list[tuple[int, int]]:
-        base = self._registers["PROG_BASE_LO"] | self._registers["PROG_BASE_HI"] << 32
-        size = WRITE_BYTES * self._registers["PROG_COUNT"]
+        base = self._words["PROG_BASE_LO"] | self._words["PROG_BASE_HI"] << 32
+        size = WRITE_BYTES * self._words["PROG_COUNT"]
         try:
             start = int(self.state.bus(np.array([base]), size)[0])
         except IndexError:
@@ -152,10 +194,16 @@ class EmulatorDevice(SimulatedMemory):
 
     def stop(self, cause: str, offset: int = 0, port: int = 0, response: int = 0) -> None:
         """Sets the registers as an error does. PC stays at the write that failed."""
-        self._busy = False
         self._registers["ERROR"] = REGISTERS["ERROR"].pack(cause=ERRORS.index(cause), port=port, response=response)
         self._registers["ERROR_INFO"] = REGISTERS["ERROR_INFO"].unpack(offset)["offset"]  # of 16 bits
-        self._registers["STATUS"] = REGISTERS["STATUS"].pack(error=1)
+        self._end(error=1)
+
+    def _end(self, **status: int) -> None:
+        """The program has ended; STATUS gets these fields."""
+        with self._runs.lock:
+            self._busy = False
+            self._registers["STATUS"] = REGISTERS["STATUS"].pack(**status)
+            self._runs.end(finished="done" in status)
 
     # --- the program ---
 
@@ -170,8 +218,7 @@ class EmulatorDevice(SimulatedMemory):
                 if isinstance(made, Command):
                     self._take(made)
                 elif made == "end":
-                    self._busy = False
-                    self._registers["STATUS"] = REGISTERS["STATUS"].pack(done=1)
+                    self._end(done=1)
             except IllegalWriteError as error:
                 self.stop(error.cause, offset=error.offset)
             except OutsideError:
@@ -199,7 +246,7 @@ class EmulatorDevice(SimulatedMemory):
     def _too_long(self, command: Command) -> bool:
         """Whether the command would keep its engine at work for more than RUN_LIMIT clocks."""
         self._clocks[command.engine] += command.least_clocks(self.config)
-        return 0 < self._registers["RUN_LIMIT"] < self._clocks[command.engine]
+        return 0 < self._words["RUN_LIMIT"] < self._clocks[command.engine]
 
     def _refuses(self, command: Command) -> bool:
         """Whether no accelerator could carry out the command; if so, the program stops here."""

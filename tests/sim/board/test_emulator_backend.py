@@ -1,11 +1,22 @@
-"""The emulated copies between streams and DDR: STATUS for each end that a copy can have, as in `hw/dma/streams.py`."""
+"""The emulated copies between streams and DDR: STATUS for each end that a copy can have, as in `hw/dma/streams.py`.
+
+And starts that a host queues.
+"""
+
+import threading
+import time
 
 import numpy as np
 import pytest
 
-from cnna.sim.board.emulator_backend import EmulatedStreams
+from cnna.sim.board.emulator_backend import EmulatedStreams, EmulatorBackend
 from cnna.sim.board.refused import RefusedError
-from cnna.spec.regmap import REGISTERS, STREAM_ERRORS, offset
+from cnna.sim.emulator.emulator import EmulatorDevice
+from cnna.spec.config import preset
+from cnna.spec.program.commands import Command
+from cnna.spec.regmap import PLACES, REGISTERS, STREAM_ERRORS, offset
+
+from ..programs import Program
 
 SIZE = 4096
 Registers = dict[str, int]
@@ -100,3 +111,45 @@ def test_start_is_refused_while_it_cannot_be(made: tuple[EmulatedStreams, Regist
         begin(made, "STREAM_OUT", 0, 16)
     with pytest.raises(RefusedError, match="SLVERR"):
         copies.write(offset("STREAM_IN_STATUS"), 1)
+
+
+class Held(EmulatorDevice):
+    """An emulator whose commands wait until they are let go."""
+
+    def __init__(self) -> None:
+        super().__init__(preset("tiny"), 1 << 16, base=1 << 20)
+        self.go = threading.Event()
+
+    def execute(self, command: Command) -> None:
+        self.go.wait()
+        super().execute(command)
+
+
+def test_a_host_queues_starts_while_a_program_runs() -> None:
+    """Registers would wait for the program, so that nothing could be queued; a queued program would be lost or run twice."""
+    device = Held()
+    backend, program = EmulatorBackend(device), Program()
+    program.go("load", seg=2, run=1, runs=1, blocks=1)
+    program.write("END", 1)
+    base = device.allocate(4096)
+    device.store(base, program.bytes())
+    for name, word in (("PROG_BASE_LO", base), ("SEG_INPUT_LO", base), ("PROG_COUNT", len(program.writes))):
+        backend.write(offset(name), word)
+    ctrl, queue = REGISTERS["CTRL"], REGISTERS["QUEUE"]
+    backend.write(ctrl.offset, ctrl.pack(queue=1))
+    while device.read(queue.offset) != queue.pack(places=PLACES, queued=1):
+        time.sleep(1e-3)
+    for _ in range(PLACES):
+        backend.write(offset("SEG_OUTPUT_LO"), base)
+        backend.write(ctrl.offset, ctrl.pack(queue=1))
+    for at, word in ((ctrl.offset, ctrl.pack(queue=1)), (offset("SEG_OUTPUT_LO"), base)):
+        with pytest.raises(RefusedError, match="2 queued starts are pending"):
+            backend.write(at, word)
+    assert backend.read(offset("STATUS")) == REGISTERS["STATUS"].pack(busy=1)
+    assert backend.read(offset("FINISHED")) == 0
+    device.go.set()
+    while backend.running.is_set():
+        time.sleep(1e-3)
+    assert backend.read(offset("FINISHED")) == 1 + PLACES
+    assert backend.read(offset("STATUS")) == REGISTERS["STATUS"].pack(done=1)
+    backend.close()
