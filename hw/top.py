@@ -185,7 +185,7 @@ class Top(wiring.Component):
             regfile.stop.eq(faults.error),
             self.interrupt.eq(control.interrupt),
         ]
-        for name in ("start", "begin", "soft_reset", "clear_done", "irq_enable", "end"):
+        for name in ("start", "begin", "launch", "queued", "soft_reset", "clear_done", "irq_enable", "end"):
             m.d.comb += getattr(control, name).eq(getattr(regfile, name))
         for name in ("busy", "running", "by_host", "resetting", "clear"):
             m.d.comb += getattr(regfile, name).eq(getattr(control, name))
@@ -220,7 +220,7 @@ class Top(wiring.Component):
                 if self.config.streams and port == 0:
                     bad, response = self._without_copies(m, core, master)
                 m.d.comb += [answers[port].valid.eq(bad), answers[port].response.eq(response)]
-        status = Cat(control.busy, control.done, faults.error, control.resetting, control.engines)
+        status = Cat(control.busy | regfile.pending, control.done, faults.error, control.resetting, control.engines)
         words = {"STATUS": status} | fault_words(faults)
         m.d.comb += [regfile.reports[name].eq(word) for name, word in words.items()]
         m.d.comb += [regfile.reports[name].eq(counters.words[name]) for name, _ in counters.words.shape()]

@@ -190,7 +190,7 @@ _RUNS: dict[str, list[Field]] = {
     "QUEUE": [
         Field("pending", 8, "ro", "Queued starts whose programs have not begun."),
         Field("dropped", 8, "ro", "Queued starts that the error in ERROR has dropped; cleared as ERROR is."),
-        Field("places", 8, "ro", "Queued starts that may be pending."),
+        Field("places", 8, "ro", "Queued starts that may be pending.", PLACES),
         Field("queued", 1, "ro", "The program that runs comes from the queue."),
     ],
 }

@@ -534,7 +534,7 @@ extern "C" {
 #define CNNA__QUEUE__PLACES_bm 0xff0000
 #define CNNA__QUEUE__PLACES_bp 16
 #define CNNA__QUEUE__PLACES_bw 8
-#define CNNA__QUEUE__PLACES_reset 0x0
+#define CNNA__QUEUE__PLACES_reset 0x2
 #define CNNA__QUEUE__QUEUED_bm 0x1000000
 #define CNNA__QUEUE__QUEUED_bp 24
 #define CNNA__QUEUE__QUEUED_bw 1

@@ -22,6 +22,8 @@ class Control(wiring.Component):
 
     start: In(1)
     begin: In(1)
+    launch: In(1)  # a start by the queue
+    queued: In(1)  # from the clock after `launch` until its program has ended
     soft_reset: In(1)
     clear_done: In(1)
     irq_enable: In(1)
@@ -65,10 +67,10 @@ class Control(wiring.Component):
         with m.If(self.end & self.running):  # otherwise it is the END of a program that a reset has just stopped
             m.d.sync += ended.eq(1)
         self._reset(m, waiting, masters_idle)
-        with m.If(self.start | self.begin):
+        with m.If(self.start | self.begin | self.launch):
             m.d.sync += [waiting.eq(1), self.by_host.eq(self.begin), ended.eq(0), settled.eq(0)]
         with m.If(waiting & ~self.resetting & ~self.error & self.sequencer_idle & ~self.drop):
-            m.d.sync += [waiting.eq(0), self.clear.eq(1), self.running.eq(1), done.eq(0)]
+            m.d.sync += [waiting.eq(0), self.clear.eq(1), self.running.eq(1), done.eq(done & self.queued & ~self.clear_done)]
         with m.If(self.soft_reset):
             m.d.sync += [self.resetting.eq(1), self.running.eq(0), done.eq(0), waiting.eq(0), ended.eq(0)]
         return m

@@ -8,7 +8,8 @@ What a write from the host may do:
   or is stopped by an error.
 - While the accelerator is not busy, it may also write the other "rw" registers of the general block. A write to an engine's
   register or to END gets SLVERR and stops nothing.
-- While the sequencer plays a program, every other write gets SLVERR, and the program runs on.
+- While the sequencer plays a program, it may also write the run registers, as long as the queue has a free place; they are for the
+  next start. Every other write gets SLVERR, and the program runs on. CTRL.queue is answered when `run_queue.py` has taken it.
 - While the host plays a program (CTRL.begin), every other write is a write of the program. It is answered when it has acted. A
   write that a program may not do stops the accelerator (ERROR) and gets SLVERR. A write that is overtaken by the program's end, an
   error or a reset gets SLVERR too, so the host waits while a begin has to reset first (STATUS.resetting).
@@ -17,14 +18,15 @@ A write gets SLVERR if it does not strobe all four bytes, if its offset has no r
 work, but an offset without a register answers SLVERR. Fields that act when they are written read 0.
 """
 
-from amaranth import Cat, Const, DomainRenamer, Module, Signal, Value
+from amaranth import Cat, Const, DomainRenamer, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from cnna.hw.axi.buses import Axi4Lite
 from cnna.hw.axi.lite import AxiLiteSlave, LiteWrite
-from cnna.hw.base.attributes import COPY
 from cnna.hw.base.ports import command_layout
+from cnna.hw.control.reads import add_reads
+from cnna.hw.control.run_queue import RunQueue
 from cnna.hw.control.sequencer import ProgramWrite
 from cnna.hw.control.status_registers import ALWAYS, COPYING, general_registers, is_writable, kept_mask, reports_layout
 from cnna.hw.control.writes import ProgramWrites, Refusal, slices
@@ -33,29 +35,9 @@ from cnna.hw.dma.streams import CopyRequest
 from cnna.spec.config import Config
 from cnna.spec.identity import capability_words
 from cnna.spec.machine import BUS_BITS
-from cnna.spec.regmap import ENGINES, REGISTERS, SEGMENTS, there
+from cnna.spec.regmap import ENGINES, PLACES, REGISTERS, RUN_REGISTERS, SEGMENTS, there
 
-
-class ReadGroup(wiring.Component):
-    """Chooses among up to 16 words, two clocks late. It is a module by itself: the choice of 32 bits loads its copy of the offset.
-
-    `indices` has the offset of each of `words`, counted in words. `known` says that a word has the offset asked for; an offset
-    that is not a multiple of 4 has none.
-    """
-
-    def __init__(self, indices: tuple[int, ...]) -> None:
-        self.indices = indices
-        super().__init__({"offset": In(6), "words": In(data.ArrayLayout(32, len(indices))), "value": Out(32), "known": Out(1)})
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        offset = Signal(6, name="offset_copy", attrs=COPY)
-        m.d.sync += [offset.eq(self.offset), self.value.eq(0), self.known.eq(0)]
-        with m.Switch(offset):
-            for number, index in enumerate(self.indices):
-                with m.Case(4 * index):
-                    m.d.sync += [self.value.eq(self.words[number]), self.known.eq(1)]
-        return m
+CTRL = REGISTERS["CTRL"]
 
 
 class RegFile(wiring.Component):
@@ -86,6 +68,9 @@ class RegFile(wiring.Component):
                 "soft_reset": Out(1),
                 "clear_done": Out(1),
                 "irq_enable": Out(1),
+                "launch": Out(1),  # as start, but by the queue
+                "queued": Out(1),  # the program that runs or is about to comes from the queue
+                "pending": Out(1),  # a program does
                 "watchdog": Out(32),
                 "run_limit": Out(32),
                 "program_base": Out(BUS_BITS),
@@ -113,25 +98,53 @@ class RegFile(wiring.Component):
             self.end.eq(writes.end),
         ]
         held = {r.name: Signal(32, init=r.pack(), name=r.name.lower()) for r in self.general if kept_mask(r)}
+        active = {name: Signal(32, init=REGISTERS[name].pack(), name=f"active_{name.lower()}") for name in RUN_REGISTERS}
         self._copies(m, held)
-        self._write(m, slave, writes, held)
-        self._read(m, slave, writes, held)
-
-        words = {name: slices(REGISTERS[name], word) for name, word in held.items()}
+        queue = self._connect_queue(m)
+        self._write(m, slave, writes, queue, held, active)
+        words = self._words(m, writes, queue, held)
+        add_reads(m, slave, queue, words, slices(CTRL, held["CTRL"])["live"])
         m.d.comb += [
-            self.irq_enable.eq(words["CTRL"]["irq_enable"]),
+            self.irq_enable.eq(slices(CTRL, held["CTRL"])["irq_enable"]),
             self.watchdog.eq(held["WATCHDOG"]),
-            self.run_limit.eq(held["RUN_LIMIT"]),
-            self.program_base.eq(Cat(held["PROG_BASE_LO"], words["PROG_BASE_HI"]["address"])),
-            self.program_count.eq(held["PROG_COUNT"]),
+            self.run_limit.eq(active["RUN_LIMIT"]),
+            self.program_base.eq(Cat(active["PROG_BASE_LO"], active["PROG_BASE_HI"])),
+            self.program_count.eq(active["PROG_COUNT"]),
         ]
         for number, name in enumerate(SEGMENTS):
-            low, high = held[f"SEG_{name.upper()}_LO"], words[f"SEG_{name.upper()}_HI"]["address"]
-            m.d.comb += self.segments[number].eq(Cat(low, high))
-            m.d.comb += self.sizes[number].eq(held[f"SEG_{name.upper()}_BYTES"][BEAT_SHIFT:])
+            low, high, size = (active[f"SEG_{name.upper()}_{part}"] for part in ("LO", "HI", "BYTES"))
+            m.d.comb += [self.segments[number].eq(Cat(low, high)), self.sizes[number].eq(size[BEAT_SHIFT:])]
         return m
 
-    def _write(self, m: Module, slave: AxiLiteSlave, writes: ProgramWrites, held: dict[str, Signal]) -> None:
+    def _connect_queue(self, m: Module) -> RunQueue:
+        """Adds the queue of runs, and connects it to what this module has as ports."""
+        m.submodules.queue = queue = RunQueue()
+        for name in ("busy", "running", "stop", "resetting", "soft_reset", "clear"):
+            m.d.comb += getattr(queue, name).eq(getattr(self, name))
+        m.d.comb += [self.launch.eq(queue.launch), self.queued.eq(queue.queued), self.pending.eq(queue.pending.any())]
+        return queue
+
+    def _words(self, m: Module, writes: ProgramWrites, queue: RunQueue, held: dict[str, Signal]) -> dict[int, Value]:
+        """What each register reads, by offset."""
+        words: dict[str, Value] = {name: Const(word, 32) for name, word in capability_words(self.config).items()}
+        status = Signal(32)  # a clock late: the engines derive it from signals deep inside them
+        m.d.sync += status.eq(self.reports["STATUS"])
+        words |= {name: self.reports[name] for name, _ in self.reports.shape()} | {"STATUS": status}
+        words |= held
+        words |= {register.name: writes.shadow[number] for number, register in enumerate(writes.shadowed)}
+        states = {"pending": queue.pending, "dropped": queue.dropped, "places": Const(PLACES), "queued": queue.queued}
+        words |= {"FINISHED": queue.finished, "QUEUE": Cat(states[f.name] | Const(0, f.bits) for f in REGISTERS["QUEUE"].fields)}
+        return {register.offset: words.get(register.name, Const(0, 32)) for register in there(self.config.codebook)}
+
+    def _write(
+        self,
+        m: Module,
+        slave: AxiLiteSlave,
+        writes: ProgramWrites,
+        queue: RunQueue,
+        held: dict[str, Signal],
+        active: dict[str, Signal],
+    ) -> None:
         """Handles one AXI4-Lite write at a time: takes it, decides what it is, acts, answers."""
         request = Signal(LiteWrite)
         answer = slave.written
@@ -142,8 +155,16 @@ class RegFile(wiring.Component):
         always = Signal()
         whole = Signal()
         mine = Signal()
+        run = Signal()  # a run register
+        ahead = Signal()  # for the next queued start
+        asks = Signal()  # for a queued start
+        go = Signal()
+        own = Signal(len(self.general))  # what is written
         gone = Signal()
         m.d.comb += gone.eq(self.stop | self.resetting | ~self.busy)  # the program that the write belonged to is over
+        occupied = self.busy | self.pending
+        fields = slices(CTRL, request.value)
+        queues = fields["queue"] & ~fields["start"] & ~fields["begin"] & ~fields["soft_reset"]
         m.d.comb += [writes.write.valid.eq(self.program.valid), writes.write.payload.eq(self.program.payload)]
         m.d.comb += self.program.ready.eq(writes.write.ready)
         with m.FSM(name="writing"):
@@ -159,11 +180,14 @@ class RegFile(wiring.Component):
                     always.eq(Cat(hit for register, hit in hits.items() if register.name in ALWAYS).any()),
                     writable.eq(Cat(hit for register, hit in hits.items() if is_writable(register)).any()),
                     whole.eq(request.strobe.all()),
+                    run.eq(Cat(hit for register, hit in hits.items() if register.name in RUN_REGISTERS).any()),
                 ]
                 m.next = "DECIDE"
             with m.State("DECIDE"):
                 m.next = "ACT"
-                m.d.sync += mine.eq(whole & writable & (always | ~self.busy))
+                m.d.sync += mine.eq(whole & writable & (always | ~occupied))
+                m.d.sync += ahead.eq(whole & run & occupied & ~queue.full)
+                m.d.sync += asks.eq(whole & hit[self.general.index(CTRL)] & queues)
                 with m.If(whole & ~always & self.by_host & ~gone):
                     m.next = "PLAY"
                 if self.config.streams:
@@ -172,12 +196,22 @@ class RegFile(wiring.Component):
                         m.next = "ACT"
             with m.State("ACT"):
                 wrong = Signal()
-                mine_hit = hit & mine.replicate(len(self.general))
-                self._act(m, mine_hit, request.value, wrong, held)
-                self._start_copy(m, mine_hit, request.value, wrong)
-                m.d.comb += [answer.valid.eq(1), answer.payload.eq(~mine | wrong)]
-                m.next = "IDLE"
+                m.d.comb += [queue.ask.eq(asks), go.eq(Mux(asks, queue.answered, ~queue.stale))]
+                with m.If(go):
+                    m.d.comb += [own.eq(hit & mine.replicate(len(self.general))), queue.apart.eq(ahead)]
+                    self._act(m, own, request.value, wrong, held)
+                    self._start_copy(m, own, request.value, wrong)
+                    m.d.comb += [answer.valid.eq(1), answer.payload.eq((~mine & ~ahead) | wrong | (asks & queue.refused))]
+                    m.next = "IDLE"
             self._play(m, slave, writes, request, gone)
+        word = Mux(queue.put, queue.word, request.value)
+        for number, name in enumerate(RUN_REGISTERS):
+            register = REGISTERS[name]
+            index = self.general.index(register)
+            with m.If(hit[index] & queue.apart):
+                m.d.sync += held[name].eq(request.value & kept_mask(register))
+            with m.If(own[index] | (queue.put & (queue.index == number))):
+                m.d.sync += active[name].eq(word & kept_mask(register))
 
     def _play(self, m: Module, slave: AxiLiteSlave, writes: ProgramWrites, request: data.View, gone: Value) -> None:
         """The states of a write that belongs to the program: it goes to `writes` and is answered when it has acted."""
@@ -204,14 +238,14 @@ class RegFile(wiring.Component):
                 if register.name in held:
                     m.d.sync += held[register.name].eq(value & kept_mask(register))
                 if register.name == "CTRL":
-                    fields = slices(register, value)
+                    fields, occupied = slices(register, value), self.busy | self.pending
                     m.d.comb += [
-                        wrong.eq((fields["start"] | fields["begin"]) & self.busy & ~fields["soft_reset"]),
+                        wrong.eq((fields["start"] | fields["begin"]) & occupied & ~fields["soft_reset"]),
                     ]
                     m.d.sync += [
                         self.soft_reset.eq(fields["soft_reset"]),
-                        self.start.eq(fields["start"] & ~self.busy & ~fields["soft_reset"]),
-                        self.begin.eq(fields["begin"] & ~fields["start"] & ~self.busy & ~fields["soft_reset"]),
+                        self.start.eq(fields["start"] & ~occupied & ~fields["soft_reset"]),
+                        self.begin.eq(fields["begin"] & ~fields["start"] & ~occupied & ~fields["soft_reset"]),
                     ]
                 if register.name == "STATUS":
                     m.d.sync += self.clear_done.eq(slices(register, value)["done"])
@@ -234,33 +268,3 @@ class RegFile(wiring.Component):
 
     def _requests(self) -> dict[str, wiring.PureInterface]:
         return {"STREAM_IN": self.stream_in, "STREAM_OUT": self.stream_out} if self.config.streams else {}
-
-    def _read(self, m: Module, slave: AxiLiteSlave, writes: ProgramWrites, held: dict[str, Signal]) -> None:
-        """Chooses in two levels with a register between them: first among the 16 registers of a group, then among the groups."""
-        words: dict[str, Value] = {name: Const(word, 32) for name, word in capability_words(self.config).items()}
-        status = Signal(32)  # a clock late: the engines derive it from signals deep inside them
-        m.d.sync += status.eq(self.reports["STATUS"])
-        words |= {name: self.reports[name] for name, _ in self.reports.shape()} | {"STATUS": status}
-        words |= held
-        words |= {register.name: writes.shadow[number] for number, register in enumerate(writes.shadowed)}
-        groups: dict[int, dict[int, Value]] = {}
-        for register in there(self.config.codebook):
-            groups.setdefault(register.offset // 64, {})[register.offset // 4 % 16] = words.get(register.name, Const(0, 32))
-        offset = Signal(slave.read.payload.shape())
-        found = Signal()
-        value = Signal(32)
-        m.d.sync += [offset.eq(slave.read.payload), found.eq(0), value.eq(0)]
-        with m.Switch(offset[6:]):
-            for number, members in groups.items():
-                m.submodules[f"group{number}"] = group = ReadGroup(tuple(members))
-                m.d.comb += [group.offset.eq(slave.read.payload[:6]), group.words.eq(Cat(members.values()))]
-                with m.Case(number):
-                    m.d.sync += [found.eq(group.known), value.eq(group.value)]
-        clocks = Signal(4)  # since the request, one bit each
-        m.d.comb += [
-            slave.read.ready.eq(1),
-            slave.answer.valid.eq(clocks[-1]),
-            slave.answer.payload.value.eq(value),
-            slave.answer.payload.error.eq(~found),
-        ]
-        m.d.sync += clocks.eq(Cat(slave.read.valid, clocks[:-1]))

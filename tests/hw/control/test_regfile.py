@@ -19,7 +19,8 @@ BOTH = pytest.mark.parametrize("config", [CONFIG, STREAMS, WITH_BOOKS], ids=["pl
 @BOTH
 def test_every_register_reads_what_the_map_says(config):
     """A word would lie at the wrong offset, or have a reset value or capability that the map does not have."""
-    words, held = capability_words(config), [register for register in general_registers(config) if kept_mask(register)]
+    words = capability_words(config) | {"QUEUE": REGISTERS["QUEUE"].pack()}
+    held = [register for register in general_registers(config) if kept_mask(register)]
     known = {register.offset: register for register in there(config.codebook)}
 
     async def test(ctx, host, dut):
@@ -130,11 +131,19 @@ def test_outputs_follow_the_registers():
 
 @BOTH
 def test_a_running_program_shuts_the_host_out(config):
-    """The host would change a register while the sequencer plays, or could not reach CTRL, STATUS, WATCHDOG and copies."""
+    """The host would change a register while the sequencer plays, or could not reach CTRL, STATUS, WATCHDOG and copies; what it
+    sets for the next run would change the one that runs.
+    """
 
     async def test(ctx, host, dut):
+        assert await host.write(offset("SEG_INPUT_LO"), 0x1000) == OKAY
         host.state(SEQUENCER)
-        for name in ("SEG_INPUT_LO", "CONV_SRC", "CONV_GO", "END", "ID"):
+        for name, word in (("SEG_INPUT_LO", 0x2000), ("PROG_COUNT", 3)):
+            assert await host.write(offset(name), word) == OKAY, name
+            assert await host.read(offset(name)) == (word, OKAY)
+        assert ctx.get(dut.segments[2]) == 0x1000
+        assert ctx.get(dut.program_count) == 0
+        for name in ("CONV_SRC", "CONV_GO", "END", "ID"):
             assert await host.write(offset(name), 1) == SLVERR, name
         for name in (*ALWAYS, *(register.name for register in COPYING)):
             assert await host.write(offset(name), 0) == (OKAY if REGISTERS[name] in general_registers(config) else SLVERR), name
