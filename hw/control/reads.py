@@ -14,6 +14,12 @@ from cnna.hw.base.attributes import COPY
 from cnna.hw.control.run_queue import HELD, RunQueue
 from cnna.spec.regmap import REGISTERS
 
+COUNTERS = REGISTERS[HELD[0]].offset
+COUNTERS_BITS = 7  # of an offset within the counters' block
+
+assert COUNTERS % (1 << COUNTERS_BITS) == 0
+assert HELD[-1] == "PC"
+
 
 class ReadGroup(wiring.Component):
     """Chooses among up to 16 words, two clocks late. It is a module by itself: the choice of 32 bits loads its copy of the offset.
@@ -52,19 +58,18 @@ def add_reads(m: Module, slave: AxiLiteSlave, queue: RunQueue, words: Mapping[in
     held = Signal()
     m.d.comb += source.eq(Mux(queue.copying, queue.at << 2, slave.read.payload))
     m.d.sync += [offset.eq(source), found.eq(0), value.eq(0), held.eq(0)]
-    before = Signal(len(offset) - 6)  # the copier changes `offset` in each clock
-    m.d.sync += before.eq(offset[6:])
-    with m.Switch(Mux(queue.copying, before, offset[6:])):
-        for number, members in groups.items():
-            m.submodules[f"group{number}"] = group = ReadGroup(tuple(members))
+    number = Signal(len(offset) - 6)  # of the group, beside its value
+    m.d.sync += number.eq(offset[6:])
+    with m.Switch(number):
+        for index, members in groups.items():
+            m.submodules[f"group{index}"] = group = ReadGroup(tuple(members))
             m.d.comb += [group.offset.eq(source[:6]), group.words.eq(Cat(members.values()))]
-            with m.Case(number):
+            with m.Case(index):
                 m.d.sync += [found.eq(group.known), value.eq(Mux(held, queue.last, group.value))]
-    with m.Switch(offset):
-        for number, name in enumerate(HELD):
-            with m.Case(REGISTERS[name].offset):
-                m.d.sync += held.eq(queue.queued & ~live)
-                m.d.comb += queue.shown.eq(number)
+    counter = (offset[COUNTERS_BITS:] == COUNTERS >> COUNTERS_BITS) & (offset[2:COUNTERS_BITS] < len(HELD) - 1) & ~offset[:2].any()
+    pc = offset == REGISTERS["PC"].offset
+    m.d.comb += queue.shown.eq(Mux(pc, len(HELD) - 1, offset[2:]))
+    m.d.sync += held.eq((counter | pc) & queue.queued & ~live)
     clocks = Signal(4)  # since the request, one bit each
     m.d.comb += [
         slave.read.ready.eq(~queue.claimed),

@@ -160,11 +160,14 @@ class RegFile(wiring.Component):
         asks = Signal()  # for a queued start
         go = Signal()
         own = Signal(len(self.general))  # what is written
+        mine_hit = hit & mine.replicate(len(self.general))
+        wrong = Signal()
         gone = Signal()
         m.d.comb += gone.eq(self.stop | self.resetting | ~self.busy)  # the program that the write belonged to is over
         occupied = self.busy | self.pending
         fields = slices(CTRL, request.value)
         queues = fields["queue"] & ~fields["start"] & ~fields["begin"] & ~fields["soft_reset"]
+        m.d.comb += go.eq(Mux(asks, queue.answered, ~queue.stale))
         m.d.comb += [writes.write.valid.eq(self.program.valid), writes.write.payload.eq(self.program.payload)]
         m.d.comb += self.program.ready.eq(writes.write.ready)
         with m.FSM(name="writing"):
@@ -195,15 +198,17 @@ class RegFile(wiring.Component):
                         m.d.sync += mine.eq(whole)
                         m.next = "ACT"
             with m.State("ACT"):
-                wrong = Signal()
-                m.d.comb += [queue.ask.eq(asks), go.eq(Mux(asks, queue.answered, ~queue.stale))]
+                m.d.comb += [queue.ask.eq(asks), answer.valid.eq(go)]
+                m.d.comb += answer.payload.eq((~mine & ~ahead) | wrong | (asks & queue.refused))
                 with m.If(go):
-                    m.d.comb += [own.eq(hit & mine.replicate(len(self.general))), queue.apart.eq(ahead)]
-                    self._act(m, own, request.value, wrong, held)
-                    self._start_copy(m, own, request.value, wrong)
-                    m.d.comb += [answer.valid.eq(1), answer.payload.eq((~mine & ~ahead) | wrong | (asks & queue.refused))]
+                    m.d.comb += [own.eq(mine_hit), queue.apart.eq(ahead)]
                     m.next = "IDLE"
             self._play(m, slave, writes, request, gone)
+        engaged = occupied | queue.dirty
+        with m.If(mine_hit[self.general.index(CTRL)]):
+            m.d.comb += wrong.eq((fields["start"] | fields["begin"]) & engaged & ~fields["soft_reset"])
+        self._act(m, own, request.value, engaged, held)
+        self._start_copy(m, own, mine_hit, request.value, wrong)
         word = Mux(queue.put, queue.word, request.value)
         for number, name in enumerate(RUN_REGISTERS):
             register = REGISTERS[name]
@@ -231,21 +236,18 @@ class RegFile(wiring.Component):
             with m.If(answer.valid):
                 m.next = "IDLE"
 
-    def _act(self, m: Module, hit: Value, value: Value, wrong: Signal, held: dict[str, Signal]) -> None:
-        """Writes the register of the general block that `hit` names, if any."""
+    def _act(self, m: Module, hit: Value, value: Value, engaged: Value, held: dict[str, Signal]) -> None:
+        """Writes the register of the general block that `hit` names, if any. While `engaged`, no program may start."""
         for number, register in enumerate(self.general):
             with m.If(hit[number]):
                 if register.name in held:
                     m.d.sync += held[register.name].eq(value & kept_mask(register))
                 if register.name == "CTRL":
-                    fields, occupied = slices(register, value), self.busy | self.pending
-                    m.d.comb += [
-                        wrong.eq((fields["start"] | fields["begin"]) & occupied & ~fields["soft_reset"]),
-                    ]
+                    fields = slices(register, value)
                     m.d.sync += [
                         self.soft_reset.eq(fields["soft_reset"]),
-                        self.start.eq(fields["start"] & ~occupied & ~fields["soft_reset"]),
-                        self.begin.eq(fields["begin"] & ~fields["start"] & ~occupied & ~fields["soft_reset"]),
+                        self.start.eq(fields["start"] & ~engaged & ~fields["soft_reset"]),
+                        self.begin.eq(fields["begin"] & ~fields["start"] & ~engaged & ~fields["soft_reset"]),
                     ]
                 if register.name == "STATUS":
                     m.d.sync += self.clear_done.eq(slices(register, value)["done"])
@@ -257,14 +259,20 @@ class RegFile(wiring.Component):
             high = slices(REGISTERS[f"{name}_HI"], held[f"{name}_HI"])["address"]
             m.d.comb += [request.address.eq(Cat(held[f"{name}_LO"], high)), request.bytes.eq(held[f"{name}_BYTES"])]
 
-    def _start_copy(self, m: Module, hit: Value, value: Value, wrong: Signal) -> None:
-        """Starts the copy that `hit` names, unless it is busy or the accelerator is about to halt or reset it."""
+    def _start_copy(self, m: Module, own: Value, hit: Value, value: Value, wrong: Signal) -> None:
+        """Starts the copy that `own` names, unless it is busy or the accelerator is about to halt or reset it.
+
+        Then a start of the copy that `hit` names is `wrong`.
+        """
         for name, request in self._requests().items():
             register = REGISTERS[f"{name}_START"]
             busy = slices(REGISTERS[f"{name}_STATUS"], self.reports[f"{name}_STATUS"])["busy"]
-            with m.If(hit[self.general.index(register)] & slices(register, value)["start"]):
-                m.d.comb += wrong.eq(busy | self.resetting | self.stop)
-                m.d.sync += request.start.eq(~wrong)
+            index, start = self.general.index(register), slices(register, value)["start"]
+            refused = busy | self.resetting | self.stop
+            with m.If(hit[index] & start):
+                m.d.comb += wrong.eq(refused)
+            with m.If(own[index] & start):
+                m.d.sync += request.start.eq(~refused)
 
     def _requests(self) -> dict[str, wiring.PureInterface]:
         return {"STREAM_IN": self.stream_in, "STREAM_OUT": self.stream_out} if self.config.streams else {}

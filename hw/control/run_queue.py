@@ -8,7 +8,8 @@ pipeline of `reads.py`, and a host's reads wait meanwhile:
 - *launch*: a place into the active copies, and counters and PC, which the next program clears, into `last`. A launch interrupts
   a snapshot, which then begins again, so that no host delays the next program;
 - *restore*: the host's words into the active copies, once nothing runs or is pending and they may differ. Until then a host's
-  write waits (`stale`), so that no start takes the words of an earlier one.
+  write waits (`stale`), so that no start takes the words of an earlier one. In the clock before `stale` a start counts as one
+  while busy (`dirty`).
 
 An error drops all that is pending; a soft reset does too. `docs/queue.md` has the clocks.
 """
@@ -52,7 +53,8 @@ class RunQueue(wiring.Component):
     refused: Out(1)
     full: Out(1)  # no place is free
     apart: In(1)  # the host writes a run register, and not its active copy
-    stale: Out(1)
+    dirty: Out(1)  # active copies may differ from the host's words
+    stale: Out(1)  # they do, and nothing runs or is pending; a clock late
     reading: In(1)  # a host's read is under way
     claimed: Out(1)  # no host's read may begin
     copying: Out(1)  # the pipeline reads `at`
@@ -61,7 +63,7 @@ class RunQueue(wiring.Component):
     put: Out(1)  # `word` into an active copy
     index: Out(4)
     word: Out(32)
-    shown: In(COUNT_BITS)  # number of the word in `last`, a clock later
+    shown: In(COUNT_BITS)  # number of the word in `last`, two clocks later
     last: Out(32)
     pending: Out(range(PLACES + 1))
     dropped: Out(range(PLACES + 1))
@@ -74,7 +76,8 @@ class RunQueue(wiring.Component):
         wants = Signal()  # to launch
         failed = Signal()  # no start may be queued
         some = Signal()  # something is pending
-        dirty = Signal()  # active copies may differ from the host's words
+        due = Signal()  # to restore
+        written = Signal()  # a clock after `apart`
         launching = Signal()
         restoring = Signal()
         snapping = Signal()
@@ -85,33 +88,30 @@ class RunQueue(wiring.Component):
             self.full.eq(self.pending == PLACES),
             failed.eq(self.stop & ~self.resetting),
             wants.eq(some & ~self.busy & ~self.stop & ~self.resetting & ~self.launch),
-            self.stale.eq(dirty & ~self.busy & ~some),
+            due.eq(self.dirty & ~self.busy & ~some),
             snapping.eq(~launching & ~restoring),
         ]
-        with m.FSM(name="copier"):
-            with m.State("IDLE"):
-                m.d.sync += [launching.eq(wants), restoring.eq(self.stale)]
-                with m.If(wants | self.stale | (self.ask & ~self.answered & ~self.full & ~failed)):
-                    m.next = "CLAIM"
-            with m.State("CLAIM"):
-                m.d.comb += self.claimed.eq(1)
-                m.d.sync += [self.at.eq(Mux(launching, HELD_WORDS[0], RUN_WORDS[0])), count.eq(-PIPELINE_CLOCKS)]
-                with m.If(~self.reading):
-                    m.next = "COPY"
-                with m.If(launching & ~some):
-                    m.next = "IDLE"
-            with m.State("COPY"):
-                m.d.comb += [self.claimed.eq(1), self.copying.eq(1), ends.eq(count == Mux(launching, len(HELD) - 1, 15))]
-                m.d.sync += [self._step(m), count.eq(count + 1)]
-                with m.If(ends | (launching & ~some)):
-                    m.next = "IDLE"
-                with m.Elif(wants & snapping):
-                    m.d.sync += launching.eq(1)
-                    m.next = "CLAIM"
-        with m.If(self.apart | launching):
-            m.d.sync += dirty.eq(1)
+        m.d.sync += self.stale.eq(due)
+        with m.If(~self.claimed):
+            m.d.sync += [launching.eq(wants), restoring.eq(due)]
+            m.d.sync += self.claimed.eq(wants | due | (self.ask & ~self.answered & ~self.full & ~failed))
+        with m.Elif(~self.copying):
+            m.d.sync += [self.at.eq(Mux(launching, HELD_WORDS[0], RUN_WORDS[0])), count.eq(-PIPELINE_CLOCKS)]
+            m.d.sync += self.copying.eq(~self.reading)
+        with m.Else():
+            m.d.comb += ends.eq(count == Mux(launching, len(HELD) - 1, 15))
+            m.d.sync += [self._step(m), count.eq(count + 1)]
+            with m.If(ends):
+                m.d.sync += [self.claimed.eq(0), self.copying.eq(0)]
+            with m.Elif(wants & snapping):
+                m.d.sync += [launching.eq(1), self.copying.eq(0)]
+        with m.If(launching & ~some):
+            m.d.sync += [self.claimed.eq(0), self.copying.eq(0)]
+        m.d.sync += written.eq(self.apart)
+        with m.If(written | launching):
+            m.d.sync += self.dirty.eq(1)
         with m.Elif(ends & restoring):
-            m.d.sync += dirty.eq(0)
+            m.d.sync += self.dirty.eq(0)
         refusal = ~self.claimed & self.ask & ~self.answered & (self.full | failed)
         m.d.sync += [
             self.launch.eq(ends & launching & some & ~self.soft_reset),
@@ -158,6 +158,7 @@ class RunQueue(wiring.Component):
         into, out = places.write_port(), places.read_port(domain="comb")
         keep, shown = held.write_port(), held.read_port(domain="comb")
         number, run_word = count[:4], self.copying & ~count[4]
+        asked = Signal(COUNT_BITS)
         m.d.comb += [
             into.en.eq(run_word & snapping),
             into.addr.eq(Cat(number, head ^ self.pending[0])),
@@ -169,6 +170,6 @@ class RunQueue(wiring.Component):
             keep.en.eq(self.copying & launching & ~count[3:].all()),
             keep.addr.eq(count),
             keep.data.eq(self.value),
-            shown.addr.eq(self.shown),
+            shown.addr.eq(asked),
         ]
-        m.d.sync += self.last.eq(shown.data)
+        m.d.sync += [asked.eq(self.shown), self.last.eq(shown.data)]

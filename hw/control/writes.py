@@ -10,6 +10,7 @@ from amaranth import Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from cnna.hw.base.attributes import KEEP
 from cnna.hw.base.ports import command_layout
 from cnna.hw.base.queues import SkidBuffer
 from cnna.hw.control.sequencer import ProgramWrite
@@ -99,6 +100,7 @@ class ProgramWrites(wiring.Component):
 
     def __init__(self, codebook: bool) -> None:
         self.codebook, self.shadowed = codebook, shadowed(codebook)
+        self.targets = (*self.shadowed, *(REGISTERS[f"{engine.upper()}_GO"] for engine in ENGINES), REGISTERS["END"])
         super().__init__(
             {
                 "write": In(stream.Signature(ProgramWrite)),
@@ -115,7 +117,7 @@ class ProgramWrites(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        targets = [*self.shadowed, *(REGISTERS[f"{engine.upper()}_GO"] for engine in ENGINES), REGISTERS["END"]]
+        targets = self.targets
         hold = Signal()
         closed = Signal()
         m.submodules.go_wait = holding = GoWait()
@@ -151,10 +153,18 @@ class ProgramWrites(wiring.Component):
             m.d.sync += [right3.eq(valid2 & ~wrong), wrong3.eq(valid2 & wrong)]
             go = slice(len(self.shadowed), len(self.shadowed) + len(ENGINES))
             m.d.sync += go3.eq(hit2[go] & ~bad2[go] & (valid2 & value2[0]).replicate(len(ENGINES)))
-        m.d.comb += wrong.eq(~hit2.any() | (hit2 & bad2).any())
+        m.d.comb += wrong.eq(self._verdict(m, hit2, bad2))
         self._act(m, hit3, value3, right3, wrong3, go3, holding, closed)
         m.d.sync += [self.fault.offset.eq(offset3), self.fault.cause.eq(Mux(known3, ILLEGAL_VALUE, ILLEGAL_REGISTER))]
         return m
+
+    def _verdict(self, m: Module, hit: Signal, bad: Signal) -> Value:
+        """Whether the write hits no register, or one that must not get its value. Synthesis would trade its depth for area."""
+        known = Signal(-(-len(hit) // 6), attrs=KEEP)
+        broken = Signal(-(-len(hit) // 3), attrs=KEEP)
+        m.d.comb += known.eq(Cat(hit[first : first + 6].any() for first in range(0, len(hit), 6)))
+        m.d.comb += broken.eq(Cat((hit & bad)[first : first + 3].any() for first in range(0, len(hit), 3)))
+        return ~known.any() | broken.any()
 
     def _act(
         self, m: Module, hit: Signal, value: Signal, right: Signal, wrong: Signal, wanted: Signal, holding: GoWait, closed: Signal

@@ -80,6 +80,7 @@ class QueueingHost:
         self._held: dict[str, int] = {}  # what the host has written
         self._cleared = -1  # FINISHED after done was cleared
         self._past: list[Epoch] = []
+        self.epoch = Epoch(self.word("FINISHED"))
         self._reset(wait=True)
         for half in ("PROG_BASE_HI", *(f"SEG_{name}_HI" for name in ("INPUT", "OUTPUT", "CONSTANT", "WORKSPACE"))):
             device.write(offset(half), device.base >> 32)
@@ -199,10 +200,7 @@ class QueueingHost:
 
     def _reset(self, wait: bool) -> None:
         self.device.write(offset("CTRL"), REGISTERS["CTRL"].pack(soft_reset=1))
-        if hasattr(self, "epoch"):
-            self._end()
-        else:
-            self.epoch = Epoch(self.word("FINISHED"))
+        self._end()
         self._cleared = self.epoch.base
         while wait and self.fields("STATUS")["resetting"]:
             self.device.run_clocks(LOOK_CLOCKS)

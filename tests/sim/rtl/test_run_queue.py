@@ -15,7 +15,12 @@ GAPS = (0, 0, 0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 900)  # clock
 ACTS = {"queue": 0.5, "start": 0.1, "reset": 0.06, "clear_done": 0.1, "read_counters": 0.16, "read_back": 0.08}
 FAILING = 0.12  # of all runs
 SEQUENCES = 200
-MEMORIES = ({}, {"latency": 1, "write_latency": 1}, {"stall": 128}, {"latency": 150, "write_latency": 90, "stall": 40})
+MEMORIES: tuple[dict[str, int], ...] = (
+    {},
+    {"latency": 1, "write_latency": 1},
+    {"stall": 128},
+    {"latency": 150, "write_latency": 90, "stall": 40},
+)
 
 
 def play(device: CosimDevice, seed: int) -> None:
