@@ -53,7 +53,7 @@ _REGISTER = "$dff"
 # other states, and logic whose result may be unknown
 _REFUSED = re.compile(r"\$(adff|aldff|dffsr|dlatch|adlatch|dlatchsr|sr|ff|mem|mem_v2|memrd|memwr|shiftx|div|mod)")
 # what is alike in both is merged before the proof
-_PROOF = (
+PROOF = (
     "read_json both.json; miter -equiv -flatten old new miter; hierarchy -top miter; opt -full; techmap; opt -full; "
     "sat -verify -prove trigger 0 miter"
 )
@@ -90,7 +90,7 @@ def prove(old: str, new: str, top: str = TOP, assumed: Collection[str] = ()) -> 
     assumed: inputs of modules of `old` that are constant, as "module.port=value".
     """
     constants = _constants(assumed)
-    sides = [_modules(text) for text in (old, new)]
+    sides = [modules_of(text) for text in (old, new)]
     proven: list[str] = []
     seen: set[tuple[str, str]] = set()
     waiting = [(top, top)]
@@ -100,21 +100,36 @@ def prove(old: str, new: str, top: str = TOP, assumed: Collection[str] = ()) -> 
             continue
         seen.add(pair)
         before, after = (side[name] for side, name in zip(sides, pair, strict=True))
-        inner, outer = [[_shape(port, part.name == top) for port in part.ports] for part in (before, after)]
-        if inner != outer:
-            raise NotProvenError(f"{after.name}: the ports differ")
-        if before.text == after.text:
-            waiting += zip(before.children, after.children, strict=True)
-            continue
-        children = [_instances(part) for part in (before, after)]
-        if unlike := sorted(children[0].keys() ^ children[1].keys()):
-            raise NotProvenError(f"{after.name}: the instances differ: {', '.join(unlike)}")
-        waiting += [(children[0][name], children[1][name]) for name in children[0]]
-        _prove_pair(before, after, constants.pop(before.name, {}))
-        proven.append(after.name)
+        children, differs = compare(before, after, top, constants)
+        waiting += children
+        proven += [after.name] if differs else []
     if constants:
         raise NotProvenError(f"nothing that differs needs what is assumed of {', '.join(sorted(constants))}")
     return sorted(proven)
+
+
+def compare(before: Part, after: Part, top: str, constants: dict[str, dict[str, int]]) -> tuple[list[tuple[str, str]], bool]:
+    """Proves one pair of modules. Returns the pairs of the modules inside them, and whether the texts differ.
+
+    NotProvenError: the two differ.
+    """
+    inner, outer = [[_shape(port, part.name == top) for port in part.ports] for part in (before, after)]
+    if inner != outer:
+        raise NotProvenError(f"{after.name}: the ports differ")
+    if _assigned(before) == _assigned(after):
+        return list(zip(before.children, after.children, strict=True)), False
+    children = [instances(part) for part in (before, after)]
+    if unlike := sorted(children[0].keys() ^ children[1].keys()):
+        raise NotProvenError(f"{after.name}: the instances differ: {', '.join(unlike)}")
+    _prove_pair(before, after, constants.pop(before.name, {}))
+    return [(children[0][name], children[1][name]) for name in children[0]], True
+
+
+def _assigned(part: Part) -> list[list[str]]:
+    """The text's lines, in the order in which they stand, and continuous assignments, whose order means nothing."""
+    lines = part.text.splitlines()
+    assigned = [line for line in lines if line.startswith("  assign ")]
+    return [[line for line in lines if not line.startswith("  assign ")], sorted(assigned)]
 
 
 def _constants(assumed: Collection[str]) -> dict[str, dict[str, int]]:
@@ -128,7 +143,7 @@ def _constants(assumed: Collection[str]) -> dict[str, dict[str, int]]:
     return found
 
 
-def _modules(verilog: str) -> dict[str, Part]:
+def modules_of(verilog: str) -> dict[str, Part]:
     """Every module by name, with names of its own for ports and nets."""
     return split(_HEADER.sub(_sorted_ports, _COUNTED.sub(r"\1", bare(verilog))))
 
@@ -144,7 +159,7 @@ def _shape(port: Port, named: bool) -> tuple[str, str, str]:
     return (port.name if named else "", port.direction, port.range)
 
 
-def _instances(part: Part) -> dict[str, str]:
+def instances(part: Part) -> dict[str, str]:
     """The modules inside it by instance. NotProvenError: there are primitives, which have no stub."""
     if part.dsps:
         raise NotProvenError(f"{part.name}: its text differs, and there are DSP48E2 in it")
@@ -173,18 +188,18 @@ def _parted(name: str) -> tuple[str, int]:
 def _prove_pair(old: Part, new: Part, constants: Mapping[str, int]) -> None:
     """Proves one pair of modules, with these inputs constant. NotProvenError: says why not."""
     with tempfile.TemporaryDirectory() as place:
-        modules = {side: _elaborated(part, Path(place)) for side, part in (("old", old), ("new", new))}
+        modules = {side: elaborated(part, Path(place)) for side, part in (("old", old), ("new", new))}
         for part, module in zip((old, new), modules.values(), strict=True):
             _fix(part, module, constants)
         for side in modules:
-            _free_unknowns(side, modules)
-        before, after = (_Registers(part, module) for part, module in zip((old, new), modules.values(), strict=True))
+            free_unknowns(side, modules)
+        before, after = (Registers(part, module) for part, module in zip((old, new), modules.values(), strict=True))
         said = f"registers differ: {', '.join(_unlike(before.named(before.names), after.named(after.names))[:4])}"
         for names in itertools.islice(_orders(before.names), ORDERS):
             if not _unlike(before.named(names), after.named(after.names)):
                 cut = {"old": _cut(old, modules["old"], names), "new": _cut(new, modules["new"], after.names)}
                 Path(place, "both.json").write_text(json.dumps({"modules": cut}))
-                if not (failed := yosys(_PROOF, Path(place))):
+                if not (failed := yosys(PROOF, Path(place))):
                     return
                 said = f"not equal, or not proven: {failed}"
         raise NotProvenError(f"{new.name}: {said}")
@@ -212,10 +227,10 @@ def _unlike(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
     return sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
 
 
-def _elaborated(part: Part, place: Path) -> dict[str, Any]:
+def elaborated(part: Part, place: Path) -> dict[str, Any]:
     """The module as Yosys' JSON, with registers as $dff."""
     (place / "one.v").write_text(_ANY_ATTRIBUTE.sub("", part.text))
-    if said := yosys(f"read_verilog one.v; hierarchy -top {MODULE}; proc; opt_clean; write_json one.json", place):
+    if said := yosys(f"read_verilog one.v; hierarchy -top {MODULE}; proc -norom; opt_clean; write_json one.json", place):
         raise NotProvenError(f"{part.name}: Yosys: {said}")
     module: dict[str, Any] = json.loads((place / "one.json").read_text())["modules"][MODULE]
     return module
@@ -228,7 +243,7 @@ def yosys(script: str, place: Path) -> str:
     return ((done.stderr or done.stdout).strip().splitlines() or ["it failed"])[-1] if done.returncode else ""
 
 
-class _Registers:
+class Registers:
     """The registers of a module. `names`: of each bit, by net. Those without names of their own are told apart by width and rank.
 
     NotProvenError: the module has other states, or logic whose result may be unknown.
@@ -236,7 +251,8 @@ class _Registers:
 
     def __init__(self, part: Part, module: dict[str, Any]) -> None:
         self.names: dict[int, str] = {}
-        self._kinds: dict[int, str] = {}
+        self.kinds: dict[int, str] = {}
+        self.originals: dict[int, str] = {}  # as `names`, but by the name in the text alone
         driven = {part.original(name): name for name in set(_DRIVEN.findall(part.text)) & module["netnames"].keys()}
         nets = {own: module["netnames"][name]["bits"] for own, name in driven.items()}
         wide = {own: f"{plain}/{len(nets[own])}${number}" for own, (plain, number) in zip(nets, map(_parted, nets), strict=True)}
@@ -245,6 +261,7 @@ class _Registers:
         for own, bits in sorted(nets.items()):
             for place, bit in enumerate(bits):
                 self.names.setdefault(bit, f"{ranked[wide[own]]}:{place}")
+                self.originals.setdefault(bit, f"{own}:{place}")
         begins = _first_values(module)
         clocks = {bit: name for name, port in module["ports"].items() for bit in port["bits"] if port["direction"] == "input"}
         for cell in module["cells"].values():
@@ -254,13 +271,13 @@ class _Registers:
                 if (clock := cell["connections"]["CLK"][0]) not in clocks:
                     raise NotProvenError(f"{part.name}: a clock that is no port")
                 edge = f"{cell['parameters']['CLK_POLARITY']} {clocks[clock]}"
-                self._kinds |= {bit: f"{edge} {begins.get(bit)}" for bit in cell["connections"]["Q"]}
-        if not self._kinds.keys() <= self.names.keys():
+                self.kinds |= {bit: f"{edge} {begins.get(bit)}" for bit in cell["connections"]["Q"]}
+        if not self.kinds.keys() <= self.names.keys():
             raise NotProvenError(f"{part.name}: a register without a name")
 
     def named(self, names: Mapping[int, str]) -> dict[str, str]:
         """For each bit of a register, by these names, its clock with the edge and its first value."""
-        return {names[net]: kind for net, kind in self._kinds.items()}
+        return {names[net]: kind for net, kind in self.kinds.items()}
 
 
 def _orders(names: Mapping[int, str]) -> Iterator[dict[int, str]]:
@@ -293,7 +310,7 @@ def _cut(part: Part, module: dict[str, Any], names: Mapping[int, str]) -> dict[s
     return {"attributes": {}, "ports": ports, "cells": logic, "netnames": {}}
 
 
-def _free_unknowns(side: str, modules: dict[str, dict[str, Any]]) -> None:
+def free_unknowns(side: str, modules: dict[str, dict[str, Any]]) -> None:
     """Puts inputs in the place of a module's unknown bits, so that nothing may depend on them; the others get such inputs too.
 
     Yosys has unknown bits where the conditions of an `if` and its `else if` exclude each other.
