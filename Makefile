@@ -15,8 +15,8 @@ export ORT_DISABLE_TELEMETRY ?= 1 # onnxruntime would report to its maker; `impo
 unexport PYTHONDONTWRITEBYTECODE # with it, each of the many processes that tests start would compile every module anew
 unexport MAKEFLAGS # what a recipe starts, g++ by Verilator's makefile above all, has no part in the jobs of this make
 
-.PHONY: help demo board-demo test coverage soak fresh test-all aarch64 pynq3 conformance lint docs pages bench host-cost baseline resources release clean
-.PHONY: baseline-resnet50 baseline-squeezenet baseline-lint baseline-yosys baseline-host
+.PHONY: help demo board-demo test coverage soak fresh test-all aarch64 pynq3 conformance lint docs pages bench host-cost compile-cost baseline resources release clean
+.PHONY: baseline-resnet50 baseline-squeezenet baseline-lint baseline-yosys baseline-host baseline-compile
 
 demo: $(READY)  ## quantise, compile and run the digits network on the simulated accelerator
 	$(BIN)/python examples/demo.py
@@ -78,7 +78,10 @@ bench: $(READY)  ## measures networks on the RTL into docs/performance.md; ROWS=
 host-cost: $(READY)  ## counts what the host does for a picture, under qemu-aarch64, into docs/; ROWS='resnet50/b1', CHECK='resnet50 yolov8n' compares
 	PYTHONPATH=tools:tools/bench $(BIN)/python tools/host_cost/host_cost.py $(if $(CHECK),--check $(CHECK)) $(if $(ROWS),--rows $(ROWS)) $(if $(HOST),--path $(HOST))
 
-baseline: baseline-resnet50 baseline-squeezenet baseline-lint baseline-yosys baseline-host  ## tests with Yosys; lints zcu102; runs ResNet-50 on it and SqueezeNet at zcu102x2 whole: every tensor and the clocks
+compile-cost: $(READY)  ## counts the calls of compiling networks into docs/compile_cost.json; ROWS='resnet50/b1', CHECK='squeezenet/b1' compares
+	PYTHONPATH=tools $(BIN)/python tools/bench/compile_cost.py $(if $(CHECK),--check $(CHECK)) $(if $(ROWS),--rows $(ROWS))
+
+baseline: baseline-resnet50 baseline-squeezenet baseline-lint baseline-yosys baseline-host baseline-compile  ## tests with Yosys; lints zcu102; runs ResNet-50 on it and SqueezeNet at zcu102x2 whole: every tensor and the clocks
 
 baseline-resnet50: $(READY)
 	PYTHONPATH=tools $(BIN)/python tools/bench/bench.py --check resnet50/b1
@@ -96,6 +99,9 @@ baseline-host: $(READY) | baseline-resnet50 # which quantises the network
 	$(BIN)/python -m pytest -q -m host_cost tests/tools/test_host_cost_counts.py
 	PYTHONPATH=tools:tools/bench $(BIN)/python tools/host_cost/host_cost.py --check resnet50 yolov8n
 
+baseline-compile: $(READY) | baseline-resnet50
+	PYTHONPATH=tools $(BIN)/python tools/bench/compile_cost.py --check resnet50/b1 squeezenet/b1
+
 resources: $(READY)  ## synthesises the accelerator with Yosys into docs/resources.md (five minutes on an idle machine; it resumes); CONFIG=zcu102x2, MINUTES=10
 	nice $(BIN)/python tools/resources.py $(if $(CONFIG),--config $(CONFIG)) $(if $(MINUTES),--minutes $(MINUTES))
 
@@ -107,7 +113,7 @@ clean:  ## removes all that make has made here; simulators stay in the user's ca
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 help:  ## lists these
-	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
 
 $(READY): pyproject.toml constraints.txt setup.py tools/setup.sh $(wildcard host/native/*.cpp host/native/*.h host/native/build.py)
 	@tools/setup.sh $(PYTHON)

@@ -88,6 +88,14 @@ def test_a_row_is_predicted_marked_and_its_measurement_kept(kept: Path) -> None:
     assert "*stale*" in _again(kept, row)
 
 
+def test_a_row_says_what_its_compile_took(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody would see that a compile has become slow."""
+    _again(kept, _row(kept))
+    found = re.search(r"digits/b1: compiled in ([\d.]+) processor seconds", capsys.readouterr().out)
+    assert found
+    assert float(found[1]) > 0
+
+
 def test_rows_go_on_after_one_that_fails(kept: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Hours of rows would be lost to the first failure; the exit code must report it."""
     real = bench.measure

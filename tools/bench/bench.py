@@ -148,7 +148,11 @@ def _compiled(row: Row, config: str, folder: Path) -> Artifact:
     """The row's program, as m.cnna in `folder`, with test.npz beside it."""
     ready = network(row.network, ROOT / "build" / "networks", cnna, row.coded)
     (folder / "test.npz").symlink_to(ready / "test.npz")
+    before = os.times()
     cnna("compile", ready / "q.onnx", "--config", row.config or config, "--batch", row.batch, "-o", folder / "m.cnna")
+    after = os.times()
+    seconds = after.children_user + after.children_system - before.children_user - before.children_system
+    _say(f"{row.key}: compiled in {seconds:.1f} processor seconds")
     return load(folder / "m.cnna")
 
 
