@@ -15,7 +15,7 @@ from cnna.host.board.board_device import turn_at
 from cnna.host.board.turn import Turns
 from cnna.spec.errors import DataError, RunError, reason_of
 from cnna.spec.files import read_bytes
-from cnna.spec.identity import VIRTUAL, VLNV
+from cnna.spec.identity import DRIVEN_VLNVS, VIRTUAL
 
 MANIFEST = "manifest.json"
 BUSY_SECONDS = 60.0  # as of `InferenceSession`
@@ -58,7 +58,7 @@ def register_base(hwh: Path) -> int | None:
     """The bus address of the accelerator's registers, as a .hwh names it; None: it names none, which pynq or `open_board` says."""
     try:
         tree = ElementTree.parse(hwh)
-        cells = [module.get("INSTANCE") for module in tree.iter("MODULE") if module.get("VLNV") == VLNV]
+        cells = [module.get("INSTANCE") for module in tree.iter("MODULE") if module.get("VLNV") in DRIVEN_VLNVS]
         found = [window.get("BASEVALUE", "") for window in tree.iter("MEMRANGE") if window.get("INSTANCE") in cells]
         return int(found[0], 0) if found else None
     except (OSError, ElementTree.ParseError, ValueError):
@@ -98,7 +98,7 @@ def check_remembered(bit: str | os.PathLike[str] | None, parameters: Mapping[str
         return
     try:
         modules = ElementTree.parse(hwh).iter("MODULE")
-        found = next((module for module in modules if module.get("VLNV") == VLNV), None)
+        found = next((module for module in modules if module.get("VLNV") in DRIVEN_VLNVS), None)
     except (OSError, ElementTree.ParseError) as error:
         raise DataError(f"{hwh}: not a .hwh file: {reason_of(error)}") from None
     entries = () if found is None else found.iterfind("PARAMETERS/PARAMETER")

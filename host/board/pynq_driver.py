@@ -20,7 +20,7 @@ from cnna.host.native import library
 from cnna.host.native.cache import own_cache
 from cnna.spec.errors import DataError, ToolError
 from cnna.spec.extras import install
-from cnna.spec.identity import DMA_VLNV, VLNV
+from cnna.spec.identity import DMA_VLNV, DRIVEN_VLNVS, VLNV
 
 KEPT = "_cnna_accelerator"  # attribute of a pynq device: the loaded bitstream, and the accelerator in it
 
@@ -36,11 +36,13 @@ def open_board(board: Any) -> BoardDevice:
     ip_dict = getattr(board, "ip_dict", None)
     if ip_dict is None:
         raise DataError(f"{type(board).__name__} is neither a pynq.Overlay nor a pynq device with one")
-    names = [name for name, entry in ip_dict.items() if entry["type"] == VLNV]
+    names = [name for name, entry in ip_dict.items() if entry["type"] in DRIVEN_VLNVS]
     if not names:
         near = [entry["type"] for entry in ip_dict.values() if str(entry["type"]).startswith(VLNV.rpartition(":")[0])]
         found = f"another version, {near[0]}" if near else f"{', '.join(sorted(ip_dict)) or 'nothing'}"
-        raise DataError(f"the overlay has no {VLNV}, which this cnna needs; it has {found}")
+        raise DataError(
+            f"the overlay has no {VLNV}, nor an older one from {DRIVEN_VLNVS[-1]} on, which this cnna drives; it has {found}"
+        )
     if hasattr(board, "device"):  # an overlay, which makes its IP object only once
         ip = getattr(board, names[0])
         if not hasattr(ip, "accelerator"):
@@ -62,7 +64,7 @@ def bind() -> Any:
     class AcceleratorIP(pynq.DefaultIP):
         """The accelerator's registers; `accelerator` is what models run on."""
 
-        bindto = (VLNV,)
+        bindto = DRIVEN_VLNVS
 
         def __init__(self, description: Any) -> None:
             super().__init__(description)

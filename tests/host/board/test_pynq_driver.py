@@ -1,5 +1,6 @@
 """The driver under the stock pynq package, on virtual boards: the emulator, and the RTL with the clocks of a direct simulation."""
 
+import hashlib
 import json
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from cnna.host.model import model
 from cnna.spec import artifact
 from cnna.spec.config import preset
 from cnna.spec.errors import DataError
-from cnna.spec.identity import VLNV
+from cnna.spec.identity import DRIVEN_VLNVS, VLNV
 from cnna.spec.regmap import VERSION
 
 from ...sim.board import stock
@@ -131,6 +132,27 @@ def test_an_overlay_without_the_accelerator_is_said(monkeypatch: pytest.MonkeyPa
     ):
         with pytest.raises(DataError, match=said):
             open_board(board)
+
+
+@pytest.mark.parametrize("served", ["emulator"], indirect=True)
+def test_an_overlay_of_an_older_register_map_runs(served: str, files: tuple[Path, Path, Path]) -> None:
+    """A board whose image was built before the queue would have to be built anew: the driver does not need it."""
+    hwh, manifest = files[0].with_suffix(".hwh"), files[0].with_name("manifest.json")
+    oldest = DRIVEN_VLNVS[-1]
+    assert hwh.read_text().count(VLNV) == 1
+    hwh.write_text(hwh.read_text().replace(VLNV, oldest))
+    told = json.loads(manifest.read_text())
+    told["cnna.hwh"] = hashlib.sha256(hwh.read_bytes()).hexdigest()
+    manifest.write_text(json.dumps(told))
+    code = (
+        CLIENT
+        + """
+assert [entry["type"] for entry in overlay.ip_dict.values() if "cnna:ip" in entry["type"]] == [sys.argv[4]]
+with cnna.InferenceSession(sys.argv[3], overlay) as session:
+    print("runs", len(session.run(None, {"x": x})[0]))
+"""
+    )
+    assert stock.run(served, code, *files, oldest) == "runs 5\n"
 
 
 @pytest.mark.parametrize("served", ["emulator"], indirect=True)
