@@ -51,7 +51,15 @@ def test_ci_leaves_nothing_out_and_nothing_beside_what_is_timed(root: Path) -> N
     for name in wanted:
         alone = subprocess.run(["make", "--dry-run", name], cwd=root, capture_output=True, text=True, check=True).stdout
         assert alone.splitlines()[-1] in recipe, name
-    steps = ("-m yosys", "lint_clean", "resnet50/b1", "squeezenet/b1/x2", "-m host_cost", "--check resnet50 yolov8n")
+    steps = (
+        "-m yosys",
+        "lint_clean",
+        "bench.py --check resnet50/b1",
+        "squeezenet/b1/x2",
+        "compile_cost.py --check",
+        "-m host_cost",
+        "--check resnet50 yolov8n",
+    )
     for step in steps:
         assert recipe.count(f"{step}\n") + recipe.count(f"{step} ") == 1, step
 

@@ -101,7 +101,7 @@ ROOMS = {
     "serve": ("the door: `Engine`", ("serve.models", "serve.boards", "serve.requests", "serve.engine")),
     "serve.protocol": (
         "the Open Inference Protocol, without a transport",
-        ("host.samples", "serve.engine", "serve.models", "serve.requests"),
+        ("host.samples", "serve.engine", "serve.models"),
     ),
     "serve.traces": ("traces of requests, by OpenTelemetry", ("serve.requests",)),
     "serve.fronts": ("what all fronts share: listening, start and end, the log", ("serve.engine",)),

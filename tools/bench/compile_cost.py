@@ -2,8 +2,8 @@
 
     PYTHONPATH=tools .venv/bin/python tools/bench/compile_cost.py [--rows PATTERN ...] [--check ROW ...]
 
-Rows are those of `tools/bench/bench_rows.py`; docs/compile_cost.json keeps them. A count of calls is the same on a busy machine, where
-seconds are not. It sees work that is done again and again, in Python or in calls of libraries, but not how long one call of a
+Rows are those of `tools/bench/bench_rows.py`; docs/compile_cost.json keeps them. A count of calls is the same on a busy machine,
+where seconds are not. It sees work that is done again and again, in Python or in calls of libraries, but not how long one call of a
 library lasts. `seconds` are processor seconds of `cnna compile` as a whole, for information. --check counts rows again, and exits
 with code 1 if one makes over 2 % more calls than those kept; it writes nothing.
 """

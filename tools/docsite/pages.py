@@ -70,6 +70,7 @@ NAVIGATION = (
             "verilog",
             "speed",
             "codebook",
+            "queue",
             "products",
             "host",
             "serving/lifecycle",
