@@ -78,7 +78,6 @@ _DENSE = (
     "would spare the dense planes."
 )
 WHY_BOXES = {  # row: why it misses its floor to boxes
-    "yolov8n/b1": f"Its heads, 1.2 MB, pass DDR three times: as they are unpacked, as dense planes, and to the scan. {_DENSE}",
     "yolov5n/b1": f"All of its heads are unpacked, 2.1 MB, of which the scan needs three channels in 255. {_DENSE}",
 }
 PIX = {4: "zcu102,pix=4,bank_words=4096", 16: "zcu102,pix=16,bank_words=1024"}  # feature memory of 2 MiB as at 8
