@@ -15,7 +15,7 @@ from cnna.spec.errors import UserError
 
 OUTPUTS = {"html": PAGES}
 DEVICES = ("emulator", "reference", "rtl", "pynq")
-FITS, COORDINATES = ("letterbox", "whole"), ("pixels", "shares")
+FITS, COORDINATES = ("letterbox", "corner", "whole"), ("pixels", "shares")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

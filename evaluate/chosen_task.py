@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from cnna.evaluate.datasets.dataset import FITS, LETTERBOX, WHOLE, Dataset
+from cnna.evaluate.datasets.dataset import CORNER, FITS, LETTERBOX, WHOLE, Dataset
 from cnna.evaluate.datasets.labels import digest_of_file, read_labels
 from cnna.evaluate.datasets.layouts import (
     CLASSIFICATION,
@@ -125,8 +125,8 @@ def task_name(task: str | None, data: Path, metric: Any) -> str:
 
 def fit_of(fit: str | None) -> str:
     """How whole pictures meet a detector's input. UserError: there is no such way."""
-    if fit is not None and fit not in FITS[:2]:
-        raise UserError(f"--fit {fit}: there are {LETTERBOX} and {WHOLE}")
+    if fit is not None and fit not in FITS[:3]:
+        raise UserError(f"--fit {fit}: there are {LETTERBOX}, {CORNER} and {WHOLE}")
     return fit or LETTERBOX
 
 

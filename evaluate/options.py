@@ -31,7 +31,7 @@ class Options(TypedDict, total=False):
     coordinates: str | None  # "pixels" or "shares", of an output that has points
     columns: str | Sequence[str] | None  # of a CSV: its files and its labels
     images: File | None  # the folder of COCO's pictures
-    fit: str | None  # how whole pictures meet a detector's input: "letterbox" or "whole"
+    fit: str | None  # how whole pictures meet a detector's input: "letterbox", "corner" or "whole"
     preprocess: Mapping[str, Any] | Preprocess | None  # how pictures become inputs, before what models store
     shapes: Mapping[str, Sequence[int]] | Sequence[int] | None  # sizes of inputs that an .onnx leaves open
     limit: int | None  # so many samples, the first, or drawn with `seed`

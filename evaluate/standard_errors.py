@@ -57,7 +57,9 @@ def _draws(count: int, resamples: int) -> list[NDArray[np.int64]]:
 
 def _deviation(drawn: list[float]) -> float | None:
     there = [value for value in drawn if np.isfinite(value)]
-    return float(np.std(there, ddof=1)) if len(there) > 1 else None
+    if len(there) < 2:
+        return None
+    return float(np.std(there, ddof=1)) if min(there) < max(there) else 0.0  # not the rounding of their mean
 
 
 def _finite(value: float) -> float | None:

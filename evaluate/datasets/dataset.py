@@ -18,7 +18,7 @@ from cnna.spec.errors import DataError
 from cnna.spec.samples.preprocess import NORMALISATION, Preprocess, from_entry
 
 Inputs = dict[str, NDArray[Any]]
-WHOLE, LETTERBOX, CUT = FITS = ("whole", "letterbox", "cut")  # how a picture meets the input's rows and columns
+WHOLE, LETTERBOX, CORNER, CUT = FITS = ("whole", "letterbox", "corner", "cut")  # how a picture meets the input's rows and columns
 MOST_PIXELS = 1 << 26  # of an object that is cut out, with what lies beside its picture
 MARGIN_GREY = 114  # around a picture in a letterbox, as YOLO's trainings have it
 
@@ -178,10 +178,15 @@ class Place:
 
     @classmethod
     def of(cls, picture: tuple[int, int], frame: tuple[int, int], fit: str) -> "Place":
-        """For the rows and columns of both. fit: LETTERBOX keeps the sides' ratio; WHOLE stretches."""
+        """For the rows and columns of both.
+
+        fit: WHOLE stretches; LETTERBOX keeps the sides' ratio, with margins on both sides; CORNER with margins below and right.
+        """
         scales = frame[0] / picture[0], frame[1] / picture[1]
-        if fit == LETTERBOX:
+        if fit != WHOLE:
             scales = (min(scales), min(scales))
+        if fit == CORNER:
+            return cls(scales, (0, 0))
         over = [size - round(own * scale) for size, own, scale in zip(frame, picture, scales, strict=True)]
         return cls(scales, (over[0] // 2, over[1] // 2))
 

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from cnna.evaluate.datasets.coco_file import read_boxes
-from cnna.evaluate.datasets.dataset import LETTERBOX, WHOLE, Place
+from cnna.evaluate.datasets.dataset import CORNER, LETTERBOX, WHOLE, Place
 from cnna.evaluate.tasks.decoding import decoder, form_of, own_decoder
 from cnna.evaluate.tasks.detection import Detection
 from cnna.evaluate.tasks.task import Asked, Targets
@@ -49,7 +49,7 @@ def coco(folder: Path, random: np.random.Generator, count: int = 6) -> tuple[Pat
     return folder / "a.json", whole
 
 
-@pytest.mark.parametrize("fit", [LETTERBOX, WHOLE])
+@pytest.mark.parametrize("fit", [LETTERBOX, CORNER, WHOLE])
 def test_ap_is_what_pycocotools_says_of_the_same_boxes(tmp_path: Path, fit: str) -> None:
     """Ids of categories, crowds, areas and the way back to the picture's pixels each change AP if one slips."""
     coco_module, cocoeval = (import_module(f"pycocotools.{name}") for name in ("coco", "cocoeval"))
