@@ -80,7 +80,7 @@ def _stages(found: Figures) -> dict[str, str | None]:
     parts = {f"a batch alone by stage (modelled, {way(found['predicted'])})": by_stage(found["predicted"])}
     if boxes:
         parts["with cnna.Detector, to boxes (modelled, natively)"] = (
-            f"images a second: {rate}; a batch alone by stage: {by_stage(boxes)}"
+            f"images a second {TO_ANSWER}: {rate}; a batch alone by stage: {by_stage(boxes)}"
         )
     return parts
 

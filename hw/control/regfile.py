@@ -159,8 +159,9 @@ class RegFile(wiring.Component):
         ahead = Signal()  # for the next queued start
         asks = Signal()  # for a queued start
         go = Signal()
-        own = Signal(len(self.general))  # what is written
+        acts = Signal()  # the write
         mine_hit = hit & mine.replicate(len(self.general))
+        own = mine_hit & acts.replicate(len(self.general))  # what is written
         wrong = Signal()
         gone = Signal()
         m.d.comb += gone.eq(self.stop | self.resetting | ~self.busy)  # the program that the write belonged to is over
@@ -201,7 +202,7 @@ class RegFile(wiring.Component):
                 m.d.comb += [queue.ask.eq(asks), answer.valid.eq(go)]
                 m.d.comb += answer.payload.eq((~mine & ~ahead) | wrong | (asks & queue.refused))
                 with m.If(go):
-                    m.d.comb += [own.eq(mine_hit), queue.apart.eq(ahead)]
+                    m.d.comb += [acts.eq(1), queue.apart.eq(ahead)]
                     m.next = "IDLE"
             self._play(m, slave, writes, request, gone)
         engaged = occupied | queue.dirty

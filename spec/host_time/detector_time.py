@@ -57,5 +57,9 @@ def gain(entry: DetectorEntry, pieces: Sequence[PieceEntry], cycles: float, cloc
     after = detector_end_to_end(entry, pieces, cycles, clock_mhz, batch).fps()
     if before is None or after is None:
         return ""
-    first = f"{before.slow:.3g} -> " if pieces[-1]["kind"] == CPU and before.slow < after.slow else ""
-    return f"{first}{after.slow:.3g} pictures a second {TO_ANSWER}"
+    first = f"{_rate(before.slow)} -> " if pieces[-1]["kind"] == CPU and before.slow < after.slow else ""
+    return f"{first}{_rate(after.slow)} pictures a second {TO_ANSWER}"
+
+
+def _rate(fps: float) -> str:
+    return f"{fps:,.0f}" if fps >= 1000 else f"{fps:.3g}"

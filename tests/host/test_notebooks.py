@@ -97,7 +97,7 @@ def test_it_runs_from_the_first_cell_to_the_last(name: str, served: str, folder:
         "2_inside_a_layer": ("(16, 8, 8)", "image/png", "predicted: stem", "counted:   nothing"),
         "3_your_own_model": ("same class: 8 of 8", "clocks predicted", "image/png"),
         "4_detector": ("on the CPU: ", "clocks predicted", "their overlap (IoU): 0.9", "image/png"),
-        "5_camera": ("detector YOLOX: 144 boxes", "8 frames, ", " frames a second from frame to boxes", "image/png"),
+        "5_camera": ("detector YOLOX: 144 boxes", "8 frames, ", " frames a second from picture to answer", "image/png"),
     }
     for part in wanted[name]:
         assert part in said, said

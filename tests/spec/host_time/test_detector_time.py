@@ -20,7 +20,7 @@ def test_the_decode_takes_the_tails_place() -> None:
     assert after is not None
     assert bare is not None
     assert before.slow < after.slow < bare.slow
-    assert gain(entry, pieces, *run) == f"{before.slow:.3g} -> {after.slow:.3g} pictures a second from picture to answer"
+    assert gain(entry, pieces, *run) == f"{before.slow:.3g} -> {after.slow:,.0f} pictures a second from picture to answer"
 
 
 def test_a_decode_that_the_model_leaves_to_its_user_is_not_compared() -> None:
