@@ -143,7 +143,7 @@ class EmulatorBackend:
         if not acts and (asked.get("queue") or (self.running.is_set() and (asked or offset in BESIDE))):
             return self._write_beside(offset, value)
         self._lock.acquire()
-        if asked.get("start"):
+        if asked.get("start") and not self.device.busy:
             self._run(lambda: self.device.write(CTRL, value))
             return None
         try:

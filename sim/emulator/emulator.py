@@ -79,6 +79,11 @@ class EmulatorDevice(SimulatedMemory):
             self.stop("illegal_register", offset=offset)
 
     @property
+    def busy(self) -> bool:
+        """Whether a program runs or waits, so that no other may start."""
+        return self._busy or self._runs.pending > 0
+
+    @property
     def follows(self) -> bool:
         """Whether `follow` would run a program."""
         return self._runs.pending > 0 and not self._busy
@@ -143,10 +148,11 @@ class EmulatorDevice(SimulatedMemory):
             if fields["soft_reset"]:
                 self._reset()
             elif fields["start"] or fields["begin"]:
-                if not self._busy and not self._runs.pending:
-                    self._begin(snapshot(self._registers))
-                    if fields["start"]:
-                        self._play_all()
+                if self.busy:
+                    raise RunError("the accelerator answers SLVERR to CTRL: it is busy")
+                self._begin(snapshot(self._registers))
+                if fields["start"]:
+                    self._play_all()
             elif fields["queue"]:
                 self._queue()
         elif register.name == "STATUS":

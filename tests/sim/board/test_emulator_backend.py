@@ -153,3 +153,16 @@ def test_a_host_queues_starts_while_a_program_runs() -> None:
     assert backend.read(offset("FINISHED")) == 1 + PLACES
     assert backend.read(offset("STATUS")) == REGISTERS["STATUS"].pack(done=1)
     backend.close()
+
+
+@pytest.mark.parametrize("how", ["start", "begin"])
+def test_a_start_while_a_program_of_the_host_plays_is_refused(how):
+    """A client would take it that the program runs; an accelerator answers SLVERR."""
+    backend = EmulatorBackend(EmulatorDevice(preset("tiny"), 1 << 16))
+    ctrl = REGISTERS["CTRL"]
+    backend.write(ctrl.offset, ctrl.pack(begin=1))
+    with pytest.raises(RefusedError, match="SLVERR to CTRL: it is busy"):
+        backend.write(ctrl.offset, ctrl.pack(**{how: 1}))
+    backend.write(ctrl.offset, ctrl.pack(soft_reset=1, start=1))
+    assert backend.read(offset("STATUS")) == 0
+    backend.close()
