@@ -10,6 +10,8 @@ Such a proof is an induction over clocks. A `Rule` says of a module's additions 
 - `apart`: what may differ, such as what a read answers. Each side has its own values of it, free of each other, so the proof shows
   that nothing else depends on them. Whatever takes them must be apart too.
 
+Where one module drives another, both rules must say so: constants are proven where they are driven, and taken as such beyond.
+
 Other additions may have any value. What both texts have is compared as ever.
 """
 
@@ -71,6 +73,7 @@ QUEUE = {  # the queue of runs
             "found",
             "group*.words",
             "group*.value",
+            "group*.known",
             *(f"slave.{name}" for name in SLAVE),
         ),
     ),
@@ -158,14 +161,46 @@ def _check_begins(views: Mapping[str, _View], rule: Rule, module: str) -> None:
         wanted = kind
         if register in rule.twins:
             wanted = new.get(f"{rule.twins[register]}:{place}", "nothing")
-        elif register in rule.constants:
-            wanted = f"{kind.rpartition(' ')[0]} {rule.constants[register] >> int(place) & 1}"
+        elif constant := [value for constant, value in rule.constants.items() if _matches(f"now:{name}", constant)]:
+            wanted = f"{kind.rpartition(' ')[0]} {constant[0] >> int(place) & 1}"
         elif "old" in views:
             wanted = views["old"].kinds.get(name, kind)
         if kind != wanted:
             raise NotProvenError(f"{module}: register {name} begins as {kind}, not as {wanted}")
     if "old" in views and (gone := sorted(views["old"].kinds.keys() - new.keys())):
         raise NotProvenError(f"{module}: registers differ: {', '.join(gone[:4])}")
+
+
+def check_borders(part: Part, rules: Mapping[str, Rule], parts: Mapping[str, Part]) -> None:
+    """NotProvenError: a rule relies on something at the border of two modules that the other module's rule does not say.
+
+    What a module takes to be constant must be proven where it is driven. What is apart must be apart on both sides, or go into a
+    module whose outputs are all apart.
+    """
+    rule = rules.get(part.name, Rule())
+    for number, own in equivalent.instances_of(part):
+        child = parts[part.children[number]]
+        inner = rules.get(child.name, Rule())
+        spreads = not all(_is_apart(rule, f"{own}.{port.name}") for port in child.ports if port.direction == "output")
+        for port in child.ports:
+            pin = f"{own}.{port.name}"
+            sides = (inner, port.name), (rule, pin)
+            (taker, taken), (giver, given) = sides if port.direction == "input" else sides[::-1]
+            value = taker.constants.get(taken)
+            if value is not None and value != giver.constants.get(given):
+                raise NotProvenError(f"{part.name}: {pin} is taken to be {value}, and nothing proves it")
+            if _is_apart(giver, given) and not _is_apart(taker, taken) and (spreads or port.direction == "output"):
+                raise NotProvenError(f"{part.name}: {pin} is apart, and what takes it is not")
+
+
+def _is_apart(rule: Rule, name: str) -> bool:
+    return any(fnmatch(name, known) for known in rule.apart)
+
+
+def _check_top(part: Part, rule: Rule) -> None:
+    """NotProvenError: an input of the accelerator is taken to be constant."""
+    if taken := [port.name for port in part.ports if port.direction == "input" and port.name in {**rule.constants, **rule.assumed}]:
+        raise NotProvenError(f"{part.name}: nothing proves that {taken[0]} is constant")
 
 
 def _apply(before: Cut, after: Cut, rule: Rule, module: str, logic: dict[str, Any]) -> None:
@@ -239,12 +274,14 @@ def prove(old: str, new: str, rules: Mapping[str, Rule], top: str = TOP) -> list
     proven: list[str] = []
     seen: set[tuple[str, str]] = set()
     waiting = [(top, top)]
+    _check_top(sides[1][top], rules.get(top, Rule()))
     while waiting:
         pair = waiting.pop()
         if pair in seen:
             continue
         seen.add(pair)
         before, after = sides[0].get(pair[0]), sides[1][pair[1]]
+        check_borders(after, rules, sides[1])
         if rule := rules.get(after.name):
             prove_added(before, after, rule, sides)
             inner = equivalent.instances(before) if before else {}

@@ -163,8 +163,13 @@ def instances(part: Part) -> dict[str, str]:
     """The modules inside it by instance. NotProvenError: there are primitives, which have no stub."""
     if part.dsps:
         raise NotProvenError(f"{part.name}: its text differs, and there are DSP48E2 in it")
-    found = {part.original(instance): part.children[int(number)] for number, instance in _CHILD.findall(part.text)}
+    found = {name: part.children[number] for number, name in instances_of(part)}
     return {name: found[own] for own, name in _ranked(found).items()}
+
+
+def instances_of(part: Part) -> list[tuple[int, str]]:
+    """The number among its children, and the name in the text, of each instance inside a module."""
+    return [(int(number), part.original(instance)) for number, instance in _CHILD.findall(part.text)]
 
 
 def _ranked(names: Iterable[str]) -> dict[str, str]:

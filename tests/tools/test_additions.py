@@ -1,7 +1,7 @@
 """`tools/additions.py`: what a module may have more, and what must not be proven."""
 
 import pytest
-from additions import QUEUE, Rule, prove
+from additions import NEVER_QUEUED, QUEUE, Rule, prove
 from equivalent import NotProvenError
 
 from cnna.hw.control.run_queue import RunQueue
@@ -128,6 +128,29 @@ def test_a_rule_for_nothing_is_refused():
         proven(constants={**RULES["t"].constants, "gone": 0})
     with pytest.raises(NotProvenError, match="there is no module other"):
         prove(OLD, NEW, {**RULES, "other": Rule()}, top="t")
+
+
+@pytest.mark.parametrize(
+    ("module", "rule", "message"),
+    [
+        ("t.more", Rule({"ask": 0}), "more.q is taken to be 0"),  # nobody proves what it gives
+        ("t.more", Rule({"ask": 0, "q": 0, "on": 0}), "more.on is taken to be 0"),  # or what it takes
+        ("t.more", Rule({"ask": 1, "q": 0}), "more.ask is taken to be 1"),
+        ("t.more", Rule({"ask": 0, "q": 0}, apart=("q",)), "more.q is apart"),  # what takes it would seem to be equal
+        ("t", Rule({"more.q": 0, "more.ask": 0}, {"asks": 0}, {"shown": "count"}, ("told", "more.on")), "more.on is apart"),
+        ("t", Rule({"more.q": 0, "more.ask": 0, "up": 1}, {"asks": 0}, {"shown": "count"}, ("told",)), "up is constant"),
+    ],
+)
+def test_rules_of_two_modules_that_do_not_fit_are_refused(module, rule, message):
+    """Each proof would rely on the other one for what neither of them has proven."""
+    with pytest.raises(NotProvenError, match=message):
+        prove(OLD, NEW, {**RULES, module: rule}, top="t")
+
+
+def test_what_the_queue_assumes_is_what_the_record_says():
+    """A row would count although nobody has looked whether what its proof assumes was true in its run."""
+    assert QUEUE["cnna_control_reg_file"].assumed.keys() == {text.split(".")[-1].split("=")[0] for text in NEVER_QUEUED}
+    assert [module for module, rule in QUEUE.items() if rule.assumed] == ["cnna_control_reg_file"]
 
 
 def test_rules_of_the_queue_name_its_ports():
