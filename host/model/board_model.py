@@ -68,7 +68,7 @@ class BoardModel(model.Model):
         self._forgotten = weakref.finalize(self, _abandon, self.board, self._made, self._held)  # of a model that nobody closes
         self._counted = threading.RLock()
         self._changed = threading.Condition(self._counted)
-        self._at_once: AtOnce | None = None
+        self._at_once: dict[Plan | None, AtOnce] = {}  # by plan; None: the model's own
         super().__init__(artifact, device=self.board, cpu_threads=cpu_threads)
 
     @property
@@ -119,12 +119,18 @@ class BoardModel(model.Model):
             answers, counters = runs.run_alone(job)
         self._seen[job.program].counters.append(counters)
         flight.take(answers)
-        if self._at_once is None or not self._at_once.stands(runs.loop):
-            self._at_once = AtOnce.of(self, self._plan, runs)
+        plan = None if flight.plan is self._plan else flight.plan
+        known = self._at_once.get(plan)
+        if known is None or not known.stands(runs.loop):
+            made = AtOnce.of(self, flight.plan, runs)
+            self._at_once = {key: one for key, one in self._at_once.items() if key is not plan}
+            if made is not None:
+                self._at_once[plan] = made
 
-    def at_once(self, x: Any) -> Arrays | None:
+    def at_once(self, x: Any, plan: Plan | None = None) -> Arrays | None:
         """As of `Model`, by `AtOnce`."""
-        return None if self._at_once is None else self._at_once.run(x)
+        known = self._at_once.get(plan)
+        return None if known is None else known.run(x)
 
     def note_run(self, counters: bytes, wall_seconds: float, samples: int) -> None:
         """Notes a run of `AtOnce`, whose figures nobody may ask for."""

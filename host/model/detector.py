@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 from cnna.host.model.detections import Detections
 from cnna.host.model.letterbox import Picture, Placed, placed, put, read
+from cnna.host.model.planned import BOXES, CLASSES, COUNT, SCORES
 from cnna.host.model.session import InferenceSession
 from cnna.host.native.detect import Decoder, Found, Settings
 from cnna.host.samples.pictures import frame
 from cnna.spec.artifact import Artifact, CpuPiece, Holder, Source, held
 from cnna.spec.cpu_ops import CpuPart, makes
-from cnna.spec.detection.decode import LABELS, Int8, Labels
+from cnna.spec.detection.decode import LABELS, Labels
 from cnna.spec.detection.heads import Heads, heads_of
 from cnna.spec.errors import DataError
 from cnna.spec.manifest import ACCELERATOR, Manifest, ModelOutput, Port
@@ -69,6 +70,7 @@ class Detector:
         self._artifact = artifact
         self._outputs = [output["name"] for output in artifact.manifest["model_outputs"]]
         self.session = InferenceSession(_without_tail(artifact, self._ports), device, **options)
+        self._plan = self.session.detecting(self._decode)
 
     def detect(self, picture: Any) -> Detections:
         """The detections in one picture: a file, or uint8 [rows, columns, channels] in RGB, of any size. Boxes: in its pixels.
@@ -76,7 +78,7 @@ class Detector:
         DataError: it is no such picture. RunError: as of `InferenceSession`.
         """
         places, feed = self._feed([picture], copied=False)
-        return self._decoded([y[0] for y in self.session.run(None, feed)], places[0])
+        return self._decoded(self.session.answers(feed, self._plan), 0, places[0])
 
     def stream(self, pictures: Iterable[Any]) -> Generator[Detections, None, None]:
         """Yields the detections in one picture after another. A board prepares the next while it computes one.
@@ -91,9 +93,9 @@ class Detector:
                 waiting.append(places)
                 yield feed
 
-        for tensors in self.session.stream(None, feeds()):
+        for answers in self.session.answers_of(feeds(), self._plan):
             for number, place in enumerate(waiting.popleft()):
-                yield self._decoded([y[number] for y in tensors], place)
+                yield self._decoded(answers, number, place)
 
     def in_inputs(self, feed: Mapping[str, NDArray[Any]]) -> list[Detections]:
         """The detections in inputs that are made already, [N, ...] as a session takes them. Boxes: in pixels of the input."""
@@ -142,8 +144,13 @@ class Detector:
         corner = self.heads.entry["family"] in AT_CORNER
         return [put(picture, into, corner) for picture, into in zip(turned, x, strict=True)], {self._input: x}
 
-    def _decoded(self, tensors: list[Int8], place: Placed) -> Detections:
-        found = self._decode(tensors)
+    def _decoded(self, answers: Mapping[str, NDArray[Any]], number: int, place: Placed) -> Detections:
+        """The detections in a picture of a batch, of its heads, or as the run loop has found them."""
+        if self._plan is not None and COUNT in answers:
+            boxes, scores, classes = (answers[name][number, : answers[COUNT][number]].copy() for name in (BOXES, SCORES, CLASSES))
+            found = Found(boxes, scores, classes)
+        else:
+            found = self._decode([answers[port["name"]][number] for port in self._ports])
         return Detections(place.back(found.boxes), found.scores, found.classes)
 
 

@@ -23,6 +23,7 @@ from cnna.host.model.answers import outputs_of
 from cnna.host.model.flight import Flight, Job, Route, Way, jobs_of
 from cnna.host.model.inputs import Arrays
 from cnna.host.model.planned import Plan, PlannedFlight
+from cnna.host.native.detect import Decoder
 from cnna.host.samples.rows import Given
 from cnna.spec.artifact import Artifact, Holder, Source, held
 from cnna.spec.config import Config
@@ -120,7 +121,7 @@ class Model:
             self.close()
             raise
 
-    def run(self, x: "Given | Mapping[str, Given]") -> Any:
+    def run(self, x: "Given | Mapping[str, Given]", plan: Plan | None = None) -> Any:
         """The answers to all samples of float32 [N, C, H, W], batch by batch: float32, or integers where the model has them.
 
         A model with preprocessing also takes uint8 pictures, [N, C, H, W] or [N, H, W, C]. The answer to one sample has the shape
@@ -129,15 +130,15 @@ class Model:
 
         A mapping of input names gives a dict by output name. A model of one input also takes an array, and returns the array of its
         single output (or a dict of several). `Rows` may stand for an array: its samples are read batch by batch. DataError: names,
-        shapes or types do not fit.
+        shapes or types do not fit. plan: of `detecting`.
         """
         self._check_open()
         with self._one_run:
-            return self._run(x)
+            return self._run(x, plan or self._plan)
 
-    def _run(self, x: "Given | Mapping[str, Given]") -> Any:
+    def _run(self, x: "Given | Mapping[str, Given]", plan: Plan | None) -> Any:
         started = time.perf_counter()
-        planned = self._plan.flight(x) if self._plan is not None else None
+        planned = plan.flight(x) if plan is not None else None
         if planned is not None:
             self._forget_seen()
             self._fly(planned)
@@ -157,7 +158,11 @@ class Model:
         self._ran = self._seen, time.perf_counter() - started, samples, cpu_seconds
         return self._answer(x, self._joined(landed))
 
-    def at_once(self, x: Any) -> Arrays | None:
+    def detecting(self, decoder: Decoder) -> Plan | None:
+        """A plan for `run` and `stream` whose answers are detections (`Plan.detecting`), but for batches that it does not know."""
+        return None if self._plan is None else self._plan.detecting(decoder)
+
+    def at_once(self, x: Any, plan: Plan | None = None) -> Arrays | None:
         """What `run` returns for a dict, if the model has a shorter way for such a feed now; None: nothing was done."""
         return None
 
@@ -166,21 +171,21 @@ class Model:
         for _ in self._through([flight]):
             pass
 
-    def stream(self, batches: "Iterable[Given | Mapping[str, Given]]") -> Generator[Any, None, None]:
+    def stream(self, batches: "Iterable[Given | Mapping[str, Given]]", plan: Plan | None = None) -> Generator[Any, None, None]:
         """Yields the answers to arrays of at most `batch` samples each, in order. A board prepares the next array meanwhile.
 
-        A board's accelerator belongs to this model until the iterator ends, or it or the model is closed.
+        A board's accelerator belongs to this model until the iterator ends, or it or the model is closed. plan: of `detecting`.
         """
-        opened = self._streamed(batches)
+        opened = self._streamed(batches, plan)
         self._streams.add(opened)
         return opened
 
-    def _streamed(self, batches: "Iterable[Given | Mapping[str, Given]]") -> Generator[Any, None, None]:
+    def _streamed(self, batches: "Iterable[Given | Mapping[str, Given]]", plan: Plan | None) -> Generator[Any, None, None]:
         waiting: list[Any] = []  # the user's arrays
 
         def prepared() -> Iterator[Flight | PlannedFlight]:
             for x in batches:
-                flight = self.flight(x)
+                flight = self.flight(x, plan)
                 waiting.append(x)
                 yield flight
 
@@ -189,11 +194,12 @@ class Model:
             outputs = flight.outputs if isinstance(flight, PlannedFlight) else self.landed(flight)
             yield self._answer(waiting.pop(0), outputs)
 
-    def flight(self, x: "Given | Mapping[str, Given]") -> Flight | PlannedFlight:
-        """A batch before its first piece. DataError: it does not fit, or has too many samples."""
+    def flight(self, x: "Given | Mapping[str, Given]", plan: Plan | None = None) -> Flight | PlannedFlight:
+        """A batch before its first piece. DataError: it does not fit, or has too many samples. plan: of `detecting`."""
         if self._closed:
             self._check_open()
-        if self._plan is not None and (planned := self._plan.flight(x)) is not None:
+        plan = plan or self._plan
+        if plan is not None and (planned := plan.flight(x)) is not None:
             return planned
         inputs = self._route.inputs.checked(x)
         samples = len(next(iter(inputs.values())))

@@ -13,14 +13,17 @@ from numpy.typing import NDArray
 
 from cnna.host.model.answers import Output
 from cnna.host.model.flight import Flight, Job, Route
-from cnna.host.model.tails import Tail, tails
+from cnna.host.model.tails import tails
 from cnna.host.native import loop
-from cnna.host.native.library import CTensor
+from cnna.host.native.detect import Decoder
+from cnna.host.native.library import CDetector, CTensor
 from cnna.host.native.tensors import Packing, address_of
 
 MOST_FORMS = 256  # that a plan remembers
 BLOCK_BYTES = 1 << 16  # of answers that are allocated together: a caller that keeps one keeps those beside it
 KINDS = {np.dtype(np.uint8), np.dtype(np.float32)}
+
+BOXES, SCORES, CLASSES, COUNT = DETECTED = tuple(f"detected {what}" for what in ("boxes", "scores", "classes", "count"))
 
 Given = Sequence[NDArray[Any]]
 
@@ -79,7 +82,7 @@ Begun: TypeAlias = tuple[Job | PlannedJob, dict[str, NDArray[Any]], NDArray[np.u
 class Answers:
     """Room for the answers of an output, batch after batch: fresh arrays with their addresses, small ones several at a time.
 
-    kind: of their elements, float32 or int8.
+    kind: of their elements, float32, int8, or int64 for what is no tensor of the accelerator.
     """
 
     def __init__(self, output: Output, batch: int, kind: str = "float32") -> None:
@@ -106,17 +109,22 @@ class Answers:
 class Plan:
     """What is known of a model before its batches come. One thread at a time may begin batches.
 
-    rooms: for the answers of each output port, which are the model's own. batch: the samples of a run.
+    rooms: for the answers of each output port, which are the model's own, or for detections. batch: the samples of a run.
     """
 
-    def __init__(self, route: Route, outputs: Sequence[Output], found: Sequence[Tail], packings: Sequence[Packing]) -> None:
+    def __init__(
+        self,
+        route: Route,
+        packings: Sequence[Packing],
+        rooms: Sequence[Answers],
+        softmax: Sequence[int] = (),
+        detector: CDetector | None = None,
+    ) -> None:
         self.route, self.names = route, [packing.port["name"] for packing in packings]
         self.batch = route.manifest["batch"]
         self._packings = packings
         self._forms: dict[Any, Form | None] = {}
-        of_port = sorted(zip(found, outputs, strict=True), key=lambda pair: pair[0].port)
-        self.rooms = [Answers(output, self.batch, tail.kind) for tail, output in of_port]
-        self._softmax = [tail.softmax for tail, _ in of_port]
+        self.rooms, self._softmax, self._detector = rooms, softmax, detector
 
     @classmethod
     def of(cls, route: Route, outputs: Sequence[Output]) -> Optional["Plan"]:
@@ -128,7 +136,22 @@ class Plan:
         ports = route.programs[0].manifest["inputs"]
         if [port["name"] for port in ports] != [entry["name"] for entry in manifest["model_inputs"]]:
             return None
-        return cls(route, outputs, found, [route.inputs.packing(port) for port in ports])
+        of_port = sorted(zip(found, outputs, strict=True), key=lambda pair: pair[0].port)
+        rooms = [Answers(output, manifest["batch"], tail.kind) for tail, output in of_port]
+        return cls(route, [route.inputs.packing(port) for port in ports], rooms, [tail.softmax for tail, _ in of_port])
+
+    def detecting(self, decoder: Decoder) -> Optional["Plan"]:
+        """The plan of the same batches whose answers are detections, by the names of DETECTED, which the run loop finds on the
+        accelerator's own words. None: it cannot.
+        """
+        names, most = [port["name"] for port in self.route.programs[0].manifest["outputs"]], decoder.settings.most
+        detector = decoder.on_ports(names)
+        if detector is None or set(names) & set(DETECTED):
+            return None
+        shapes = {BOXES: (1, most, 4), SCORES: (1, most), CLASSES: (1, most), COUNT: (1,)}
+        kinds = {BOXES: "float32", SCORES: "float32", CLASSES: "int64", COUNT: "int64"}
+        rooms = [Answers(Output(name, shapes[name], kinds[name], 0), self.batch, kinds[name]) for name in DETECTED]
+        return Plan(self.route, self._packings, rooms, detector=detector)
 
     def flight(self, x: Any) -> PlannedFlight | None:
         """A batch like one that the plan knows; None: another. DataError: as of `Inputs.checked`."""
@@ -179,6 +202,7 @@ class Plan:
             [answers.kind for answers in self.rooms],
             [answers.elements for answers in self.rooms],
             self._softmax,
+            self._detector,
         )
 
     def _form(self, samples: int, tensors: list[CTensor], copied: bool) -> Form:

@@ -25,6 +25,8 @@ from cnna.host.model.board_model import BoardModel
 from cnna.host.model.buffers import InputBuffer, Memory, buffer_on, form, handed_over
 from cnna.host.model.inputs import Arrays
 from cnna.host.model.model import SIMULATED, Model, check_options
+from cnna.host.model.planned import Plan
+from cnna.host.native.detect import Decoder
 from cnna.host.samples.rows import Given
 from cnna.spec.artifact import Artifact, Holder, Source
 from cnna.spec.config import Config
@@ -160,10 +162,27 @@ class InferenceSession:
         names = self._chosen(output_names)
         return self._yielded(names, self._model.stream(map(_feed, feeds)))
 
-    def _yielded(self, names: Sequence[str], answers: Generator[Any, None, None]) -> Iterator[list[Any]]:
+    def detecting(self, decoder: Decoder) -> Plan | None:
+        """As of `Model`: for `answers` and `answers_of`. `Detector` knows what to do with it."""
+        return self._model.detecting(decoder)
+
+    def answers(self, input_feed: Feed, plan: Plan | None) -> Arrays:
+        """As `run`, by name; with a plan of `detecting`, detections instead."""
+        if self._closed:
+            self._check_open()
+        found = self._model.at_once(input_feed, plan)
+        answers: Arrays = self._model.run(_feed(input_feed), plan) if found is None else found
+        return answers
+
+    def answers_of(self, feeds: Iterable[Feed], plan: Plan | None) -> Iterator[Arrays]:
+        """As `stream`, by name; with a plan of `detecting`, detections instead."""
+        self._check_open()
+        return self._yielded(None, self._model.stream(map(_feed, feeds), plan))
+
+    def _yielded(self, names: Sequence[str] | None, answers: Generator[Any, None, None]) -> Iterator[Any]:
         try:
             for answer in answers:
-                yield listed(names, answer)
+                yield answer if names is None else listed(names, answer)
         except ValueError:  # another thread is ending it, in `close`
             self._check_open()
             raise

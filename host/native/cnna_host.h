@@ -118,7 +118,7 @@ typedef struct {
  * `down` of the second number are the sizes of a cell. */
 enum { CNNA_TABLES = 0, CNNA_SOFTMAX = 1, CNNA_PEAKS = 2, CNNA_AREAS = 3 };
 
-/* channels, cells: of each head tensor, int8 [channels][cells]. table: [tables][256], from integer -128 on; scores must rise.
+/* channels, cells: of each head tensor. table: [tables][256], from integer -128 on; scores must rise.
  * centre: whether a box is x, y, width and height; else left, top, right, bottom. */
 typedef struct {
     int64_t labels, centre, scores, heads, tables, grids;
@@ -133,9 +133,17 @@ typedef struct {
     int64_t best, candidates, most;
 } cnna_wanted;
 
-/* The detections of one picture, the surest first; of equal ones that of the lowest class, then of the lowest row. boxes: [most][4], left, top, right, bottom;
+/* Where a head tensor is. The integer of a channel and a cell is data[channel / word * block + cell * word + channel % word], as in the
+ * accelerator's memory: words of `word` channels, and blocks of so many bytes. Dense planes [channels][cells] are words of one channel in
+ * blocks of `cells`; scores other than TABLES take these alone. */
+typedef struct {
+    const int8_t *data;
+    int64_t word, block;
+} cnna_head;
+
+/* The detections of one picture, the surest first; of equal ones that of the lowest class, then of the lowest row. tensors: of each head. boxes: [most][4], left, top, right, bottom;
  * scores, labels: [most]. */
-CNNA_API int cnna_detect(const cnna_heads *heads, const int8_t *const *tensors, const cnna_wanted *wanted, float *boxes, float *scores, int64_t *labels, int64_t *count);
+CNNA_API int cnna_detect(const cnna_heads *heads, const cnna_head *tensors, const cnna_wanted *wanted, float *boxes, float *scores, int64_t *labels, int64_t *count);
 
 /* The numbers of the boxes to keep, of finite boxes [count][4], the surest first: none overlaps one before it that is kept by more. kept: room for `count`. */
 CNNA_API int cnna_suppress(const float *boxes, size_t count, float overlap, int64_t *kept, size_t *left);
@@ -182,9 +190,21 @@ typedef struct {
     cnna_cache cache;
 } cnna_device;
 
+/* Detections in place of output tensors. ports: the output port of each head. wanted and heads are as for cnna_detect; arrays that heads
+ * point to, and grids, must live until the job has ended. */
+typedef struct {
+    const cnna_heads *heads;
+    const cnna_wanted *wanted;
+    const int64_t *ports;
+} cnna_detector;
+
+enum { CNNA_DETECTED = 4 };
+
 /* One run. inputs and tables: of each input port, as cnna_pack takes them. outputs: where the elements of each output port go, which are of
  * `types`; elements: room there. counters: room for the device's counters. softmax: for each output port, of how many values each row is
- * that goes through cnna_softmax in its place; 0: none; null: no port. The arrays must live until the job has ended; the structs need not. */
+ * that goes through cnna_softmax in its place; 0: none; null: no port. detector: null, or else
+ * outputs and elements are those of CNNA_DETECTED arrays: boxes, scores, labels and counts of each image, the first three with room for
+ * `most` in each. The arrays must live until the job has ended; the structs need not. */
 typedef struct {
     int64_t program;
     const cnna_tensor *inputs;
@@ -194,6 +214,7 @@ typedef struct {
     const size_t *elements;
     uint32_t *counters;
     const int64_t *softmax;
+    const cnna_detector *detector;
 } cnna_job;
 
 typedef struct cnna_loop cnna_loop;

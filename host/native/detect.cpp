@@ -12,31 +12,35 @@ namespace cnna {
 
 namespace {
 
-constexpr int64_t MOST_BINS = 256;
+constexpr int64_t MOST_BINS = 256, MOST_WORD = 4096;  // of a number; channels of a word
 constexpr int64_t MOST_NUMBERS = int64_t{1} << 30;  // of cells, rows and channels: products of two fit into 64 bits
 
 // The mean number of a bin, added bin by bin.
-float mean(const float *weights, const int8_t *q, int64_t bins, int64_t cells) {
+float mean(const float *weights, const int8_t *q, int64_t bins) {
     int most = q[0];
-    for (int64_t bin = 1; bin < bins; ++bin) most = std::max(most, static_cast<int>(q[bin * cells]));
+    for (int64_t bin = 1; bin < bins; ++bin) most = std::max(most, static_cast<int>(q[bin]));
     float whole = weights[most - q[0]], moment = 0.0f;
     for (int64_t bin = 1; bin < bins; ++bin) {
-        const float weight = weights[most - q[bin * cells]];
+        const float weight = weights[most - q[bin]];
         whole += weight;
         moment += static_cast<float>(bin) * weight;
     }
     return moment / whole;
 }
 
-float number_of(const cnna_heads &heads, const int8_t *const *tensors, const cnna_number &one, int64_t row, int64_t column, int64_t cell) {
-    const int8_t *q = plane(heads, tensors, one.head, one.channel) + cell;
+float number_of(const cnna_heads &heads, const Tensors &tensors, const cnna_number &one, int64_t row, int64_t column, int64_t cell) {
+    int8_t q[MOST_BINS];
+    tensors.look(one.head, one.channel, one.bins, cell);
+    const int64_t at = cell * tensors.head[one.head].word;
+    int8_t *next = q;
+    tensors.each(one.head, one.channel, one.bins, [&](const int8_t *channel) { *next++ = channel[at]; });
     const float *values = table(heads, one.table);
-    const float value = one.bins == 1 ? values[*q] : mean(values - HALF, q, one.bins, heads.cells[one.head]);
+    const float value = one.bins == 1 ? values[*q] : mean(values - HALF, q, one.bins);
     const float place = one.base + one.down * static_cast<float>(row) + one.across * static_cast<float>(column);
     return place + one.factor * value;
 }
 
-void box_of(const cnna_heads &heads, const int8_t *const *tensors, const Candidate &one, float *box) {
+void box_of(const cnna_heads &heads, const Tensors &tensors, const Candidate &one, float *box) {
     const cnna_grid &grid = heads.grid[one.grid];
     const int64_t row = one.cell / grid.columns, column = one.cell % grid.columns;
     for (int side = 0; side < 4; ++side) box[side] = number_of(heads, tensors, grid.box[side], row, column, one.cell);
@@ -102,19 +106,29 @@ bool sound(const cnna_heads &heads, const cnna_grid &grid) {
     return whole;
 }
 
-bool coherent(const cnna_heads &heads, const int8_t *const *tensors, const cnna_wanted &wanted) {
+}  // namespace
+
+bool sound(const cnna_heads &heads, const cnna_wanted &wanted) {
     if (!within(heads.scores, CNNA_TABLES, CNNA_AREAS) || !within(heads.labels, 1, MOST_SIZE) || !within(heads.heads, 1, MOST_COUNT) || !within(heads.tables, 1, MOST_SIZE) ||
-        !within(heads.grids, 1, MOST_COUNT) || !heads.channels || !heads.cells || !heads.table || !heads.grid || !tensors)
+        !within(heads.grids, 1, MOST_COUNT) || !heads.channels || !heads.cells || !heads.table || !heads.grid)
         return false;
     for (int64_t head = 0; head < heads.heads; ++head)
-        if (!tensors[head] || !within(heads.channels[head], 1, MOST_SIZE) || !within(heads.cells[head], 1, MOST_NUMBERS)) return false;
+        if (!within(heads.channels[head], 1, MOST_SIZE) || !within(heads.cells[head], 1, MOST_NUMBERS)) return false;
     for (int64_t number = 0; number < heads.grids; ++number)
         if (!sound(heads, heads.grid[number])) return false;
     return wanted.overlap >= 0 && wanted.least == wanted.least && within(wanted.candidates, 1, MOST_SIZE) && within(wanted.most, 1, MOST_SIZE);
 }
 
-int detect(const cnna_heads &heads, const int8_t *const *tensors, const cnna_wanted &wanted, float *boxes, float *scores, int64_t *labels,
-           int64_t &count) {
+bool sound(const cnna_heads &heads, const cnna_head *tensors) {
+    for (int64_t number = 0; number < heads.heads; ++number) {
+        const cnna_head &one = tensors[number];
+        if (!one.data || !within(one.word, 1, MOST_WORD) || !within(one.block, heads.cells[number] * one.word)) return false;
+        if (heads.scores != CNNA_TABLES && (one.word != 1 || one.block != heads.cells[number])) return false;
+    }
+    return true;
+}
+
+int detect(const cnna_heads &heads, const Tensors &tensors, const cnna_wanted &wanted, float *boxes, float *scores, int64_t *labels, int64_t &count) {
     Surest surest(wanted.candidates);
     std::vector<Box> ready;  // of areas
     for (int64_t number = 0; number < heads.grids; ++number)
@@ -139,15 +153,14 @@ int detect(const cnna_heads &heads, const int8_t *const *tensors, const cnna_wan
     return CNNA_OK;
 }
 
-}  // namespace
-
 }  // namespace cnna
 
-int cnna_detect(const cnna_heads *heads, const int8_t *const *tensors, const cnna_wanted *wanted, float *boxes, float *scores,
+int cnna_detect(const cnna_heads *heads, const cnna_head *tensors, const cnna_wanted *wanted, float *boxes, float *scores,
                 int64_t *labels, int64_t *count) {
     return cnna::guarded([&] {
-        if (!heads || !wanted || !boxes || !scores || !labels || !count || !cnna::coherent(*heads, tensors, *wanted)) return int{CNNA_ARGUMENT};
-        return cnna::detect(*heads, tensors, *wanted, boxes, scores, labels, *count);
+        if (!heads || !tensors || !wanted || !boxes || !scores || !labels || !count || !cnna::sound(*heads, *wanted) || !cnna::sound(*heads, tensors))
+            return int{CNNA_ARGUMENT};
+        return cnna::detect(*heads, {tensors, {}}, *wanted, boxes, scores, labels, *count);
     });
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "cnna_host.h"
@@ -61,8 +62,41 @@ class Surest {
 
 inline const float *table(const cnna_heads &heads, int64_t number) { return heads.table + number * VALUES + HALF; }
 
-inline const int8_t *plane(const cnna_heads &heads, const int8_t *const *tensors, int64_t head, int64_t channel) {
-    return tensors[head] + channel * heads.cells[head];
+// Head tensors where they lie. before: called before so many channels of one cell are read, from `channel` on; their lines may be stale. It is
+// not called for what a scan reads of every cell (`scanned`). Empty: no line is stale.
+struct Tensors {
+    const cnna_head *head;
+    std::function<void(int64_t head, int64_t channel, int64_t count, int64_t cell)> before;
+
+    // The integer of a channel in the first cell; the other cells lie `word` bytes apart.
+    const int8_t *channel(int64_t number, int64_t channel) const {
+        const cnna_head &one = head[number];
+        return one.data + channel / one.word * one.block + channel % one.word;
+    }
+    // Calls `with` for so many channels as `channel` gives them, without a division for each.
+    template <typename With>
+    void each(int64_t number, int64_t first, int64_t count, With with) const {
+        const cnna_head &one = head[number];
+        const int8_t *at = channel(number, first);
+        for (int64_t lane = first % one.word; count; --count) {
+            with(at++);
+            if (++lane == one.word) at += one.block - one.word, lane = 0;
+        }
+    }
+
+    void look(int64_t number, int64_t channel, int64_t count, int64_t cell) const {
+        if (before) before(number, channel, count, cell);
+    }
+};
+
+// Which channels of a grid a scan reads of every cell: head, first channel, and how many.
+struct Scanned {
+    int64_t head, channel, count;
+};
+
+inline Scanned scanned(const cnna_heads &heads, const cnna_grid &grid) {
+    if (grid.objectness[0] >= 0) return {grid.objectness[0], grid.objectness[1], 1};
+    return {grid.classes[0], grid.classes[1], heads.labels + (heads.scores == CNNA_SOFTMAX)};
 }
 
 // The least integer whose score counts. Tables rise.
@@ -73,11 +107,18 @@ inline int least_integer(const float *scores, float least) {
 }
 
 // Adds what passes in a grid.
-void scan(const cnna_heads &heads, const int8_t *const *tensors, const cnna_wanted &wanted, int64_t number, Surest &found);
+void scan(const cnna_heads &heads, const Tensors &tensors, const cnna_wanted &wanted, int64_t number, Surest &found);
 
 // Adds the areas of a map that lie together and whose score passes; a candidate's `cell` is then the number of its box.
-void areas(const cnna_heads &heads, const int8_t *const *tensors, const cnna_wanted &wanted, int64_t number, Surest &found,
+void areas(const cnna_heads &heads, const Tensors &tensors, const cnna_wanted &wanted, int64_t number, Surest &found,
            std::vector<Box> &boxes);
+
+// Whether the numbers of a detector are sound, and those of its tensors: nothing beyond them would be read.
+bool sound(const cnna_heads &heads, const cnna_wanted &wanted);
+bool sound(const cnna_heads &heads, const cnna_head *tensors);
+
+// As cnna_detect.
+int detect(const cnna_heads &heads, const Tensors &tensors, const cnna_wanted &wanted, float *boxes, float *scores, int64_t *labels, int64_t &count);
 
 }  // namespace cnna
 

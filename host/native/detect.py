@@ -2,7 +2,7 @@
 
 import ctypes
 from collections.abc import Sequence
-from ctypes import byref
+from ctypes import byref, pointer
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.host.native import library
-from cnna.host.native.library import CGrid, CHeads, CNumber, CWanted
+from cnna.host.native.library import CDetector, CGrid, CHead, CHeads, CNumber, CWanted
 from cnna.host.native.tensors import address_of
 from cnna.spec.detection.decode import Int8, Labels, candidates
 from cnna.spec.detection.heads import KINDS, GridEntry, Heads
@@ -54,7 +54,7 @@ class Decoder:
             self._c_heads = CHeads(*counts, *places, self._grids)
             self._c_wanted = wanted(settings)
             self._call = partial(self._calls.cnna_detect, byref(self._c_heads))
-            self._places: Any = ctypes.c_void_p * len(shapes)
+            self._places: Any = CHead * len(shapes)
 
     def __call__(self, tensors: Sequence[Int8]) -> Found:
         """The detections of one picture. tensors: int8 [C, H, W] of each head."""
@@ -68,10 +68,20 @@ class Decoder:
         scores, classes = np.empty(self.settings.most, np.float32), np.empty(self.settings.most, np.int64)
         count = ctypes.c_int64()
         where = (address_of(boxes), address_of(scores), address_of(classes), byref(count))
-        code = self._call(self._places(*map(address_of, dense)), byref(self._c_wanted), *where)
+        planes = self._places(*[(address_of(q), 1, cells) for q, cells in zip(dense, self._cells.tolist(), strict=True)])
+        code = self._call(planes, byref(self._c_wanted), *where)
         library.check(code, "decoding a detector's heads")
         left = count.value
         return Found(boxes[:left].copy(), scores[:left].copy(), classes[:left].copy())
+
+    def on_ports(self, names: Sequence[str]) -> CDetector | None:
+        """For a job of the run loop, whose program has these output ports. None: the library is not there."""
+        if self._calls is None:
+            return None
+        ports = [names.index(name) for name in self.heads.entry["heads"]]
+        made = CDetector(pointer(self._c_heads), pointer(self._c_wanted), (ctypes.c_int64 * len(ports))(*ports))
+        made.decoder = self  # whose arrays it points to
+        return made
 
 
 def wanted(settings: Settings) -> CWanted:

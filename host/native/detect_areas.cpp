@@ -73,10 +73,10 @@ std::vector<Run> runs_of(const int8_t *q, int64_t rows, int64_t columns, int lim
 
 }  // namespace
 
-void areas(const cnna_heads &heads, const int8_t *const *tensors, const cnna_wanted &wanted, int64_t number, Surest &found,
+void areas(const cnna_heads &heads, const Tensors &tensors, const cnna_wanted &wanted, int64_t number, Surest &found,
            std::vector<Box> &boxes) {
     const cnna_grid &grid = heads.grid[number];
-    const int8_t *q = plane(heads, tensors, grid.classes[0], grid.classes[1]);
+    const int8_t *q = tensors.channel(grid.classes[0], grid.classes[1]);
     const float *scores = table(heads, grid.classes[2]);
     const int limit = least_integer(scores, CELL_SCORE);
     if (limit >= NEVER) return;

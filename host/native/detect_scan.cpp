@@ -2,6 +2,7 @@
 //
 // `cnna.spec.detection.decode` has the same in numpy, equal to the bit: the order of operations on floats is its.
 #include <cstring>
+#include <vector>
 
 #include "detect.h"
 #include "vectors.h"
@@ -63,11 +64,11 @@ bool some_above(Signed16 values, Signed16 others, int distance) {
     return quarters[0] | quarters[1] | quarters[2] | quarters[3];
 }
 
-// The greatest integer of each of 64 cells: planes lie `cells` bytes apart.
-void greatest64(const int8_t *classes, int64_t labels, int64_t cells, Signed16 (&most)[TILE_PARTS]) {
+// The greatest integer of each of 64 cells: planes lie `pitch` bytes apart.
+void greatest64(const int8_t *classes, int64_t labels, int64_t pitch, Signed16 (&most)[TILE_PARTS]) {
     for (size_t part = 0; part < TILE_PARTS; ++part) most[part] = signed16(classes + part * LANES);
     for (int64_t label = 1; label < labels; ++label) {
-        classes += cells;
+        classes += pitch;
         for (size_t part = 0; part < TILE_PARTS; ++part) {
             const Signed16 own = signed16(classes + part * LANES);
             most[part] = own > most[part] ? own : most[part];
@@ -75,21 +76,62 @@ void greatest64(const int8_t *classes, int64_t labels, int64_t cells, Signed16 (
     }
 }
 
+// Sixteen channels of a word, of which those count whose lane is all ones. at: in the first cell.
+struct Part {
+    const int8_t *at;
+    Signed16 counts;
+
+    Signed16 own(Signed16 values) const { return (values & counts) | (~counts & (Signed16{} - static_cast<int8_t>(HALF))); }
+    Signed16 greatest(int64_t word, int64_t cell) const { return own(signed16(at + cell * word)); }
+
+    // Of 16 cells, in each lane the greatest.
+    Signed16 greatest16(int64_t word, int64_t cell) const {
+        const int8_t *from = at + cell * word;
+        Signed16 most = signed16(from);
+#pragma GCC unroll 16
+        for (size_t next = 1; next < LANES; ++next) {
+            const Signed16 other = signed16(from += word);
+            most = other > most ? other : most;
+        }
+        return own(most);
+    }
+};
+
+// The parts of words that hold so many channels. Words are of whole parts.
+std::vector<Part> parts_of(const Tensors &tensors, const Scanned &what) {
+    constexpr auto EACH = static_cast<int64_t>(LANES);
+    std::vector<Part> made;
+    const int64_t end = what.channel + what.count;
+    for (int64_t first = what.channel / EACH * EACH; first < end; first += EACH) {
+        Part part{tensors.channel(what.head, first), {}};
+        for (int64_t lane = 0; lane < EACH; ++lane)
+            part.counts[static_cast<size_t>(lane)] = what.channel <= first + lane && first + lane < end ? -1 : 0;
+        made.push_back(part);
+    }
+    return made;
+}
+
 // One grid, as a scan sees it.
 struct Scan {
     const cnna_grid &grid;
     int32_t number;
     int64_t cells, labels;
-    const int8_t *classes, *there;  // there: null without objectness
+    const Tensors &tensors;
+    const int8_t *classes, *there;         // in the first cell; there: null without objectness
+    int64_t word, there_word;              // bytes from a cell to the next
+    std::vector<const int8_t *> channels;  // of each class, in the first cell
+    Scanned what;
     const float *scores, *sure;
     bool best, peaks;  // peaks: a score counts only where none of the eight cells around has a greater one
     Surest &found;
 
     int64_t row(int64_t cell) const { return grid.first + grid.down * (cell / grid.columns) + grid.across * (cell % grid.columns); }
 
+    int8_t at(int64_t label, int64_t cell) const { return channels[static_cast<size_t>(label)][cell * word]; }
+
     float score(int64_t label, int64_t cell) const {
-        const float one = scores[classes[label * cells + cell]];
-        return there ? one * sure[there[cell]] : one;
+        const float one = scores[at(label, cell)];
+        return there ? one * sure[there[cell * there_word]] : one;
     }
 
     void add(float one, int64_t label, int64_t cell) { found.add({one, number, label, row(cell), cell}); }
@@ -120,8 +162,8 @@ struct Scan {
     void hit(int64_t cell, int limit) {
         if (peaks) return hit_peaks(cell, limit);
         if (best) {
-            int8_t most = classes[cell];
-            for (int64_t label = 1; label < labels; ++label) most = std::max(most, classes[label * cells + cell]);
+            int8_t most = at(0, cell);
+            for (int64_t label = 1; label < labels; ++label) most = std::max(most, at(label, cell));
             if (most < limit) return;
             int64_t label = 0;
             for (int64_t other = 1; other < labels; ++other)
@@ -130,7 +172,17 @@ struct Scan {
             return;
         }
         for (int64_t label = 0; label < labels; ++label)
-            if (classes[label * cells + cell] >= limit) add(score(label, cell), label, cell);
+            if (at(label, cell) >= limit) add(score(label, cell), label, cell);
+    }
+
+    // Whether an objectness of 16 cells is at least `limit`. parts: of words; none where they are too short.
+    bool some_there(const std::vector<Part> &parts, int64_t cell, int8_t limit) const {
+        if (there_word == 1) return some_of(signed16(there + cell), limit);
+        if (!parts.empty()) return some_of(parts.front().greatest16(there_word, cell), limit);
+        const int8_t *from = there + cell * there_word;
+        int8_t most = *from;
+        for (size_t next = 1; next < LANES; ++next) most = std::max(most, *(from += there_word));
+        return most >= limit;
     }
 
     void by_objectness(float least) {
@@ -138,26 +190,55 @@ struct Scan {
         const auto first = std::find_if(limits.begin(), limits.end(), [](int16_t limit) { return limit < NEVER; });
         if (first == limits.end()) return;
         const auto lowest = static_cast<int8_t>(first - limits.begin() - HALF);
+        const auto parts = parts_in(there_word);
         for (int64_t cell = 0; cell < cells;) {
             const bool whole = cell + static_cast<int64_t>(LANES) <= cells;
             const int64_t end = whole ? cell + static_cast<int64_t>(LANES) : cells;
-            if (whole && !some_of(signed16(there + cell), lowest)) {
+            if (whole && !some_there(parts, cell, lowest)) {
                 cell = end;
                 continue;
             }
             for (; cell < end; ++cell)
-                if (there[cell] >= lowest) hit(cell, limits[static_cast<size_t>(there[cell] + HALF)]);
+                if (const int8_t one = there[cell * there_word]; one >= lowest) {
+                    tensors.look(grid.classes[0], grid.classes[1], labels, cell);
+                    hit(cell, limits[static_cast<size_t>(one + HALF)]);
+                }
+        }
+    }
+
+    // Of what is read of every cell, where words are of whole parts.
+    std::vector<Part> parts_in(int64_t bytes) const {
+        return bytes % static_cast<int64_t>(LANES) ? std::vector<Part>{} : parts_of(tensors, what);
+    }
+
+    void by_class(float least) {
+        const int limit = least_integer(scores, least);
+        if (limit >= NEVER) return;
+        if (word == 1) return by_plane(limit);
+        const auto parts = parts_in(word);
+        int64_t cell = 0;
+        for (; !parts.empty() && cell + static_cast<int64_t>(LANES) <= cells; cell += LANES) by_word(parts, cell, limit);
+        while (cell < cells) hit(cell++, limit);
+    }
+
+    // 16 cells, together first.
+    void by_word(const std::vector<Part> &parts, int64_t first, int limit) {
+        const auto passes = static_cast<int8_t>(limit);
+        bool some = false;
+        for (const Part &part : parts) some = some || some_of(part.greatest16(word, first), passes);
+        for (int64_t cell = first; some && cell < first + static_cast<int64_t>(LANES); ++cell) {
+            const auto counts = [&](const Part &part) { return some_of(part.greatest(word, cell), passes); };
+            if (std::any_of(parts.begin(), parts.end(), counts)) hit(cell, limit);
         }
     }
 
     // The greatest integer of each cell of a tile comes first, in a loop without branches.
-    void by_class(float least) {
-        const int limit = least_integer(scores, least);
-        if (limit >= NEVER) return;
+    void by_plane(int limit) {
+        const int64_t pitch = tensors.head[grid.classes[0]].block;
         int64_t cell = 0;
         Signed16 most[TILE_PARTS];
         for (; cell + TILE <= cells; cell += TILE) {
-            greatest64(classes + cell, labels, cells, most);
+            greatest64(classes + cell, labels, pitch, most);
             for (size_t part = 0; part < TILE_PARTS; ++part) {
                 if (!some_of(most[part], static_cast<int8_t>(limit))) continue;
                 for (size_t lane = 0; lane < LANES; ++lane)
@@ -204,20 +285,27 @@ struct Scan {
 
 }  // namespace
 
-void scan(const cnna_heads &heads, const int8_t *const *tensors, const cnna_wanted &wanted, int64_t number, Surest &found) {
+void scan(const cnna_heads &heads, const Tensors &tensors, const cnna_wanted &wanted, int64_t number, Surest &found) {
     const cnna_grid &grid = heads.grid[number];
     const bool objectness = grid.objectness[0] >= 0, softmax = heads.scores == CNNA_SOFTMAX;
     Scan one{grid,
              static_cast<int32_t>(number),
              grid.rows * grid.columns,
              heads.labels,
-             plane(heads, tensors, grid.classes[0], grid.classes[1]),
-             objectness ? plane(heads, tensors, grid.objectness[0], grid.objectness[1]) : nullptr,
+             tensors,
+             tensors.channel(grid.classes[0], grid.classes[1]),
+             objectness ? tensors.channel(grid.objectness[0], grid.objectness[1]) : nullptr,
+             tensors.head[grid.classes[0]].word,
+             objectness ? tensors.head[grid.objectness[0]].word : 1,
+             {},
+             scanned(heads, grid),
              softmax ? table(heads, grid.classes[2]) - HALF : table(heads, grid.classes[2]),
              objectness ? table(heads, grid.objectness[2]) : nullptr,
              wanted.best != 0,
              heads.scores == CNNA_PEAKS,
              found};
+    one.channels.reserve(static_cast<size_t>(heads.labels));
+    tensors.each(grid.classes[0], grid.classes[1], heads.labels, [&](const int8_t *channel) { one.channels.push_back(channel); });
     if (softmax)
         one.by_softmax(wanted.least);
     else if (objectness)

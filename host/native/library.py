@@ -68,10 +68,22 @@ class CHeads(ctypes.Structure):
     )
 
 
+class CHead(ctypes.Structure):
+    """cnna_head: where a head tensor is."""
+
+    _fields_ = (("data", c_void_p), ("word", c_int64), ("block", c_int64))
+
+
 class CWanted(ctypes.Structure):
     """cnna_wanted: which detections count."""
 
     _fields_ = (*((name, c_float) for name in ("least", "overlap")), *((name, c_int64) for name in ("best", "candidates", "most")))
+
+
+class CDetector(ctypes.Structure):
+    """cnna_detector: detections in place of outputs."""
+
+    _fields_ = (("heads", POINTER(CHeads)), ("wanted", POINTER(CWanted)), ("ports", POINTER(c_int64)))
 
 
 SIGNATURES: dict[str, tuple[Any, ...]] = {

@@ -24,6 +24,7 @@
 #include "barrier.h"
 #include "checks.h"
 #include "cnna_host.h"
+#include "loop_detect.h"
 #include "loop_jobs.h"
 #include "loop_packing.h"
 #include "loop_turn.h"
@@ -160,6 +161,25 @@ struct cnna_loop {
     int take(const cnna_job &job, Job *made) const {
         if (job.program < 0 || job.program >= device_.programs) return CNNA_ARGUMENT;
         const Program &program = programs_[static_cast<size_t>(job.program)];
+        if (const int code = job.detector ? cnna::takes(program, job) : sound(program, job); code != CNNA_OK) return code;
+        made->program = static_cast<size_t>(job.program);
+        const size_t outputs = job.detector ? size_t{CNNA_DETECTED} : program.out.size();
+        made->inputs.reserve(program.in.size()), made->outputs.reserve(outputs);
+        for (size_t port = 0; port < program.in.size(); ++port) made->inputs.push_back({job.inputs[port], job.tables[port]});
+        for (size_t output = 0; output < outputs; ++output) {
+            const int64_t type = job.detector ? 0 : job.types[output], row = job.detector || !job.softmax ? 0 : job.softmax[output];
+            made->outputs.push_back({job.outputs[output], type, job.elements[output], row});
+        }
+        if (job.detector) {
+            const cnna_detector &one = *job.detector;
+            made->detector = Job::Detector{*one.heads, *one.wanted, {one.ports, one.ports + one.heads->heads}};
+        }
+        made->counters = job.counters;
+        return CNNA_OK;
+    }
+
+    // Whether a job's outputs have room for those of its program.
+    static int sound(const Program &program, const cnna_job &job) {
         for (size_t output = 0; output < program.out.size(); ++output) {
             if (job.types[output] != CNNA_INT8 && job.types[output] != CNNA_FLOAT32) return CNNA_ARGUMENT;
             const size_t each = elements(program.out[output]);
@@ -167,12 +187,6 @@ struct cnna_loop {
             const int64_t row = job.softmax ? job.softmax[output] : 0;
             if (row < 0 || (row && (job.types[output] != CNNA_FLOAT32 || each % static_cast<size_t>(row)))) return CNNA_ARGUMENT;
         }
-        made->program = static_cast<size_t>(job.program);
-        made->inputs.reserve(program.in.size()), made->outputs.reserve(program.out.size());
-        for (size_t port = 0; port < program.in.size(); ++port) made->inputs.push_back({job.inputs[port], job.tables[port]});
-        for (size_t port = 0; port < program.out.size(); ++port)
-            made->outputs.push_back({job.outputs[port], job.types[port], job.elements[port], job.softmax ? job.softmax[port] : 0});
-        made->counters = job.counters;
         return CNNA_OK;
     }
 
@@ -359,23 +373,28 @@ struct cnna_loop {
     // The job's `code` says how it went. A job that was not unpacked has not ended.
     void finish(Job &job) {
         const Program &program = programs_[job.program];
+        job.code = job.detector ? cnna::detect(program, job, device_.cache) : unpack(program, job);
+        if (job.code != CNNA_OK) return;
+        std::lock_guard<std::mutex> lock(mutex_);
+        ++ended_, --open_;
+        ended_now_.notify_all();
+    }
+
+    int unpack(const Program &program, const Job &job) const {
         for (size_t output = 0; output < program.out.size(); ++output) {
             const cnna_port &port = program.out[output];
             const uint8_t *memory = program.memory(job.slot, program.in.size() + output);
             const size_t bytes = program.bytes(port);
             if (device_.cache.invalidate) device_.cache.invalidate(device_.cache.context, memory, bytes);
             const Job::Output &to = job.outputs[output];
-            job.code = cnna_unpack(&port, memory, bytes, program.images, to.type, to.place, to.elements);
-            if (job.code != CNNA_OK) return;
+            if (const int code = cnna_unpack(&port, memory, bytes, program.images, to.type, to.place, to.elements); code != CNNA_OK) return code;
             if (to.softmax) {
                 const auto count = static_cast<size_t>(to.softmax);
                 auto *scores = static_cast<float *>(to.place);
                 cnna_softmax(scores, static_cast<size_t>(program.images) * (elements(port) / count), count, scores);
             }
         }
-        std::lock_guard<std::mutex> lock(mutex_);
-        ++ended_, --open_;
-        ended_now_.notify_all();
+        return CNNA_OK;
     }
 
     // Sleeps until a job comes, the run may have ended, or the loop is closed; not at all while a run is about to end.

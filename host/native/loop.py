@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from cnna.host.native import library
 from cnna.host.native.cache import Cache, CacheCall
-from cnna.host.native.library import CPort, CTensor
+from cnna.host.native.library import CDetector, CPort, CTensor
 from cnna.host.native.tensors import TYPES
 from cnna.spec.errors import RunError
 
@@ -74,7 +74,7 @@ class CJob(ctypes.Structure):
 
     _fields_ = (
         ("program", c_int64),
-        *((name, c_void_p) for name in ("inputs", "tables", "outputs", "types", "elements", "counters", "softmax")),
+        *((name, c_void_p) for name in ("inputs", "tables", "outputs", "types", "elements", "counters", "softmax", "detector")),
     )
 
 
@@ -92,7 +92,8 @@ class CTurn(ctypes.Structure):
 class Arrays:
     """The C arrays of a job. The library copies them when the job is handed over, so one may serve for many jobs.
 
-    tensors, places: what changes from job to job, the inputs and the addresses of the outputs.
+    tensors, places: what changes from job to job, the inputs and the addresses of the outputs. detector: whose
+    detections the outputs are.
     """
 
     def __init__(
@@ -103,20 +104,22 @@ class Arrays:
         types: Sequence[str],
         elements: Sequence[int],
         softmax: Sequence[int] = (),
+        detector: CDetector | None = None,
     ) -> None:
         self.tensors, self.places = (CTensor * len(tensors))(*tensors), (c_void_p * len(places))(*places)
         self._kept = (
             tables,
             (c_void_p * len(tables))(*(None if table is None else table.ctypes.data for table in tables)),
-            (c_int64 * len(types))(*(TYPES[name] for name in types)),
+            (c_int64 * len(types))(*(TYPES.get(name, 0) for name in types)),  # of detections, they say nothing
             (c_size_t * len(elements))(*elements),
             (c_int64 * len(elements))(*(softmax or [0] * len(elements))),
         )
         _, tables_at, types_at, elements_at, softmax_at = (ctypes.addressof(one) for one in (self.tensors, *self._kept[1:]))
         self.job = CJob(
             *(0, ctypes.addressof(self.tensors), tables_at, ctypes.addressof(self.places)),
-            *(types_at, elements_at, None, softmax_at),
+            *(types_at, elements_at, None, softmax_at, None if detector is None else ctypes.addressof(detector)),
         )
+        self.detector = detector
         self.reference = byref(self.job)
 
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "cnna_host.h"
@@ -47,9 +48,16 @@ struct Job {
         int64_t softmax;  // values of a row; 0: there is none
     };
 
+    struct Detector {
+        cnna_heads heads;
+        cnna_wanted wanted;
+        std::vector<int64_t> ports;
+    };
+
     size_t program = 0, slot = 0;
     std::vector<Input> inputs;
     std::vector<Output> outputs;
+    std::optional<Detector> detector;  // whose detections are the outputs
     uint32_t *counters = nullptr;
     bool packed = false, started = false;
     bool done = false;   // STATUS has said so

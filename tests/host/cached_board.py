@@ -16,7 +16,7 @@ from cnna.host.board.board_device import BoardDevice
 from cnna.host.board.cached_memory import CachedMemory, Proof
 from cnna.host.native.cache import Cache
 from cnna.sim.emulator.emulator import EmulatorDevice
-from cnna.spec.config import preset
+from cnna.spec.config import Config, preset
 from cnna.spec.regmap import REGISTERS, offset
 
 from .emulated_board import lock_base
@@ -41,6 +41,7 @@ class CacheModel:
 
     def __init__(self, seed: int, forget: str) -> None:
         self.forget, self.regions, self._calls = forget, list[Region](), 0
+        self.invalidated_bytes = 0
         self._random, self._moving = np.random.default_rng(seed), threading.Lock()
 
     def add(self, region: Region) -> None:
@@ -58,6 +59,7 @@ class CacheModel:
     def invalidate(self, address: int, size: int) -> None:
         """DC CIVAC: a dirty line is written to DDR, then each is fetched from there."""
         with self._moving:
+            self.invalidated_bytes += size
             for region, line in self._lines(address, size, "invalidate"):
                 if self._dirty(region, line):
                     self._write_back(region, line)
@@ -137,8 +139,10 @@ class CachedBoard(MappedBoard):
     first line before it.
     """
 
-    def __init__(self, folder: Path, proved: bool = True, seed: int = 0, forget: str = "", shift: int = 0) -> None:
-        self.emulator, self.freed = Stirred(preset("tiny"), 1 << 22), list[int]()
+    def __init__(
+        self, folder: Path, proved: bool = True, seed: int = 0, forget: str = "", shift: int = 0, config: Config | None = None
+    ) -> None:
+        self.emulator, self.freed = Stirred(config or preset("tiny"), 1 << 22), list[int]()
         self.emulator.cache = self.model = CacheModel(seed, forget)
         self.page, self.shift = Page(self.emulator), shift
         mmio = SimpleNamespace(base_addr=lock_base(), read=self.page.read, write=self.page.write, array=self.page.array)

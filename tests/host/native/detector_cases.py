@@ -38,6 +38,22 @@ def cases(count: int, seed: int) -> Iterator[Case]:
         )
 
 
+def laid(rng: np.random.Generator, tensors: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Head tensors as the accelerator lays them: sizes of their words, then of their blocks, and the bytes. Others lie between."""
+    sizes, memory = list[tuple[int, int]](), list[np.ndarray]()
+    for q in tensors:
+        channels, cells = len(q), q[0].size
+        word = int(rng.choice([1, 4, 8, 16, 16, 32]))
+        blocks, gap = -(-channels // word), int(rng.integers(0, 3)) * word
+        made = rng.integers(-128, 128, (blocks, cells * word + gap)).astype(np.int8)
+        words = made[:, : cells * word].reshape(blocks, cells, word)
+        for channel, plane in enumerate(q.reshape(channels, cells)):
+            words[channel // word, :, channel % word] = plane
+        sizes.append((word, cells * word + gap))
+        memory.append(made)
+    return np.array(sizes, np.int64).T.copy(), memory
+
+
 def _patches(rng: np.random.Generator, q: np.ndarray) -> np.ndarray:
     """A map whose noise passes nowhere, somewhere or half of the time, with patches that pass and touch each other or do not."""
     made = np.where(rng.random(q.shape) < rng.choice([0.0, 0.05, 0.5]), q, -128)

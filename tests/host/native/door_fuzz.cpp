@@ -98,7 +98,8 @@ int answers() {
 int detect() {
     const int64_t channels = number(1, 12), rows = number(1, 9), columns = number(1, 9), labels = any(1, 4), tables = number(1, 3);
     const int64_t cells = rows * columns, none = number(0, 2) ? -1 : 0;
-    std::vector<int8_t> head(static_cast<size_t>(channels * cells));
+    const int64_t word = number(0, 2) ? 1 : number(1, 40), block = cells * word + (number(0, 2) ? 0 : number(0, 9));
+    std::vector<int8_t> head(static_cast<size_t>((channels + word - 1) / word * block));
     for (int8_t &value : head) value = static_cast<int8_t>(number(-128, 127));
     std::vector<float> table(static_cast<size_t>(tables) * 256);
     for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<float>(i % 256) / 255;
@@ -106,7 +107,7 @@ int detect() {
     cnna_grid grid{rows, columns, 0, columns, 1, {0, number(0, 4), 0}, {none, 0, 0}, {side, side, side, side}};
     if (!number(0, 9)) grid.rows = any(1, 9);
     if (!number(0, 9)) grid.classes[number(0, 2)] = any(0, 3);
-    const int8_t *tensor = number(0, 30) ? head.data() : nullptr;
+    const cnna_head tensor{number(0, 30) ? head.data() : nullptr, number(0, 30) ? word : 5000 * number(0, 1), number(0, 30) ? block : number(-1, cells * word - 1)};
     const cnna_heads heads{labels, number(0, 1), number(0, 20) ? number(0, 3) : any(0, 3), 1, tables, 1, &channels, &cells, table.data(), &grid};
     const auto room = static_cast<size_t>(number(1, 60));
     const cnna_wanted wanted{0.1f * static_cast<float>(number(0, 11)), number(0, 9) ? 0.5f : -1.0f, number(0, 1), any(1, 50), static_cast<int64_t>(room)};
@@ -150,7 +151,7 @@ int loop() {
         const int64_t type = any(1, 2), softmax = any(0, 4), which = any(0, 0);
         const size_t elements = answer.size();
         uint32_t counters[1];
-        const cnna_job job{which, &from, &table, &place, &type, &elements, counters, &softmax};
+        const cnna_job job{which, &from, &table, &place, &type, &elements, counters, &softmax, nullptr};
         code = cnna_loop_submit(made, &job);
         int64_t ended;
         if (code == CNNA_OK) cnna_loop_wait(made, 0, 1e-4, &ended);

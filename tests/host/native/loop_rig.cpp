@@ -43,7 +43,7 @@ struct Layout {
     int64_t columns;
 };
 constexpr Layout TOGETHER{48, 7}, APART{0, 16};
-constexpr uint32_t FEW = 13;
+constexpr uint32_t FEW = 31;
 constexpr int64_t LONG = 100000;  // runs after which memory has found its size
 
 std::atomic<uint32_t> starving{0};  // one allocation of so many fails; 0: none
@@ -211,9 +211,43 @@ cnna_port port_of(int64_t channels, int64_t rows, int64_t columns) {
     return made;
 }
 
+constexpr int64_t CHANNELS = 9, HIGH = 3, WIDE = 4, CLASSES = 4, BOXES = CHANNELS - CLASSES - 1;  // a box of each cell: BOXES, CLASSES, objectness
+constexpr size_t MOST = HIGH * WIDE;
+
+// A detector on the answer, whose objectness lies in the last block alone.
+struct Detector {
+    int64_t channels = CHANNELS, cells = HIGH * WIDE, port = 0;
+    std::vector<float> table = std::vector<float>(256);
+    cnna_grid grid{HIGH, WIDE, 0, WIDE, 1, {0, BOXES, 0}, {0, CHANNELS - 1, 0}, {}};
+    cnna_heads heads{CLASSES, 1, CNNA_TABLES, 1, 1, 1, &channels, &cells, table.data(), &grid};
+    cnna_wanted wanted{0.6f, 0.9f, 0, int64_t{MOST} * CLASSES, int64_t{MOST}};
+    cnna_detector detector{&heads, &wanted, &port};
+
+    Detector() {
+        for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<float>(i) / 255;
+        for (int64_t side = 0; side < BOXES; ++side) grid.box[side] = {0, side, 1, 0, 0, 2, 3, 20};
+    }
+    Detector(const Detector &) = delete;
+    Detector &operator=(const Detector &) = delete;
+};
+
+struct Detections {
+    std::vector<float> boxes = std::vector<float>(4 * MOST), scores = std::vector<float>(MOST);
+    std::vector<int64_t> labels = std::vector<int64_t>(MOST);
+    int64_t count = 0;
+
+    // Whether they are the same; what lies behind the last says nothing.
+    bool operator==(const Detections &other) const {
+        const auto same = [this](const auto &a, const auto &b, int64_t each) { return std::equal(a.begin(), a.begin() + each * count, b.begin()); };
+        return count == other.count && same(boxes, other.boxes, 4) && same(scores, other.scores, 1) && same(labels, other.labels, 1);
+    }
+};
+
 struct Given {
     std::vector<int8_t> x;
     std::vector<float> y;
+    Detections found;
+    bool detects = false;
     cnna_tensor tensor{};
     uint32_t counters[1] = {};
 };
@@ -272,9 +306,11 @@ class Turns {
 long played(int64_t runs, uint64_t seed, const std::string &forget, Layout layout) {
     std::mt19937_64 random(seed);
     const int64_t columns = layout.columns;
-    const cnna_port in = port_of(6, 5, columns), out = port_of(9, 3, 4);
+    const cnna_port in = port_of(6, 5, columns), out = port_of(CHANNELS, HIGH, WIDE);
     Board board(static_cast<size_t>(in.image_bytes), static_cast<size_t>(out.image_bytes), forget, random(), layout.begin);
-    const size_t elements = 9 * 3 * 4;
+    const size_t elements = CHANNELS * HIGH * WIDE;
+    const Detector detector;
+    int64_t boxes = 0;
 
     const cnna_write words[SLOTS] = {{SLOT, 0}, {SLOT, 1}};
     uint8_t *memories[SLOTS * 2] = {};
@@ -310,7 +346,12 @@ long played(int64_t runs, uint64_t seed, const std::string &forget, Layout layou
             const int8_t *table = nullptr;
             void *place = given.y.data();
             const int64_t type = CNNA_FLOAT32;
-            const cnna_job job{0, &given.tensor, &table, &place, &type, &elements, given.counters, nullptr};
+            given.detects = random() % 2;
+            Detections &found = given.found;
+            void *const places[CNNA_DETECTED] = {found.boxes.data(), found.scores.data(), found.labels.data(), &found.count};
+            const size_t rooms[CNNA_DETECTED] = {4 * MOST, MOST, MOST, 1};
+            const cnna_job job{0, &given.tensor, &table, given.detects ? places : &place, &type, given.detects ? rooms : &elements, given.counters, nullptr,
+                               given.detects ? &detector.detector : nullptr};
             const uint64_t way = random() % 4;
             const double seconds = static_cast<double>(random() % 3) * 20e-6;  // some end in them, and some are left to the thread
             int code = CNNA_MEMORY;
@@ -334,8 +375,16 @@ long played(int64_t runs, uint64_t seed, const std::string &forget, Layout layou
         const Given &given = open.front();
         cnna_pack(&in, &given.tensor, nullptr, 1, packed.data(), packed.size());
         answer(packed.data(), packed.size(), answered.data(), answered.size());
-        cnna_unpack(&out, answered.data(), answered.size(), 1, CNNA_FLOAT32, wanted.data(), elements);
-        if (given.y != wanted) fail("a wrong answer", seen);
+        if (given.detects) {
+            const cnna_head head{reinterpret_cast<const int8_t *>(answered.data()), out.ci, out.block_bytes};
+            Detections right;
+            cnna_detect(&detector.heads, &head, &detector.wanted, right.boxes.data(), right.scores.data(), right.labels.data(), &right.count);
+            if (!(given.found == right)) fail("a wrong answer", seen);
+            boxes += right.count;
+        } else {
+            cnna_unpack(&out, answered.data(), answered.size(), 1, CNNA_FLOAT32, wanted.data(), elements);
+            if (given.y != wanted) fail("a wrong answer", seen);
+        }
         open.pop_front();
         if (++seen == runs / 2) before = resident_kb();
     }
@@ -345,6 +394,7 @@ long played(int64_t runs, uint64_t seed, const std::string &forget, Layout layou
     accelerator.join();
     starving = 0;
     if (forget.empty() && !turns.taken()) fail("no run took a turn for itself", 0);
+    if (!boxes) fail("no box was found", 0);
     if (failed != board.errors) fail("an error was lost", failed);
     if (forget == "starve" && (!refused || !starved_runs)) fail("memory has never run out", refused);
     std::printf("%lld answers right, %lld errors tried again, memory grew by %ld kB\n", static_cast<long long>(seen),

@@ -114,18 +114,21 @@ int main(int count, char **arguments) {
                                size[5] * size[2]);
         } else if (function == "detect") {
             const Bytes counts = records.next(), channels = records.next(), cells = records.next(), tables = records.next();
-            const Bytes grids = records.next(), data = records.next();
+            const Bytes grids = records.next(), words = records.next(), data = records.next();
             const auto settings = Records::as<cnna_wanted>(records.next());
             wanted = records.next();
             const auto *size = reinterpret_cast<const int64_t *>(counts.data());  // labels, centre, scores, heads, tables
             const auto *channel = reinterpret_cast<const int64_t *>(channels.data());
             const auto *cell = reinterpret_cast<const int64_t *>(cells.data());
             std::vector<std::vector<int8_t>> tensors;  // apart, so that an access beyond one is found
-            std::vector<const int8_t *> places;
+            std::vector<cnna_head> places;
             const auto *next = reinterpret_cast<const int8_t *>(data.data());
-            for (int64_t head = 0; head < size[3]; next += channel[head] * cell[head], ++head)
-                tensors.emplace_back(next, next + channel[head] * cell[head]);
-            for (const auto &tensor : tensors) places.push_back(tensor.data());
+            const auto *word = reinterpret_cast<const int64_t *>(words.data());  // of each head, and then its blocks' bytes
+            for (int64_t head = 0; head < size[3]; ++head) {
+                const int64_t bytes = (channel[head] + word[head] - 1) / word[head] * word[size[3] + head];
+                tensors.emplace_back(next, next + bytes), next += bytes;
+                places.push_back({tensors.back().data(), word[head], word[size[3] + head]});
+            }
             const cnna_heads heads{size[0], size[1], size[2], size[3], size[4], static_cast<int64_t>(grids.size() / sizeof(cnna_grid)), channel, cell,
                                    reinterpret_cast<const float *>(tables.data()), reinterpret_cast<const cnna_grid *>(grids.data())};
             const auto most = static_cast<size_t>(settings.most);

@@ -18,13 +18,13 @@ from cnna.host.native.detect import described as described_grids
 from cnna.host.native.library import FLOAT32, INT8, CTensor
 from cnna.host.native.tensors import TYPES, described
 from cnna.spec import cpu_ops
-from cnna.spec.detection.heads import KINDS
+from cnna.spec.detection.heads import KINDS, TABLES
 from cnna.spec.detection.suppression import kept
 from cnna.spec.samples import pack, resampling
 from cnna.spec.samples.resampling import FILTERS
 
 from .cases import drawn_port, pack_cases, pictures, score_rows
-from .detector_cases import cases
+from .detector_cases import cases, laid
 from .programs import ADDRESS, ARM, NATIVE, SECONDS, program
 
 CALLS = 200_000
@@ -79,8 +79,13 @@ def _detections(count: int, rng: np.random.Generator) -> Iterator[bytes]:
         found = by_numpy(heads, tensors, settings)
         whole = b"".join(q.tobytes() for q in tensors)
         wants = found.boxes.tobytes() + found.scores.tobytes() + found.classes.tobytes()
-        what = (described_grids(heads.entry["grids"]), whole, wanted(settings))
+        planes = np.array([[1] * len(tensors), sizes[1]], np.int64)
+        what: tuple[Any, ...] = (described_grids(heads.entry["grids"]), planes, whole, wanted(settings))
         yield record("detect", counts, sizes[0].copy(), sizes[1].copy(), heads.tables, *what, wants)
+        if heads.scores == TABLES:
+            words, memory = laid(rng, tensors)
+            what = (what[0], words, b"".join(one.tobytes() for one in memory), what[-1])
+            yield record("detect", counts, sizes[0].copy(), sizes[1].copy(), heads.tables, *what, wants)
         low = rng.integers(0, 20, (len(whole) % 99, 2))
         boxes = np.concatenate([low, low + rng.integers(-1, 9, low.shape)], axis=1).astype(np.float32)
         yield record("suppress", boxes, np.array([0.25], np.float32), kept(boxes, 0.25))
