@@ -15,6 +15,7 @@ from cnna.spec.host_time.native_work import BYTES, programs_of
 from cnna.spec.manifest import CPU, PieceEntry
 
 CANDIDATES = 100  # in a picture
+CANDIDATE_LINES = 9  # of the accelerator's memory for a candidate, at most: 144 channels in words of 16
 SCAN_INSTRUCTIONS = 0.2  # for a byte that is scanned: of each class, or of the objectness alone
 GRID_INSTRUCTIONS = 5_000  # for a grid: its thresholds
 LABEL_INSTRUCTIONS = 5  # for each class of a cell that is looked at

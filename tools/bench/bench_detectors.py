@@ -10,7 +10,7 @@ from typing import Any
 from bench_host import cells, model
 from bench_rows import BOXES, DETECTORS, HOST_PATHS, WHY_BOXES, Row
 
-from cnna.spec.host_time.detector_time import CANDIDATES, candidate_instructions
+from cnna.spec.host_time.detector_time import CANDIDATE_LINES, CANDIDATES, candidate_instructions
 from cnna.spec.host_time.end_to_end import EndToEnd, rates
 from cnna.spec.host_time.host_work import HostWork
 
@@ -19,8 +19,9 @@ HEADS = ("row", "fps", "modelled, to boxes", "floor", "on 1 core", "modelled lat
 ABOUT = f"""\
 `cnna.Detector` decodes boxes on the accelerator's integers ([how](detectors.md)). "fps" is of the accelerator alone. *Modelled* are
 pictures a second of a long stream, from a uint8 picture of the input's size to its boxes, the slow and the quick end, with memory
-that the processor caches. The host's work was counted; {CANDIDATES} candidates a picture are added to it. The floor is for the slow
-end with four cores. The last column is the same for the model's own outputs, whose decode runs whole, on the CPU.
+that the processor caches. The host's work was counted; {CANDIDATES} candidates a picture are added to it, each with
+{CANDIDATE_LINES} lines that no cache has. The floor is for the slow end with four cores. The last column is the same
+for the model's own outputs, whose decode runs whole, on the CPU.
 `make host-cost ROWS=yolov8n/b1 HOST=boxes` counts again.
 
 """
@@ -48,7 +49,9 @@ def to_boxes(row: Row, found: Found, counts: Found) -> EndToEnd | None:
     whole = model(row, found, {row.key: {HOST_PATHS[-1]: paths[BOXES]}})
     assert whole is not None
     one = DETECTORS[row.network]
-    more = HostWork(libraries=CANDIDATES * candidate_instructions(one.labels, one.bins))
+    lines = CANDIDATES * CANDIDATE_LINES
+    work = CANDIDATES * candidate_instructions(one.labels, one.bins)
+    more = HostWork(libraries=work, l1_misses=lines, l2_misses=lines, lines=lines)
     return replace(whole, stream=whole.stream.plus(more), single=whole.single.plus(more))
 
 
