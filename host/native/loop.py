@@ -110,7 +110,8 @@ class Arrays:
         self._kept = (
             tables,
             (c_void_p * len(tables))(*(None if table is None else table.ctypes.data for table in tables)),
-            (c_int64 * len(types))(*(TYPES.get(name, 0) for name in types)),  # of detections, they say nothing
+            # of detections, types say nothing
+            (c_int64 * len(types))(*(TYPES.get(name, 0) for name in types)),
             (c_size_t * len(elements))(*elements),
             (c_int64 * len(elements))(*(softmax or [0] * len(elements))),
         )
