@@ -77,8 +77,10 @@ def _detections(count: int, rng: np.random.Generator) -> Iterator[bytes]:
             [heads.entry["labels"], heads.entry["form"] == "centre", scores, len(tensors), len(heads.tables)], np.int64
         )
         few = [
-            np.where(rng.random(q.shape[1:]) < 0.03, q, np.int8(-128)) for q in tensors
-        ]  # cells that pass, as few as in a picture
+            np.where(rng.random(q.shape[1:]) < 0.03, q, np.int8(-128))
+            for q in tensors
+            # cells that pass, as few as in a picture
+        ]
         for given, in_words in ((tensors, False), (tensors, True), (few, True)):
             if in_words and heads.scores != TABLES:
                 continue
