@@ -53,5 +53,5 @@ def spelled_out(function: Made) -> Made:
     ]
     first = [one for one in kept if one.kind is not keyword]
     last = [one for one in kept if one.kind is keyword]
-    function.__signature__ = own.replace(parameters=[*first, *options, *last])  # type: ignore[attr-defined]
+    function.__signature__ = own.replace(parameters=[*first, *options, *last])  # type: ignore[attr-defined]  # typeshed's Callable lacks it
     return function

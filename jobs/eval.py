@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from cnna.evaluate.options import File, Options, spelled_out
 from cnna.jobs.compile import Compiled
 from cnna.jobs.data import table_of
 from cnna.jobs.given import Progress, Warn, Warnings, quiet, with_tools
 from cnna.jobs.quantize import Quantized
-from cnna.jobs.report import artifact_of
+from cnna.jobs.report import GivenArtifact, artifact_of
 from cnna.jobs.result import ASIDE, Result, page_html
 from cnna.spec.artifact import Artifact, save
 from cnna.spec.checks.archive import BEGINNING
@@ -119,7 +119,7 @@ def _files(models: Iterable[Measurable]) -> Iterator[list[Path]]:
             if content:
                 write_bytes(paths[-1], content)
             else:
-                save(artifact_of(model), paths[-1])  # type: ignore[arg-type]  # `_content` says that it is compiled
+                save(artifact_of(cast(GivenArtifact, model)), paths[-1])  # `_content` says that it is compiled
         yield paths
 
 
