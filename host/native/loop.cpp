@@ -32,6 +32,7 @@
 namespace {
 
 using cnna::Clock;
+using cnna::elements;
 using cnna::Job;
 using cnna::Program;
 using cnna::Seconds;
@@ -54,9 +55,6 @@ constexpr int LOADS = __ATOMIC_ACQUIRE, STORES = __ATOMIC_RELEASE;
 #else
 constexpr int LOADS = __ATOMIC_RELAXED, STORES = __ATOMIC_RELAXED;
 #endif
-
-// Of an image of a port that is not folded.
-size_t elements(const cnna_port &port) { return static_cast<size_t>(port.folded[0] * port.folded[1] * port.folded[2]); }
 
 }  // namespace
 

@@ -16,6 +16,11 @@ namespace cnna {
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
+// Of an image of a port that is not folded.
+inline size_t elements(const cnna_port &port) {
+    return static_cast<size_t>(port.folded[0] * port.folded[1] * port.folded[2]);
+}
+
 struct Program {
     explicit Program(const cnna_program &program)
         : images(program.images), slots(static_cast<size_t>(program.slots)), writes(static_cast<size_t>(program.writes)),
