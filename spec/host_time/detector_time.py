@@ -62,5 +62,5 @@ def gain(entry: DetectorEntry, pieces: Sequence[PieceEntry], cycles: float, cloc
     return f"{first}{_rate(after.slow)} pictures a second {TO_ANSWER}"
 
 
-def _rate(fps: float) -> str:
-    return f"{fps:,.0f}" if fps >= 1000 else f"{fps:.3g}"
+def _rate(images: float) -> str:
+    return f"{images:,.0f}" if images >= 1000 else f"{images:.3g}"
