@@ -26,7 +26,7 @@ from cnna.spec.boards import ddr_of
 from cnna.spec.config import as_dict
 from cnna.spec.device import soft_reset
 from cnna.spec.errors import ArtifactError, RunError, TimedOutError, TurnLostError, reason_of
-from cnna.spec.identity import CAPABILITIES, read_config
+from cnna.spec.identity import CAPABILITIES, has_queue, read_config
 from cnna.spec.progress import Played
 from cnna.spec.regmap import REGISTERS, offset
 
@@ -55,8 +55,9 @@ class BoardDevice:
     timeout_seconds: after so long without progress, `wait` gives up. limit_clocks: the most clocks of a run; None: no limit. turns:
     shared with every other process that uses the board. uncached: whether its memory goes past the processor's cache, so that
     nothing needs to be flushed. caching: memory that does not, where this process can maintain the cache. interrupt: what tells the
-    native run loop of a run's end. threads: of that loop, which pack a run together. capabilities: the words of the registers that
-    say so. ArtifactError: the registers are not an accelerator's, or not those that the overlay describes.
+    native run loop of a run's end. threads: of that loop, which pack a run together. places: starts that it may queue; none over a
+    network. capabilities: the words of the registers that say what it is. ArtifactError: the registers are not an accelerator's, or
+    not those that the overlay describes.
     """
 
     name = "pynq"
@@ -76,12 +77,15 @@ class BoardDevice:
         self._remote = _is_remote(pynq_device)
         self.timeout_seconds, self.limit_clocks = 10.0, None  # type: float, int | None
         self.threads = packing_threads()
+        self.places = 0
         self.playing: Played | None = None
         self.buffers: dict[int, BoardBuffer] = {}
         self._doubtful = False
         self._process = os.getpid()
         self.config = read_config(self.read)
         self.capabilities = self._read_capabilities()
+        if not self._remote and has_queue(self.read):
+            self.places = REGISTERS["QUEUE"].unpack(self.read(offset("QUEUE")))["places"]
         self.ddr = ddr_of(self.config)
         self._check_overlay(parameters or {})
         self._check_streams()
@@ -162,8 +166,9 @@ class BoardDevice:
                 allocation.buffer.invalidate()
         return np.asarray(allocation.buffer)[start : start + size_bytes].tobytes()
 
-    def wait(self, other: Callable[[], bool] = lambda: False) -> None:
-        """Returns when STATUS has done or error set, or `other` holds, which is asked again and again.
+    def wait(self, other: Callable[[], bool] = lambda: False, ended: Callable[[], bool] | None = None) -> None:
+        """Returns when STATUS has done or error set, or `other` holds, which is asked again and again. ended: asked in the place of
+        STATUS, where several runs may be on the accelerator.
 
         TimedOutError: no progress, or more than `limit_clocks`; says where. RunError: another image has been loaded meanwhile.
         KeyboardInterrupt: as of `Turns.heed`.
@@ -171,7 +176,7 @@ class BoardDevice:
 
         def over() -> bool:
             self.turns.heed()
-            return self.ended() or other()
+            return (ended or self.ended)() or other()
 
         try:
             await_end(self, over, self.timeout_seconds, self.limit_clocks)

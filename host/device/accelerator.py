@@ -60,6 +60,11 @@ class Accelerator:
         self._set: dict[str, int] = {}  # words that registers are known to hold
         self.set_registers()
 
+    @property
+    def slots(self) -> int:
+        """Places for inputs and for outputs."""
+        return len(self._slots)
+
     def run(self, inputs: Mapping[str, Int8 | Feed]) -> dict[str, Int8]:
         """Runs one batch: int8 [batch, C, H, W] by input port, or what is not converted yet, gives int8 by output port.
 
@@ -76,6 +81,11 @@ class Accelerator:
         self.set_registers(slot)
         self.note_start()
         self._write("CTRL", start=1, irq_enable=1)
+
+    def queue(self, slot: int = 0) -> None:
+        """Queues the batch in a slot behind those that run or wait. RunError: no place is free, or an error has stopped them."""
+        self.set_registers(slot)
+        self._write("CTRL", queue=1, irq_enable=1)
 
     def note_start(self) -> None:
         """Says what runs, for messages about time-outs: whoever starts a program calls this."""
@@ -151,8 +161,12 @@ class Accelerator:
         self.device.wait()
         if self._read("STATUS")["error"]:
             raise self.stopped()
-        self.counters = progress.counters(self._read, self.device.config.ports)
+        self.counters = self.read_counters()
         self._write("STATUS", done=1)
+
+    def read_counters(self) -> dict[str, int]:
+        """The performance counters, by name."""
+        return progress.counters(self._read, self.device.config.ports)
 
     def stopped(self) -> RunError:
         """Why and where it has stopped, from its registers."""

@@ -19,7 +19,7 @@ from cnna.host.model.flight import Job
 from cnna.host.model.inputs import Arrays
 from cnna.host.model.model import Seen
 from cnna.host.model.native_runs import NativeRuns, suits
-from cnna.host.model.pingpong import SLOTS, PingPong
+from cnna.host.model.pingpong import PingPong, slots_of
 from cnna.host.model.planned import Plan, PlannedFlight
 from cnna.spec.artifact import Artifact, Holder, Source
 from cnna.spec.errors import RunError
@@ -98,7 +98,7 @@ class BoardModel(model.Model):
         self.limit_clocks = max(limits, default=0) + LATE_CLOCKS
         self.turn = TurnOf([self])
         with self.turn, self.board.kept(self._made):
-            self.accelerators = [Accelerator(self.board, program, slots=SLOTS) for program in self.artifact.programs]
+            self.accelerators = [Accelerator(self.board, program, slots=slots_of(self.board)) for program in self.artifact.programs]
         if suits(self.board, self.accelerators):
             self._plan = Plan.of(self._route, self._outputs)
         return list(self.accelerators)
@@ -194,7 +194,9 @@ class BoardModel(model.Model):
 
 def runs_of(board: BoardDevice, accelerators: Sequence[Accelerator], retries: int) -> PingPong | NativeRuns:
     """What runs jobs on a board: the native run loop where it can, else Python."""
-    return (NativeRuns if suits(board, accelerators) else PingPong)(board, accelerators, retries)
+    if suits(board, accelerators):
+        return NativeRuns(board, accelerators, retries)
+    return PingPong(board, accelerators, retries)
 
 
 class Going:

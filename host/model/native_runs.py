@@ -19,7 +19,7 @@ from cnna.host.model.flight import NOT_YET, Asked, Job
 from cnna.host.model.pingpong import SLOTS
 from cnna.host.model.planned import Begun, PlannedJob
 from cnna.host.native import library
-from cnna.host.native.loop import FOREVER_SECONDS, Input, Loop, Program, Registers
+from cnna.host.native.loop import FOREVER_SECONDS, NO_QUEUE, Input, Loop, Program, Queue, Registers
 from cnna.host.native.tensors import described
 from cnna.spec.errors import RunError
 from cnna.spec.progress import counter_names
@@ -27,7 +27,6 @@ from cnna.spec.regmap import REGISTERS, offset
 
 LOOK_SECONDS = 1e-3  # a wait for a run while the source of jobs has nothing yet
 NOT_COUNTED: dict[str, int] = {}
-DEEP = SLOTS + 1  # open jobs of one program: one runs, one is packed, and one waits
 
 
 def suits(board: BoardDevice, accelerators: Sequence[Accelerator]) -> bool:
@@ -39,7 +38,7 @@ def suits(board: BoardDevice, accelerators: Sequence[Accelerator]) -> bool:
 def _memories(board: BoardDevice, one: Accelerator) -> Iterator[NDArray[np.uint8] | None]:
     """The bytes of every port, slot after slot, inputs first; None: this process has not mapped them."""
     manifest = one.piece.manifest
-    for slot in range(SLOTS):
+    for slot in range(one.slots):
         for port in (*manifest["inputs"], *manifest["outputs"]):
             yield board.mapped(one.place(port, slot), manifest["batch"] * port["image_bytes"])
 
@@ -54,7 +53,8 @@ class NativeRuns:
         self.board, self.accelerators, self.retries = board, accelerators, retries
         self._kept: Loop | None = None
         self._counters = [name.lower() for name in counter_names(board.config.ports)]
-        self._most = DEEP if len(accelerators) == 1 else SLOTS  # jobs that may be open, as `jobs_of` allows it
+        # jobs that may be open: of one program one for each slot, and one that waits; of several as `jobs_of` allows it
+        self._most = accelerators[0].slots + 1 if len(accelerators) == 1 else SLOTS
 
     def run(self, jobs: "Iterable[Asked | PlannedJob]", counted: bool = True) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
         """As `PingPong.run`: answers and counters of each job, in order. Answers are real numbers, or int8 where a job wants it.
@@ -120,8 +120,8 @@ class NativeRuns:
         return self._kept
 
     def figures(self, counters: Sequence[int]) -> dict[str, int]:
-        """The counters of a job by name."""
-        return dict(zip(self._counters, counters, strict=True))
+        """The counters of a job by name; none where the next job had ended before they were read."""
+        return dict(zip(self._counters, counters, strict=True)) if any(counters) else NOT_COUNTED
 
     def close(self) -> None:
         """Ends the thread."""
@@ -143,16 +143,20 @@ class NativeRuns:
         words = self.board.register_words
         assert words is not None
         status, control = REGISTERS["STATUS"], REGISTERS["CTRL"]
+        places = self.board.places
+        queue = Queue(control.pack(queue=1), control.pack(live=1), offset("FINISHED"), places) if places else NO_QUEUE
         registers = Registers(
             words,
             offset("CTRL"),
-            control.pack(start=1, irq_enable=1),
+            control.pack(start=1),
             offset("STATUS"),
             status.pack(done=1),
             status.pack(error=1),
             [offset(name) for name in counter_names(self.board.config.ports)],
             PROGRESS,
             self.board.interrupt.open(),
+            control.pack(irq_enable=1),
+            queue,
         )
         programs = [self._program(accelerator) for accelerator in self.accelerators]
         return Loop(registers, programs, self.board.timeout_seconds, self.board.limit_clocks, self.board.cache, self.board.threads)
@@ -165,8 +169,8 @@ class NativeRuns:
             manifest["batch"],
             [described(port, ci) for port in manifest["inputs"]],
             [described(port, ci) for port in manifest["outputs"]],
-            [[(offset(name), word) for name, word in one.words(slot).items()] for slot in range(SLOTS)],
-            [memories[slot * ports : (slot + 1) * ports] for slot in range(SLOTS)],
+            [[(offset(name), word) for name, word in one.words(slot).items()] for slot in range(one.slots)],
+            [memories[slot * ports : (slot + 1) * ports] for slot in range(one.slots)],
         )
 
     def _begin(self, loop: Loop, job: Job) -> Begun:

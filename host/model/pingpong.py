@@ -15,12 +15,17 @@ from typing import Any, Final, TypeVar
 from cnna.host.board.board_device import BoardDevice
 from cnna.host.board.run_wait import pause_seconds
 from cnna.host.device.accelerator import Accelerator, take_turn
-from cnna.host.model.flight import NOT_YET, Asked, Job
+from cnna.host.model.flight import NOT_YET, Asked
 from cnna.spec.errors import RunError, TurnLostError
 
 SLOTS = 2  # jobs in memory: one runs while the host moves those before and after it
 
 Moved = TypeVar("Moved")
+
+
+def slots_of(board: BoardDevice) -> int:
+    """The slots of a program on a board: with a queue, one runs and all others may wait."""
+    return max(SLOTS, 1 + board.places)
 
 
 class _End(Enum):
@@ -30,14 +35,14 @@ class _End(Enum):
 END: Final = _End.END
 
 
-class _Run:
+class Run:
     """A job that was started: its program, its slot, whether it still runs and, once it has ended, its counters.
 
-    failed: the error of a wait for its end that nobody has seen yet.
+    failed: the error of a wait for its end that nobody has seen yet. queued: whether it was queued behind another.
     """
 
     def __init__(self, accelerator: Accelerator, slot: int) -> None:
-        self.accelerator, self.slot, self.runs = accelerator, slot, True
+        self.accelerator, self.slot, self.runs, self.queued = accelerator, slot, True, False
         self.counters: dict[str, int] = {}
         self.failed: RunError | None = None
 
@@ -64,13 +69,15 @@ class PingPong:
         None instead of a job, it hands out the answers of the last job first. If it gets NOT_YET, it asks again and again, and
         hands out the answers of the last job as soon as that has ended.
         """
-        running: _Run | None = None
+        running: Run | None = None
         source = iter(jobs)
         try:
             for number in itertools.count():
                 job = self._next(source, running)
                 if job is END:
                     break
+                if job is NOT_YET:  # the job before it has ended, or failed
+                    job = None
                 slot, before = number % SLOTS, running
                 if job is not None:
                     accelerator = self.accelerators[job.program]
@@ -79,7 +86,7 @@ class PingPong:
                     self._finish(before)
                 running = None
                 if job is not None:
-                    running = _Run(accelerator, slot)  # set before the start: Ctrl-C may come between the two
+                    running = Run(accelerator, slot)  # set before the start: Ctrl-C may come between the two
                     self._start(running)
                 if before is not None:
                     load = partial(before.accelerator.load_outputs, before.slot)
@@ -94,9 +101,9 @@ class PingPong:
             if running is not None and running.runs:
                 self._stop()
 
-    def _next(self, source: Iterator[Asked], running: _Run | None) -> Job | _End | None:
-        """What the source says next. None in its place: it still has nothing, and the job that runs has ended, or failed."""
-        found: list[Job | _End | None] = []
+    def _next(self, source: Iterator[Asked], running: Run | None) -> Asked | _End:
+        """What the source says next. NOT_YET: it still has nothing, and the job that runs has ended, or failed."""
+        found: list[Asked | _End] = []
         broken: list[BaseException] = []
 
         def came() -> bool:
@@ -113,7 +120,7 @@ class PingPong:
                 time.sleep(pause_seconds(time.monotonic() - began))
                 continue
             try:
-                self.board.wait(came)
+                self._wait(came)
             except TurnLostError:
                 raise
             except RunError as error:  # `_finish` tries the job again
@@ -121,13 +128,17 @@ class PingPong:
             break
         if broken:
             raise broken[0]
-        return found[0] if found else None
+        return found[0] if found else NOT_YET
+
+    def _wait(self, came: Callable[[], bool]) -> None:
+        """Returns when the job that runs has ended, or `came` holds. RunError: as of `BoardDevice.wait`."""
+        self.board.wait(came)
 
     def _forget_registers(self) -> None:
         for accelerator in self.accelerators:
             accelerator.forget_registers()
 
-    def _beside(self, running: _Run | None, move: Callable[[], Moved]) -> Moved:
+    def _beside(self, running: Run | None, move: Callable[[], Moved]) -> Moved:
         """Copies data while a batch runs. If the end of that batch has broken off the copy, it copies again afterwards."""
         try:
             return move()
@@ -150,7 +161,7 @@ class PingPong:
         with suppress(TurnLostError):
             self.board.reset()
 
-    def _start(self, run: _Run) -> None:
+    def _start(self, run: Run) -> None:
         """Starts a job. TurnLostError: another process has started one, although it does not have the turn."""
         take_turn(self.accelerators, run.accelerator)
         run.accelerator.set_registers(run.slot)
@@ -158,7 +169,7 @@ class PingPong:
             self.board.check_idle()
         run.accelerator.start(run.slot)
 
-    def _finish(self, run: _Run) -> None:
+    def _finish(self, run: Run) -> None:
         """Waits for a job, and tries it again where that may help. After an error it leaves the accelerator reset."""
         for attempt in range(self.retries + 1 if run.runs else 0):
             try:
@@ -184,7 +195,7 @@ class PingPong:
         if run.runs:
             run.counters, run.runs = run.accelerator.counters, False
 
-    def _reset_after(self, error: RunError, run: _Run) -> None:
+    def _reset_after(self, error: RunError, run: Run) -> None:
         """Resets the accelerator. A reset that fails must not hide the error before it."""
         run.runs = False
         try:

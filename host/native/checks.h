@@ -56,7 +56,7 @@ inline bool sound(const cnna_program &program) {
 
 inline bool sound(const cnna_device &device) {
     const bool counts = within(device.programs, 1, MOST_COUNT) && within(device.counters, 0, MOST_COUNT) &&
-                        within(device.progress, 0, MOST_COUNT) && within(device.limit_clocks, 0, INT64_MAX) && device.timeout_seconds >= 0;
+                        within(device.progress, 0, MOST_COUNT) && within(device.limit_clocks, 0, INT64_MAX) && within(device.places, 0, MOST_COUNT) && device.timeout_seconds >= 0;
     if (!counts || !device.registers || !device.program) return false;
     if ((device.counters && !device.counter_offsets) || (device.progress && !device.progress_offsets)) return false;
     for (int64_t number = 0; number < device.programs; ++number)

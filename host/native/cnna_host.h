@@ -155,7 +155,7 @@ typedef struct {
     uint32_t offset, word;
 } cnna_write;
 
-/* One program on the accelerator. images: its batch. words: [slots][writes], what a start needs in the registers. memories: [slots][inputs + outputs], where each port's bytes are. Two slots let a run be packed while another runs. */
+/* One program on the accelerator. images: its batch. words: [slots][writes], what a start needs in the registers. memories: [slots][inputs + outputs], where each port's bytes are. Two slots let a run be packed while another runs; with a queue of two places, three let two wait. */
 typedef struct {
     int64_t images, inputs, outputs, slots, writes;
     const cnna_port *in, *out;
@@ -176,13 +176,18 @@ typedef struct {
  * every run. progress: offsets that change while a run goes on, the first of which counts clocks. limit_clocks: 0: none.
  * uio: a file that becomes readable at an interrupt, and is armed by writing 1 to it; the loop does not close it. -1, or interrupts
  * that do not come: STATUS is polled. threads: that pack a run together, the loop's own among them; 1 or more. With several, the
- * loop looks at STATUS without a pause while a run is about to end. band_bytes: a thread is woken for no less. */
+ * loop looks at STATUS without a pause while a run is about to end. band_bytes: a thread is woken for no less.
+ *
+ * start, queue and live are bits of CTRL; keep is what stays set beside them. queue: queues a start; 0: there is no queue, and places,
+ * live and finished mean nothing. places: starts that may be pending. live: shows the counters and progress of a run from the queue. finished: the
+ * register that counts runs. The counters of a run are all 0 where the next one had ended before they were read. */
 typedef struct {
     volatile uint32_t *registers;
     int64_t programs, counters, progress;
     const cnna_program *program;
     const uint32_t *counter_offsets, *progress_offsets;
     uint32_t ctrl, start, status, done, error;
+    uint32_t keep, queue, live, finished, places;
     int32_t uio;
     int64_t threads, band_bytes;
     int64_t limit_clocks;

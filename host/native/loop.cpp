@@ -1,4 +1,5 @@
-// The run loop: one thread that packs run n + 1 while run n is on the accelerator, starts it at once when n ends, and unpacks n.
+// The run loop: one thread that packs run n + 1 while run n is on the accelerator, starts it at once when n ends, and unpacks n. Where the
+// accelerator has a queue, it starts the next runs before n ends, as many as there are places and slots.
 // Helpers pack with it, in bands. While it has no job, a caller may do the work of a single run itself, so that no thread is woken for
 // it but the helpers.
 //
@@ -21,9 +22,9 @@
 #include <thread>
 #include <vector>
 
-#include "barrier.h"
 #include "checks.h"
 #include "cnna_host.h"
+#include "loop_accelerator.h"
 #include "loop_detect.h"
 #include "loop_jobs.h"
 #include "loop_packing.h"
@@ -34,6 +35,7 @@ namespace {
 using cnna::Clock;
 using cnna::elements;
 using cnna::Job;
+using cnna::LOOK_AT_PROGRESS;
 using cnna::Program;
 using cnna::Seconds;
 
@@ -45,16 +47,7 @@ constexpr Seconds AHEAD{50e-6};                            // before that it wak
 constexpr Seconds CALLERS_AHEAD{100e-6};                   // the same for a caller's thread, whose pauses Linux prolongs
 constexpr int64_t MOST_THREADS = 64;
 constexpr unsigned long SLACK_NS = 1;                      // by which Linux may prolong a pause; by default these are 50 us
-constexpr Seconds LOOK_AT_PROGRESS{0.2};
 constexpr int MOST_MISSED = 2;  // interrupts that did not come: then STATUS is polled
-
-// Accesses to registers are single and in order, as device memory is. Where a thread plays the accelerator, the thread sanitizer must
-// see that they hand memory over.
-#if defined(__SANITIZE_THREAD__)
-constexpr int LOADS = __ATOMIC_ACQUIRE, STORES = __ATOMIC_RELEASE;
-#else
-constexpr int LOADS = __ATOMIC_RELAXED, STORES = __ATOMIC_RELAXED;
-#endif
 
 }  // namespace
 
@@ -62,10 +55,8 @@ struct cnna_loop {
   public:
     explicit cnna_loop(const cnna_device &device)
         : device_(device), programs_(device.program, device.program + device.programs),
-          packing_(static_cast<size_t>(device.threads), static_cast<size_t>(device.band_bytes), device.cache) {
-        counters_.assign(device.counter_offsets, device.counter_offsets + device.counters);
-        progress_.assign(device.progress_offsets, device.progress_offsets + device.progress);
-        progress_now_.reserve(progress_.size()), progress_found_.reserve(progress_.size());  // the thread asks for no memory
+          accelerator_(device), packing_(static_cast<size_t>(device.threads), static_cast<size_t>(device.band_bytes), device.cache) {
+        running_.reserve(accelerator_.most());
         wake_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
         if (wake_ < 0) throw std::bad_alloc();
         try {
@@ -124,7 +115,7 @@ struct cnna_loop {
         auto made = std::make_unique<Job>();
         if (const int code = take(job, made.get()); code != CNNA_OK) return code;
         cnna::LoopTurn held(turn);
-        if (!held.taken() || !holds(turn) || !called()) return CNNA_BUSY;
+        if (!held.taken() || !accelerator_.holds(turn) || !called()) return CNNA_BUSY;
         if (driven(*made, Seconds(seconds))) {
             leave(nullptr);
             return CNNA_OK;
@@ -188,11 +179,6 @@ struct cnna_loop {
         return CNNA_OK;
     }
 
-    // Whether registers hold what they must at the beginning of a turn.
-    bool holds(const cnna_turn &turn) const {
-        return std::all_of(turn.held, turn.held + turn.registers, [this](const cnna_write &one) { return read(one.offset) == one.word; });
-    }
-
     void append(std::unique_ptr<Job> made) {
         {
             std::lock_guard<std::mutex> lock(mutex_);
@@ -216,16 +202,16 @@ struct cnna_loop {
         const Clock::time_point until = Clock::now() + std::chrono::duration_cast<Clock::duration>(seconds);
         pack(job, nullptr);
         if (job.code != CNNA_OK) return false;
-        start(job);
-        int code = state();
-        for (; code == CNNA_EXPIRED; code = state()) {
+        accelerator_.start(job, programs_[job.program]);
+        int code = accelerator_.state();
+        for (; code == CNNA_EXPIRED; code = accelerator_.state()) {
             const Seconds left = until - Clock::now();
             if (left.count() <= 0 || closing()) return false;
             pause(&job, left, CALLERS_AHEAD, false);
         }
         if (code != CNNA_OK) return false;
         job.done = true;
-        if (note_end(job, until - Clock::now()) != CNNA_OK) return false;
+        if (accelerator_.note_end(job, programs_[job.program], true, until - Clock::now()) != CNNA_OK) return false;
         job.noted = true;
         finish(job);
         return job.code == CNNA_OK;
@@ -245,46 +231,73 @@ struct cnna_loop {
 
     void work() {
         prctl(PR_SET_TIMERSLACK, SLACK_NS);
-        std::unique_ptr<Job> running, staged, ended;
+        std::unique_ptr<Job> staged, ended;
         while (!closing()) {
             if (!staged) staged = taken();
             if (staged && staged->noted)
                 ended = std::move(staged);
             else if (staged && staged->started)
-                running = std::move(staged);
+                running_.push_back(std::move(staged));
             if (staged && !staged->packed)
                 pack(*staged, ended.get());
             else if (ended)
                 finish(*ended);
             if (ended && ended->code != CNNA_OK) {  // its answer is still in the accelerator's memory
-                if (!rest(ended->code)) return;
-                if (running) start(*running);  // which a reset has stopped
+                if (!rested(ended->code)) return;
                 continue;
             }
             ended.reset();
-            if (running) {
-                int code = running->done ? static_cast<int>(CNNA_OK) : state();
-                if (code == CNNA_EXPIRED) {
-                    pause(running.get(), LOOK_AT_PROGRESS, AHEAD, true);
-                    continue;
-                }
-                if (code == CNNA_OK) code = note_end(*running, Seconds(device_.timeout_seconds));
-                if (code != CNNA_OK) {
-                    if (!rest(code)) return;
-                    start(*running);
-                    continue;
-                }
-                ended = std::move(running);
-                if (staged && staged->code == CNNA_OK) start(*(running = std::move(staged)));
-            } else if (staged && staged->code != CNNA_OK) {
-                if (!rest(staged->code)) return;
+            if (staged && staged->code != CNNA_OK && running_.empty()) {
+                if (!rested(staged->code)) return;
                 staged->packed = false;
-            } else if (staged) {
-                start(*(running = std::move(staged)));
-            } else {
-                pause(nullptr, LOOK_AT_PROGRESS, AHEAD, true);
+                continue;
             }
+            if (begin(staged)) continue;
+            if (running_.empty()) {
+                pause(nullptr, LOOK_AT_PROGRESS, AHEAD, true);
+                continue;
+            }
+            Job &oldest = *running_.front();
+            int code = oldest.done ? static_cast<int>(CNNA_OK) : accelerator_.state();
+            if (code == CNNA_EXPIRED) {
+                pause(&oldest, LOOK_AT_PROGRESS, AHEAD, true);
+                continue;
+            }
+            const bool only = running_.size() == 1;
+            if (code == CNNA_OK) code = accelerator_.note_end(oldest, programs_[oldest.program], only, Seconds(device_.timeout_seconds));
+            if (code != CNNA_OK) {
+                if (!rested(code)) return;
+                continue;
+            }
+            ended = std::move(running_.front());
+            running_.erase(running_.begin());
+            if (!only) accelerator_.watch(*running_.front());
+            begin(staged);
         }
+    }
+
+    // Starts a job that is packed, or queues it. Returns false if it has to wait.
+    bool begin(std::unique_ptr<Job> &staged) {
+        if (!staged || staged->code != CNNA_OK || running_.size() >= accelerator_.most()) return false;
+        on(*staged);
+        running_.push_back(std::move(staged));
+        return true;
+    }
+
+    // Puts a job onto the accelerator, behind those that are there.
+    void on(Job &job) {
+        if (running_.empty() || &job == running_.front().get())
+            accelerator_.start(job, programs_[job.program]);
+        else
+            accelerator_.queue(job, programs_[job.program]);
+    }
+
+    // Reports a failure and waits for `retry`. What was on the accelerator is started again, since a reset has stopped and dropped it.
+    // Returns false if the loop is closed instead.
+    bool rested(int code) {
+        if (!rest(code)) return false;
+        for (const std::unique_ptr<Job> &job : running_) on(*job);
+        return true;
     }
 
     bool closing() {
@@ -295,13 +308,18 @@ struct cnna_loop {
     std::unique_ptr<Job> taken() {
         std::lock_guard<std::mutex> lock(mutex_);
         if (unfinished_) return std::move(unfinished_);
-        if (called_ || queue_.empty()) return nullptr;
+        if (called_ || queue_.empty() || !room(queue_.front()->program)) return nullptr;
         std::unique_ptr<Job> found = std::move(queue_.front());
         queue_.pop_front();
         return found;
     }
 
-    // Reports a failure and waits for `retry`. Returns false if the loop is closed instead.
+    // Whether a job of a program may be packed: the inputs of those on the accelerator are still read.
+    bool room(size_t program) const {
+        const auto same = [program](const std::unique_ptr<Job> &one) { return one->program == program; };
+        return static_cast<size_t>(std::count_if(running_.begin(), running_.end(), same)) < programs_[program].slots;
+    }
+
     bool rest(int code) {
         std::unique_lock<std::mutex> lock(mutex_);
         failed_ = code;
@@ -315,54 +333,6 @@ struct cnna_loop {
         std::function<void()> unpack;
         if (ended) unpack = [this, ended] { finish(*ended); };
         packing_.pack(job, programs_[job.program], unpack);
-    }
-
-    void start(Job &job) {
-        const Program &program = programs_[job.program];
-        for (size_t number = 0; number < program.writes; ++number) {
-            const cnna_write &one = program.words[job.slot * program.writes + number];
-            write(one.offset, one.word);
-        }
-        cnna::barrier();
-        job.began = looked_ = changed_ = Clock::now();
-        job.started = true, job.done = false;
-        progress_now_.clear();
-        write(device_.ctrl, device_.start);
-    }
-
-    // CNNA_OK: the run has ended. CNNA_EXPIRED: not yet.
-    int state() {
-        const uint32_t status = read(device_.status);
-        if (status & device_.error) return CNNA_STOPPED;
-        if (status & device_.done) return CNNA_OK;
-        const Clock::time_point now = Clock::now();
-        if (now - looked_ < LOOK_AT_PROGRESS) return CNNA_EXPIRED;
-        looked_ = now;
-        progress_found_.clear();
-        for (const uint32_t offset : progress_) progress_found_.push_back(read(offset));
-        int code = CNNA_EXPIRED;
-        if (progress_found_ != progress_now_) {
-            progress_now_.swap(progress_found_);
-            changed_ = now;
-        } else if (Seconds(now - changed_).count() > device_.timeout_seconds) {
-            code = CNNA_STANDSTILL;
-        }
-        if (device_.limit_clocks && !progress_now_.empty() && progress_now_[0] > device_.limit_clocks) code = CNNA_LATE;
-        return code != CNNA_EXPIRED && has_ended() ? static_cast<int>(CNNA_EXPIRED) : code;
-    }
-
-    // The counters are read before the next start clears them. Then done is cleared, and read again: the next run has not ended yet.
-    // limit: how long done may stay.
-    int note_end(const Job &job, Seconds limit) {
-        programs_[job.program].usual = Clock::now() - job.began;
-        for (size_t counter = 0; counter < counters_.size(); ++counter) job.counters[counter] = read(counters_[counter]);
-        write(device_.status, device_.done);
-        const Clock::time_point cleared = Clock::now();
-        while (read(device_.status) & device_.done) {
-            if (Seconds(Clock::now() - cleared) > limit) return CNNA_STANDSTILL;
-            std::this_thread::yield();  // a thread may play the accelerator, and need the processor
-        }
-        return CNNA_OK;
     }
 
     // Nobody but the accelerator writes to an output, and whoever allocates one has it invalidated once. So no line of it is dirty, and
@@ -411,7 +381,7 @@ struct cnna_loop {
             const Seconds early = usual * EARLY - ahead - waited;
             if (ahead.count() && early.count() <= 0 && waited < usual + ahead) return;
             armed = arm();
-            if (armed && has_ended()) return;
+            if (armed && accelerator_.has_ended()) return;
             const Seconds part = waited * (usual.count() ? LATE_PART : PAUSE_PART);
             const bool awaited = armed && !(ahead.count() && early.count() > 0);
             const Seconds own = awaited ? LOOK_AT_PROGRESS : Seconds(std::clamp(std::max(early, part), LEAST_PAUSE, MOST_PAUSE));
@@ -421,7 +391,7 @@ struct cnna_loop {
             until = &most;
         }
         const int came = ppoll(files, armed ? 2 : 1, until, nullptr);
-        if (whole && came == 0 && has_ended()) ++missed_;
+        if (whole && came == 0 && accelerator_.has_ended()) ++missed_;
         if (came <= 0) return;
         uint64_t taken;
         if (files[0].revents) (void)!::read(wake_, &taken, sizeof taken);
@@ -437,21 +407,16 @@ struct cnna_loop {
         return device_.uio >= 0 && missed_ < MOST_MISSED && ::write(device_.uio, &on, sizeof on) == sizeof on;
     }
 
-    bool has_ended() const { return read(device_.status) & (device_.done | device_.error); }
-
     void wake() {
         const uint64_t one = 1;
         (void)!::write(wake_, &one, sizeof one);
     }
 
-    uint32_t read(uint32_t offset) const { return __atomic_load_n(&device_.registers[offset / sizeof(uint32_t)], LOADS); }
-    void write(uint32_t offset, uint32_t word) const { __atomic_store_n(&device_.registers[offset / sizeof(uint32_t)], word, STORES); }
-
     const cnna_device device_;
     const pid_t process_ = getpid();
     std::vector<Program> programs_;
-    std::vector<uint32_t> counters_, progress_, progress_now_, progress_found_;
-    Clock::time_point looked_{}, changed_{};
+    cnna::LoopAccelerator accelerator_;
+    std::vector<std::unique_ptr<Job>> running_;  // on the accelerator, the oldest first; the thread's own, which asks for no memory
     int missed_ = 0;  // interrupts, one after another
 
     int wake_ = -1;

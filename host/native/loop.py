@@ -60,6 +60,7 @@ class CDevice(ctypes.Structure):
         *((name, c_int64) for name in ("programs", "counters", "progress")),
         *((name, c_void_p) for name in ("program", "counter_offsets", "progress_offsets")),
         *((name, c_uint32) for name in ("ctrl", "start", "status", "done", "error")),
+        *((name, c_uint32) for name in ("keep", "queue", "live", "finished", "places")),
         ("uio", c_int32),
         *((name, c_int64) for name in ("threads", "band_bytes")),
         ("limit_clocks", c_int64),
@@ -137,9 +138,26 @@ class Program:
     memories: Sequence[Sequence[NDArray[np.uint8]]]
 
 
+class Queue(NamedTuple):
+    """The queue of an accelerator: bits of CTRL that queue a start and show the run itself; where FINISHED is; starts that may be
+    pending.
+    """
+
+    queue: int = 0
+    live: int = 0
+    finished: int = 0
+    places: int = 0
+
+
+NO_QUEUE = Queue()
+
+
 @dataclass(frozen=True, eq=False)
 class Registers:
-    """The registers and what their bits mean: byte offsets and masks. uio: a file descriptor, which the loop closes, or -1."""
+    """The registers and what their bits mean: byte offsets and masks. uio: a file descriptor, which the loop closes, or -1.
+
+    start: the bit of CTRL; keep: what stays set beside it.
+    """
 
     array: NDArray[np.uint32]
     ctrl: int
@@ -150,6 +168,8 @@ class Registers:
     counters: Sequence[int]
     progress: Sequence[int]
     uio: int = -1
+    keep: int = 0
+    queue: Queue = NO_QUEUE
 
 
 class Input(NamedTuple):
@@ -184,7 +204,8 @@ class Loop:
             *(len(programs), len(registers.counters), len(registers.progress)),
             ctypes.cast(self._keep((CProgram * len(programs))(*c_programs)), c_void_p),
             *(self._numbers(offsets) for offsets in (registers.counters, registers.progress)),
-            *(registers.ctrl, registers.start, registers.status, registers.done, registers.error, registers.uio),
+            *(registers.ctrl, registers.start, registers.status, registers.done, registers.error),
+            *(registers.keep, *registers.queue, registers.uio),
             *(threads, BAND_BYTES, limit_clocks or 0, timeout_seconds),
         )
         if cache is not None:
@@ -215,7 +236,8 @@ class Loop:
     def submit(self, program: int, inputs: Sequence[Input], outputs: Sequence[NDArray[Any]]) -> NDArray[np.uint32]:
         """Appends a job, which fills the outputs, dense float32 or int8 [images, C, H, W], and the counters that this returns.
 
-        The counters are those of this job until the next one is handed over after its end.
+        The counters are those of this job until the next one is handed over after its end. With a queue they are all 0 where the
+        next run had ended before they were read.
         """
         arrays = Arrays(
             [given.tensor for given in inputs],

@@ -65,6 +65,8 @@ struct Job {
     std::optional<Detector> detector;  // whose detections are the outputs
     uint32_t *counters = nullptr;
     bool packed = false, started = false;
+    bool queued = false;  // and not started by a plain start
+    bool timed = true;    // whether `began` is about when it began
     bool done = false;   // STATUS has said so
     bool noted = false;  // so it is, its counters are read, and STATUS.done is clear again
     int code = CNNA_OK;  // of packing, and then of unpacking

@@ -21,7 +21,7 @@ from cnna.spec.regmap import REGISTERS, SPACE_BYTES, offset, there
 from .emulated_board import lock_base
 
 LOOK_SECONDS = 20e-6
-CTRL, STATUS, MARK = offset("CTRL") // 4, offset("STATUS") // 4, 1 << 31
+CTRL, STATUS, FINISHED, MARK = offset("CTRL") // 4, offset("STATUS") // 4, offset("FINISHED") // 4, 1 << 31
 AT_WORK = SPACE_BYTES // 4 - 1  # no register: is not 0 while the thread does what CTRL asks for
 BY_HOST = [
     r
@@ -49,14 +49,15 @@ class MappedBuffer(np.ndarray):
 class Page:
     """The registers as a page of memory, and the thread behind it. `stuck`: programs are started, and never end.
 
-    array: the page, where others map it too.
+    array: the page, where others map it too. FINISHED is shown last, since a host with a queue waits for it.
     """
 
     def __init__(self, emulator: EmulatorDevice, array: NDArray[np.uint32] | None = None) -> None:
         self.emulator, self.stuck, self.starts, self.resets = emulator, False, 0, 0
         self.array = np.zeros(SPACE_BYTES // 4, np.uint32) if array is None else array
         self._hosts = [r for r in BY_HOST if not r.name.startswith("STREAM_")]
-        self._shown = [r for r in there(emulator.config.codebook) if r not in self._hosts and r.name not in ("CTRL", "STATUS")]
+        own = [REGISTERS[name] for name in ("CTRL", "STATUS", "FINISHED")]
+        self._shown = [r for r in there(emulator.config.codebook) if r not in self._hosts and r not in own]
         for register in self._hosts:
             self.array[register.offset // 4] = emulator.read(register.offset)
         self._show()
@@ -85,16 +86,16 @@ class Page:
                 self._show()
             if asked := int(self.array[CTRL]):
                 self.array[AT_WORK] = 1
+                for register in self._hosts:
+                    self.emulator.write(register.offset, int(self.array[register.offset // 4]))
                 self.array[CTRL] = 0  # now, because the host may write again meanwhile
                 self._controlled(asked)
                 self.array[AT_WORK] = 0
             time.sleep(LOOK_SECONDS)
 
     def _controlled(self, asked: int) -> None:
-        for register in self._hosts:
-            self.emulator.write(register.offset, int(self.array[register.offset // 4]))
         fields = REGISTERS["CTRL"].unpack(asked)
-        started = bool(fields["start"])
+        started = bool(fields["start"] or fields["queue"])
         self.starts += started
         self.resets += fields["soft_reset"]
         if started and self.stuck:
@@ -104,11 +105,12 @@ class Page:
             self._show()
 
     def _show(self) -> None:
-        """STATUS last, since a host waits for it."""
+        """STATUS and FINISHED last, since a host waits for them."""
         for register in self._shown:
             self.array[register.offset // 4] = self.emulator.read(register.offset)
         status = self.emulator.read(offset("STATUS"))
         self.array[STATUS] = status and MARK | status
+        self.array[FINISHED] = self.emulator.read(offset("FINISHED"))
 
 
 def seen(array: NDArray[np.uint32]) -> bool:

@@ -74,7 +74,7 @@ def test_inputs_and_outputs_are_cached_alone(boards: list[CachedBoard], tmp_path
     boards.append(board)
     with BoardModel(requantised_copy(batch=3), board) as session:
         cached = [one for one in board.buffers.values() if one.cached]
-        assert len(cached) == 4, "inputs and outputs of two slots"
+        assert len(cached) == 6, "inputs and outputs of three slots"
         assert len(board.buffers) > len(cached)
         assert all(one.address % LINE == 0 and one.buffer.size % LINE == 0 for one in cached)
         assert any(one.size % LINE for one in cached), "the model's sizes are no whole lines"

@@ -134,7 +134,7 @@ int loop() {
     std::vector<uint32_t> registers(8);
     const uint32_t offsets[1] = {8};
     const cnna_device device{number(0, 20) ? registers.data() : nullptr, any(1, 1), any(1, 1), any(1, 1), &program, offsets, offsets,
-                             0, 1, 4, 2, 4, -1, any(1, 3), any(1, 99), any(0, 9), 0.0, {}};
+                             0, 1, 4, 2, 4, 0, static_cast<uint32_t>(number(0, 1) * 16), 32, 12, static_cast<uint32_t>(number(0, 3)), -1, any(1, 3), any(1, 99), any(0, 9), 0.0, {}};
     if (device.programs > 1 || device.counters > 1 || device.progress > 1 || !whole) return CNNA_OK;
     cnna_loop *made = nullptr;
     const int opened = cnna_loop_open(&device, &made);

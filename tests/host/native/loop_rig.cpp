@@ -7,12 +7,13 @@
 // changes an answer; `forget-clean` and `forget-invalidate` forget one of each call. Ports begin
 // in the middle of a line, so that threads that pack a picture write to lines of each other; then, and with `apart` only, they begin
 // with a line, and each row of the picture has lines of its own. The accelerator answers byte i of its output with a sum of input bytes, at random after a while, at random not at
-// all but with an error. `starve`: memory runs out at random, in the library alone. Ends with 0 and a line if every answer was right.
+// all but with an error. It plays once without a queue, and with one: with three slots, and with more. `starve`: memory runs out at random, in the library alone. Ends with 0 and a line if every answer was right.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -32,9 +33,11 @@
 
 namespace {
 
-constexpr uint32_t CTRL = 0, STATUS = 4, CYCLES = 8, SLOT = 12, IMAGE = 16, WORDS = 5;  // IMAGE: nobody writes to it
+constexpr uint32_t CTRL = 0, STATUS = 4, CYCLES = 8, FINISHED = 12, SLOT = 16, IMAGE = 20, WORDS = 6;  // IMAGE: nobody writes to it
 constexpr uint32_t START = 1, DONE = 2, ERROR = 4, MARK = 8;  // MARK: the accelerator wrote STATUS, not the host
-constexpr size_t LINE = 64, SLOTS = 2;
+constexpr uint32_t QUEUE = 2, LIVE = 4, PLACES = 2;  // of CTRL; starts that may wait
+constexpr uint32_t LATE = 0xffffffe0;                // what FINISHED has counted before: it passes its end soon
+constexpr size_t LINE = 64, MOST_SLOTS = 4;
 constexpr int64_t THREADS = 3;
 
 // begin: bytes of a port's first line before it. columns: of the picture.
@@ -43,6 +46,13 @@ struct Layout {
     int64_t columns;
 };
 constexpr Layout TOGETHER{48, 7}, APART{0, 16};
+
+// What the host may do: runs that it has memory for, and whether the accelerator has a queue.
+struct Way {
+    size_t slots;
+    bool queue;
+};
+constexpr Way PLAIN{2, false}, QUEUED{3, true}, DEEP{4, true};  // DEEP: more than may be on the accelerator at once
 constexpr uint32_t FEW = 31;
 constexpr int64_t LONG = 100000;  // runs after which memory has found its size
 
@@ -105,21 +115,22 @@ struct Memory {
 };
 
 struct Board {
-    uint32_t registers[WORDS] = {};
+    alignas(uint64_t) uint32_t registers[WORDS] = {0, 0, 0, LATE};
     std::deque<Memory> inputs, outputs;  // which a mutex cannot leave
     std::string forget;
     std::atomic<bool> over{false};
-    std::atomic<int> errors{0};
+    std::atomic<int> errors{0}, queued{0};  // queued: behind another
     std::atomic<bool> resetting{false};
     bool had_error = false;  // before the reset
     uint64_t seed;
     size_t calls = 0;
 
     size_t begin;
+    bool queue = false;
     std::mutex calling;  // the threads that pack clean at once
 
     Board(size_t in, size_t out, std::string which, uint64_t seed_, size_t begin_) : forget(std::move(which)), seed(seed_), begin(begin_) {
-        for (size_t slot = 0; slot < SLOTS; ++slot) inputs.emplace_back(in, begin), outputs.emplace_back(out, begin);
+        for (size_t slot = 0; slot < MOST_SLOTS; ++slot) inputs.emplace_back(in, begin), outputs.emplace_back(out, begin);
     }
     Memory &holder(const uint8_t *at) {
         for (auto *all : {&inputs, &outputs})
@@ -133,6 +144,13 @@ struct Board {
         return forget == which ? calls++ % ((begin + bytes + LINE - 1) / LINE) : SIZE_MAX;
     }
     uint32_t load(uint32_t offset) { return __atomic_load_n(&registers[offset / 4], __ATOMIC_ACQUIRE); }
+    // A run is counted and its counters are shown in one clock.
+    void count(uint32_t cycles, uint32_t finished) {
+        uint64_t both;
+        const uint32_t words[] = {cycles, finished};
+        std::memcpy(&both, words, sizeof both);
+        __atomic_store_n(reinterpret_cast<uint64_t *>(&registers[CYCLES / 4]), both, __ATOMIC_RELEASE);
+    }
     void store(uint32_t offset, uint32_t word) { __atomic_store_n(&registers[offset / 4], word, __ATOMIC_RELEASE); }
 
     // What a driver does after a failure. Returns whether STATUS.error was set.
@@ -153,44 +171,99 @@ void invalidate(void *context, const uint8_t *memory, size_t bytes) {
     board.holder(memory).carry(false, memory, bytes, board.left_out("forget-invalidate", bytes));
 }
 
+// What a run on these bytes counts.
+uint32_t tag(const uint8_t *in, size_t bytes) {
+    uint32_t found = 1;
+    for (size_t i = 0; i < bytes; ++i) found = found * 31 + in[i];
+    return found ? found : 1;
+}
+
 void answer(const uint8_t *in, size_t in_bytes, uint8_t *out, size_t out_bytes) {
     for (size_t i = 0; i < out_bytes; ++i)
         out[i] = static_cast<uint8_t>(in[i * 7 % in_bytes] + 3 * in[(i * 31 + in_bytes - 1) % in_bytes] + i);
 }
 
-void play(Board &board) {
-    spared = true;
-    std::mt19937_64 random(board.seed);
-    while (!board.over) {
-        if (board.resetting) {
-            board.had_error = board.load(STATUS) & ERROR;
-            board.store(CTRL, 0), board.store(STATUS, MARK);
-            board.resetting = false;
+// The accelerator's own thread: what STATUS holds, the run that goes on, and those that wait.
+class Player {
+  public:
+    explicit Player(Board &board) : board_(board), random_(board.seed), finished_(board.load(FINISHED)) {}
+
+    void play() {
+        spared = true;
+        while (!board_.over) {
+            if (board_.resetting) reset();
+            if (!(board_.load(STATUS) & MARK)) status_ &= ~DONE, show();  // the host cleared what it saw
+            if (const uint32_t asked = board_.load(CTRL)) control(asked);
+            if (busy_ && Clock::now() >= until_)
+                end();
+            else
+                std::this_thread::yield();
         }
-        if (const uint32_t status = board.load(STATUS); !(status & MARK)) board.store(STATUS, MARK);  // the host cleared what it saw
-        if (!(board.load(CTRL) & START)) {
-            std::this_thread::yield();
-            continue;
+    }
+
+  private:
+    using Clock = std::chrono::steady_clock;
+
+    void show() { board_.store(STATUS, MARK | status_); }
+
+    void reset() {
+        board_.had_error = status_ & ERROR;
+        status_ = 0, busy_ = false, waiting_.clear();
+        board_.store(CTRL, 0), show();
+        board_.resetting = false;
+    }
+
+    void control(uint32_t asked) {
+        const uint32_t slot = board_.load(SLOT);
+        if (asked & START) {
+            if (busy_) fail("a start beside a run", finished_);
+            status_ = 0, show(), begin(slot);
+        } else if (asked & QUEUE && !(status_ & ERROR)) {  // else the error came while the host wrote
+            if (waiting_.size() == PLACES) fail("no place is free", finished_);
+            board_.queued += busy_;
+            busy_ ? waiting_.push_back(slot) : begin(slot);
         }
-        board.store(CTRL, 0);
-        const uint32_t slot = board.load(SLOT);
-        Memory &in = board.inputs[slot], &out = board.outputs[slot];
+        board_.store(CTRL, 0);  // the start is taken: the host may set registers again
+    }
+
+    void begin(uint32_t slot) {
+        Memory &out = board_.outputs[slot];
         // a line of the output is fetched into the cache too early, with what it held before
-        if (random() % 2) out.carry(false, out.host() + random() % out.size, 1);
-        if (random() % 3 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 60));
-        if (random() % 97 == 0) {
-            ++board.errors;
-            board.store(STATUS, MARK | ERROR);
-            continue;
+        if (random_() % 2) out.carry(false, out.host() + random_() % out.size, 1);
+        busy_ = true, slot_ = slot;
+        until_ = Clock::now() + std::chrono::microseconds(random_() % 3 ? 0 : random_() % 60);
+    }
+
+    void end() {
+        busy_ = false;
+        if (random_() % 37 == 0) {
+            ++board_.errors;
+            status_ = ERROR, waiting_.clear(), show();
+            return;
         }
+        Memory &in = board_.inputs[slot_], &out = board_.outputs[slot_];
+        uint32_t cycles;
         {
             std::scoped_lock lock(in.moving, out.moving);
             answer(in.device(), in.size, out.device(), out.size);
+            cycles = tag(in.device(), in.size);
         }
-        board.store(CYCLES, board.load(CYCLES) + 1);
-        board.store(STATUS, MARK | DONE);
+        status_ = DONE;
+        if (board_.queue) show();  // the host looks at what is shown last
+        board_.count(cycles, ++finished_);
+        if (!board_.queue) show();
+        if (waiting_.empty()) return;
+        const uint32_t next = waiting_.front();
+        waiting_.pop_front(), begin(next);
     }
-}
+
+    Board &board_;
+    std::mt19937_64 random_;
+    std::deque<uint32_t> waiting_;  // slots
+    uint32_t status_ = 0, finished_, slot_ = 0;
+    bool busy_ = false;
+    Clock::time_point until_{};
+};
 
 long resident_kb() {
     std::ifstream file("/proc/self/status");
@@ -303,7 +376,7 @@ class Turns {
 };
 
 // Returns by how many kB memory grew in the second half of the runs.
-long played(int64_t runs, uint64_t seed, const std::string &forget, Layout layout) {
+long played(int64_t runs, uint64_t seed, const std::string &forget, Layout layout, Way way) {
     std::mt19937_64 random(seed);
     const int64_t columns = layout.columns;
     const cnna_port in = port_of(6, 5, columns), out = port_of(CHANNELS, HIGH, WIDE);
@@ -312,15 +385,18 @@ long played(int64_t runs, uint64_t seed, const std::string &forget, Layout layou
     const Detector detector;
     int64_t boxes = 0;
 
-    const cnna_write words[SLOTS] = {{SLOT, 0}, {SLOT, 1}};
-    uint8_t *memories[SLOTS * 2] = {};
-    for (size_t slot = 0; slot < SLOTS; ++slot)
+    const cnna_write words[MOST_SLOTS] = {{SLOT, 0}, {SLOT, 1}, {SLOT, 2}, {SLOT, 3}};
+    uint8_t *memories[MOST_SLOTS * 2] = {};
+    for (size_t slot = 0; slot < MOST_SLOTS; ++slot)
         memories[2 * slot] = board.inputs[slot].host(), memories[2 * slot + 1] = board.outputs[slot].host();
-    const cnna_program program{1, 1, 1, SLOTS, 1, &in, &out, words, memories};
+    const cnna_program program{1, 1, 1, static_cast<int64_t>(way.slots), 1, &in, &out, words, memories};
     const uint32_t counter = CYCLES;
-    const cnna_device device{board.registers, 1, 1, 1, &program, &counter, &counter, CTRL, START, STATUS, DONE, ERROR, -1, THREADS, 1, 0, 20.0,
+    const cnna_device device{board.registers, 1, 1, 1, &program, &counter, &counter, CTRL, START, STATUS, DONE, ERROR, 0,
+                             way.queue ? QUEUE : 0, LIVE, FINISHED, PLACES, -1, THREADS, 1, 0, 20.0,
                              {clean, invalidate, &board}};
-    std::thread accelerator([&board] { play(board); });
+    board.queue = way.queue;
+    Player player(board);  // here, where no memory runs out
+    std::thread accelerator([&player] { player.play(); });
     cnna_loop *loop = nullptr;
     int opened = CNNA_MEMORY;
     for (uint32_t first = 1; opened == CNNA_MEMORY && first < 1000; ++first) {  // allocation number `first` fails, then the next one
@@ -335,9 +411,9 @@ long played(int64_t runs, uint64_t seed, const std::string &forget, Layout layou
     std::vector<uint8_t> packed(static_cast<size_t>(in.image_bytes)), answered(static_cast<size_t>(out.image_bytes));
     std::vector<float> wanted(elements);
     int64_t submitted = 0, seen = 0, failed = 0, refused = 0, starved_runs = 0;
-    long before = 0;
+    long before = 0, counted = 0;
     while (seen < runs) {
-        const size_t most = random() % 2 ? 3 : 1;  // with 1, no other job is open: a caller may do its work itself
+        const size_t most = random() % 2 ? way.slots + 1 + way.queue : 1;  // with 1, no other job is open: a caller may do its work itself
         while (submitted < runs && open.size() < most) {
             Given &given = open.emplace_back();
             given.x.resize(static_cast<size_t>(6 * 5 * columns)), given.y.resize(elements);
@@ -352,13 +428,13 @@ long played(int64_t runs, uint64_t seed, const std::string &forget, Layout layou
             const size_t rooms[CNNA_DETECTED] = {4 * MOST, MOST, MOST, 1};
             const cnna_job job{0, &given.tensor, &table, given.detects ? places : &place, &type, given.detects ? rooms : &elements, given.counters, nullptr,
                                given.detects ? &detector.detector : nullptr};
-            const uint64_t way = random() % 4;
+            const uint64_t call = random() % 4;
             const double seconds = static_cast<double>(random() % 3) * 20e-6;  // some end in them, and some are left to the thread
             int code = CNNA_MEMORY;
             for (--refused; code == CNNA_MEMORY; ++refused)
                 code = starved([&] {
-                    if (way > 1) return cnna_loop_submit(loop, &job);
-                    return way ? cnna_loop_run(loop, &job, seconds) : turns.run(loop, job, seconds, random());
+                    if (call > 1) return cnna_loop_submit(loop, &job);
+                    return call ? cnna_loop_run(loop, &job, seconds) : turns.run(loop, job, seconds, random());
                 });
             if (code != CNNA_OK && code != CNNA_EXPIRED) fail("a job is refused", submitted);
             ++submitted;
@@ -385,6 +461,8 @@ long played(int64_t runs, uint64_t seed, const std::string &forget, Layout layou
             cnna_unpack(&out, answered.data(), answered.size(), 1, CNNA_FLOAT32, wanted.data(), elements);
             if (given.y != wanted) fail("a wrong answer", seen);
         }
+        if (given.counters[0] ? given.counters[0] != tag(packed.data(), packed.size()) : !way.queue) fail("another run's counters", seen);
+        counted += given.counters[0] != 0;
         open.pop_front();
         if (++seen == runs / 2) before = resident_kb();
     }
@@ -395,10 +473,11 @@ long played(int64_t runs, uint64_t seed, const std::string &forget, Layout layou
     starving = 0;
     if (forget.empty() && !turns.taken()) fail("no run took a turn for itself", 0);
     if (!boxes) fail("no box was found", 0);
+    if (way.queue && (!board.queued || !counted)) fail("no run was queued behind another, or counted", board.queued);
     if (failed != board.errors) fail("an error was lost", failed);
     if (forget == "starve" && (!refused || !starved_runs)) fail("memory has never run out", refused);
-    std::printf("%lld answers right, %lld errors tried again, memory grew by %ld kB\n", static_cast<long long>(seen),
-                static_cast<long long>(failed), grown);
+    std::printf("%lld answers right, %lld errors tried again, %d runs queued behind others, %ld counted, memory grew by %ld kB\n",
+                static_cast<long long>(seen), static_cast<long long>(failed), board.queued.load(), counted, grown);
     return grown;
 }
 
@@ -411,7 +490,12 @@ int main(int count, char **arguments) {
     const std::string forget = count > 3 ? arguments[3] : "";
     spared = true;
     own_lines();
-    const long together = count > 4 ? 0 : played(runs, seed, forget, TOGETHER);
-    const long apart = played(runs, seed, forget, APART);
-    return runs >= LONG && (together > 1024 || apart > 1024) ? 2 : 0;
+    const bool together = count < 5;
+    long grown = 0;
+    for (const Way way : {PLAIN, QUEUED}) {
+        if (together) grown = std::max(grown, played(runs, seed, forget, TOGETHER, way));
+        grown = std::max(grown, played(runs, seed, forget, APART, way));
+    }
+    grown = std::max(grown, played(runs, seed, forget, APART, DEEP));
+    return runs >= LONG && grown > 1024 ? 2 : 0;
 }

@@ -14,6 +14,7 @@ from .programs import ADDRESS, ARM, NATIVE, SECONDS, THREAD, program
 
 LOOP = "loop_rig.cpp"
 FEWER, RUNS, MANY = 200, 400, 1_000_000
+WAYS = 5  # in which the rig plays its runs: with and without a queue, and two layouts of memory
 
 
 def played(rig: Path, runs: int, *words: str, runner: Sequence[str] = (), seconds: float = SECONDS) -> tuple[int, str]:
@@ -25,10 +26,12 @@ def played(rig: Path, runs: int, *words: str, runner: Sequence[str] = (), second
 
 @pytest.mark.parametrize("flags", [THREAD, ADDRESS], ids=["thread", "address,undefined"])
 def test_every_answer_is_its_own(flags: Sequence[str]) -> None:
-    """An answer of the slot before, a line that is not carried, a race or an error that is lost would show once in thousands."""
+    """An answer of the slot before, a line that is not carried, a race, an error or a dropped run that is lost, or another run's
+    counters would show once in thousands.
+    """
     code, said = played(program(LOOP, NATIVE, flags), RUNS)
     assert code == 0, said[-2000:]
-    assert f"{RUNS} answers right" in said
+    assert said.count(f"{RUNS} answers right") == WAYS
 
 
 @pytest.mark.parametrize("flags", [THREAD, ADDRESS], ids=["thread", "address,undefined"])
@@ -58,7 +61,7 @@ def test_memory_that_runs_out_is_a_code_and_costs_no_answer(flags: Sequence[str]
     """An exception in a thread would end the process; a code that nobody heeds would leave what was in the array before."""
     code, said = played(program(LOOP, NATIVE, flags), FEWER, "starve")
     assert code == 0, said[-2000:]
-    assert said.count(f"{FEWER} answers right") == 2
+    assert said.count(f"{FEWER} answers right") == WAYS
 
 
 @pytest.mark.aarch64
