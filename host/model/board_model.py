@@ -21,6 +21,7 @@ from cnna.host.model.model import Seen
 from cnna.host.model.native_runs import NativeRuns, suits
 from cnna.host.model.pingpong import PingPong, slots_of
 from cnna.host.model.planned import Plan, PlannedFlight
+from cnna.host.model.queued import Queued
 from cnna.spec.artifact import Artifact, Holder, Source
 from cnna.spec.errors import RunError
 from cnna.spec.metrics import Figures
@@ -193,10 +194,10 @@ class BoardModel(model.Model):
 
 
 def runs_of(board: BoardDevice, accelerators: Sequence[Accelerator], retries: int) -> PingPong | NativeRuns:
-    """What runs jobs on a board: the native run loop where it can, else Python."""
+    """What runs jobs on a board: the native run loop where it can, else Python. Nothing is queued in a turn that can be lost."""
     if suits(board, accelerators):
         return NativeRuns(board, accelerators, retries)
-    return PingPong(board, accelerators, retries)
+    return (Queued if board.places and board.turns.certain else PingPong)(board, accelerators, retries)
 
 
 class Going:

@@ -19,12 +19,27 @@ from cnna.sim.board.rtl_backend import RtlBackend
 from cnna.sim.emulator.emulator import EmulatorDevice
 from cnna.sim.rtl.cosim import CosimDevice
 from cnna.spec.config import preset
+from cnna.spec.regmap import REGISTERS, offset
 
 STANDING = (  # what every time-out must say after the model of hand_made.py was started
     "at program write", "layer copy", "engines:", "STATUS", "ERROR none", "ERROR_INFO", "port 0: 0 reads, 0 writes outstanding",
 )  # fmt: skip
 
 _numbers = itertools.count()
+
+
+@contextmanager
+def hanging(board: BoardDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No run that begins in the block is seen to end."""
+    read, finished = board.mmio.read, board.read(offset("FINISHED"))
+    ends = REGISTERS["STATUS"].pack(done=1, error=1)
+
+    def seen(at: int) -> int:
+        return finished if at == offset("FINISHED") else int(read(at)) & ~(ends if at == offset("STATUS") else 0)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(board.mmio, "read", seen)
+        yield
 
 
 class Memory(Protocol):

@@ -8,8 +8,15 @@ from ..emulated_board import EmulatedBoard
 from ..mapped_board import MappedBoard
 
 
+@pytest.fixture(params=["queue", "no queue"])
+def queue(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An accelerator with a queue of runs, and one of a map before that."""
+    if request.param != "queue":
+        monkeypatch.setattr("cnna.host.board.board_device.has_queue", lambda read: False)
+
+
 @pytest.fixture
-def board() -> Iterator[EmulatedBoard]:
+def board(queue: None) -> Iterator[EmulatedBoard]:
     """A board that has no memory allocated, and must have none at the end."""
     with_memory = EmulatedBoard()
     yield with_memory
@@ -17,10 +24,11 @@ def board() -> Iterator[EmulatedBoard]:
 
 
 @pytest.fixture
-def mapped(monkeypatch: pytest.MonkeyPatch) -> Iterator[MappedBoard]:
+def mapped(queue: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[MappedBoard]:
     """A mapped board, on which Python's own way of running jobs would be an error."""
     made = MappedBoard()
-    monkeypatch.setattr("cnna.host.model.board_model.PingPong", None)
+    for name in ("PingPong", "Queued"):
+        monkeypatch.setattr(f"cnna.host.model.board_model.{name}", None)
     yield made
     made.shut()
     assert not made.buffers, "a test has left memory allocated"

@@ -14,7 +14,7 @@ from cnna.host.model.flight import NOT_YET, NotYet
 from cnna.spec.errors import DataError, RunError, TimedOutError
 from cnna.spec.regmap import REGISTERS, offset
 
-from ..emulated_board import EmulatedBoard
+from ..emulated_board import EmulatedBoard, hanging
 from ..hand_made import expected, failing, requantised_copy, samples
 
 Models = list[BoardModel]
@@ -123,10 +123,8 @@ def test_an_error_is_tried_again_and_one_that_lasts_ends_the_turn(board, monkeyp
 def test_a_hang_is_noticed_while_there_is_nothing(board, monkeypatch):
     """The last client of the day would wait for ever on a board that stands still."""
     with opened(board, retries=1, timeout_seconds=0.3) as models:
-        with monkeypatch.context() as patch:
-            patch.setattr(board, "ended", lambda: False)
-            with pytest.raises(TimedOutError, match=r"hangs: no progress for 0\.3 s"):
-                next(alternate(models, said(models, itertools.chain("a", itertools.repeat(".")))))
+        with hanging(board, monkeypatch), pytest.raises(TimedOutError, match=r"hangs: no progress for 0\.3 s"):
+            next(alternate(models, said(models, itertools.chain("a", itertools.repeat(".")))))
         check(alternate(models, said(models, "ba")), "ba")
 
 

@@ -20,7 +20,8 @@ RUNS = 24
 @pytest.fixture
 def boards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[CachedBoard]]:
     """Boards that a test adds, on which Python's own way of running jobs would be an error."""
-    monkeypatch.setattr("cnna.host.model.board_model.PingPong", None)
+    for name in ("PingPong", "Queued"):
+        monkeypatch.setattr(f"cnna.host.model.board_model.{name}", None)
     made: list[CachedBoard] = []
     yield made
     for board in made:

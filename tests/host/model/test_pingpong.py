@@ -7,7 +7,7 @@ from cnna.host.model.board_model import BoardModel
 from cnna.spec.errors import RunError, TimedOutError
 from cnna.spec.regmap import REGISTERS, offset
 
-from ..emulated_board import STANDING
+from ..emulated_board import STANDING, hanging
 from ..hand_made import expected, failing, requantised_copy, samples
 
 
@@ -46,10 +46,8 @@ def test_an_error_is_tried_again_after_a_reset(board, monkeypatch):
 def test_a_hang_says_where(board, monkeypatch):
     """`timed out` alone explains nothing: the message must have program counter, layer, engines, errors and traffic."""
     with BoardModel(requantised_copy(batch=1), board, retries=0, timeout_seconds=0.3) as session:
-        with monkeypatch.context() as patch:
-            patch.setattr(board, "ended", lambda: False)
-            with pytest.raises(TimedOutError) as caught:
-                session.run(samples(1))
+        with hanging(board, monkeypatch), pytest.raises(TimedOutError) as caught:
+            session.run(samples(1))
         said = str(caught.value)
         for part in ("hangs: no progress for 0.3 s", *STANDING):
             assert part in said, said
