@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from cnna.sim.emulator.memory import DDR_BASE
 from cnna.spec import cpu_ops
 from cnna.spec.artifact import Artifact, save
 from cnna.spec.config import preset
+from cnna.spec.regmap import PLACES, QUEUE_MINOR, REGISTERS, VERSION, offset
 
 BATCH, SECONDS, BUILD_SECONDS = 2, 60, 600
 SHAPE = (3, 20, 24)
@@ -102,6 +104,58 @@ def test_its_answers_are_the_references(host: list[str], digits: Artifact, board
         np.testing.assert_array_equal(np.frombuffer(answer, np.float32).reshape(wanted.shape), wanted)
         told = re.findall(r"^greatest: (\d+) \(.*?\) (\d+) \(.*?\) (\d+) ", said, re.M)
         np.testing.assert_array_equal(np.array(told, np.int64), places)
+
+
+def test_batches_wait_in_the_queue(host: list[str], digits: Artifact, tmp_path: Path) -> None:
+    """The accelerator would wait for the host between batches; or an answer would be another batch's, in one of three places."""
+    board = virtual.Virtual(tmp_path, preset("tiny"), pause_seconds=0.2)
+    model, x = unpacked(digits, tmp_path), data.load().test.images[: 8 * BATCH].astype(np.float32)
+    with InferenceSession(digits, "reference") as session:
+        (wanted,) = session.run(None, {"image": x})
+    answer, _ = play(host, model, x, board)
+    np.testing.assert_array_equal(np.frombuffer(answer, np.float32).reshape(wanted.shape), wanted)
+    assert board.most_waiting == 1 + PLACES
+    assert int(board.registers[offset("FINISHED") // 4]) == 8
+
+
+def test_a_map_before_the_queue_is_driven_as_before(
+    host: list[str], digits: Artifact, board: virtual.Virtual, tmp_path: Path
+) -> None:
+    """Its CTRL has no bit that queues: nothing would ever run."""
+    board.registers[offset("VERSION") // 4] = REGISTERS["VERSION"].pack(major=VERSION[0], minor=QUEUE_MINOR - 1)
+    board.registers[offset("QUEUE") // 4] = 0xFFFFFFFF  # whatever lies there
+    x = data.load().test.images[: 3 * BATCH].astype(np.float32)
+    with InferenceSession(digits, "reference") as session:
+        (wanted,) = session.run(None, {"image": x})
+    answer, _ = play(host, unpacked(digits, tmp_path), x, board)
+    np.testing.assert_array_equal(np.frombuffer(answer, np.float32).reshape(wanted.shape), wanted)
+    assert not board.most_waiting
+
+
+def test_an_answer_does_not_wait_for_the_next_batch(
+    host: list[str], digits: Artifact, board: virtual.Virtual, tmp_path: Path
+) -> None:
+    """Whoever sends a picture when the answer to the one before has come would wait for ever."""
+    x = data.load().test.images[: 3 * BATCH].astype(np.float32)
+    files = [str(unpacked(digits, tmp_path)), str(board.registers.filename), str(board.ddr.filename), hex(DDR_BASE)]
+    with (
+        subprocess.Popen([*host, *files], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process,
+        ThreadPoolExecutor(1) as other,
+    ):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for first in range(0, len(x), BATCH):
+            process.stdin.write(x[first : first + BATCH].tobytes())
+            process.stdin.flush()
+            answer = other.submit(process.stdout.read, BATCH * 10 * 4)
+            until = time.monotonic() + SECONDS
+            while not answer.done():
+                if time.monotonic() > until:
+                    process.kill()
+                board.look()
+            assert len(answer.result()) == BATCH * 10 * 4
+        process.stdin.close()
+        assert process.wait(SECONDS) == 0
 
 
 def test_a_picture_folded_both_ways_and_values_between_two_integers(

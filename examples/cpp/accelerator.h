@@ -78,6 +78,8 @@ inline Tensor unpack(const Port &port, const uint8_t *segment, Type type) {
     return made;
 }
 
+constexpr uint32_t QUEUE_MINOR = 6;  // of VERSION, from which an accelerator has a queue of runs
+
 // A program in DDR: where its input and output segments are, and the words that a start needs in the registers.
 struct Program {
     uint8_t *input = nullptr, *output = nullptr;
@@ -90,6 +92,8 @@ class Accelerator {
     Accelerator(volatile uint32_t *registers, uint8_t *ddr, uint64_t address, size_t ddr_bytes)
         : registers_(registers), ddr_(ddr), address_(address), left_(ddr_bytes) {
         if (read(CNNA_AT(ID)) != CNNA__ID__MAGIC_reset) fail("there is no accelerator: ID does not read CNNA");
+        if ((read(CNNA_AT(VERSION)) & CNNA__VERSION__MINOR_bm) >= QUEUE_MINOR)
+            places_ = (read(CNNA_AT(QUEUE)) & CNNA__QUEUE__PLACES_bm) >> CNNA__QUEUE__PLACES_bp;
     }
 
     // Compares the sizes of the array with those that the model was compiled for.
@@ -103,45 +107,68 @@ class Accelerator {
             fail("the model was compiled for another accelerator, " + config["name"].text);
     }
 
-    // Places a program of one piece: its constants, its writes, and room for workspace, input and output. `program.words` is what a
-    // start needs in the registers.
-    Program place(const Json &piece, const Bytes &constants, const Bytes &writes) {
+    // Runs that may be on it at once: with a queue of runs (docs/queue.md), one goes on and the others wait behind it.
+    size_t slots() const { return 1 + places_; }
+
+    // Places a program of one piece, so many times: its constants, its writes and its workspace once, and room for an input and an
+    // output each. `Program::words` is what a start needs in the registers.
+    std::vector<Program> place(const Json &piece, const Bytes &constants, const Bytes &writes, size_t times) {
         const Json &segments = piece["segments"];
-        Program made;
-        segment(made, CNNA_AT(SEG_CONSTANT_LO), CNNA_AT(SEG_CONSTANT_BYTES), constants.size(), &constants);
-        segment(made, CNNA_AT(SEG_WORKSPACE_LO), CNNA_AT(SEG_WORKSPACE_BYTES), size_of(segments["workspace"]), nullptr);
-        made.input = segment(made, CNNA_AT(SEG_INPUT_LO), CNNA_AT(SEG_INPUT_BYTES), size_of(segments["input"]), nullptr);
-        made.output = segment(made, CNNA_AT(SEG_OUTPUT_LO), CNNA_AT(SEG_OUTPUT_BYTES), size_of(segments["output"]), nullptr);
-        segment(made, CNNA_AT(PROG_BASE_LO), 0, writes.size(), &writes);
-        made.words.push_back({CNNA_AT(PROG_COUNT), static_cast<uint32_t>(writes.size() / 8)});
+        Program shared;
+        segment(shared, CNNA_AT(SEG_CONSTANT_LO), CNNA_AT(SEG_CONSTANT_BYTES), constants.size(), &constants);
+        segment(shared, CNNA_AT(SEG_WORKSPACE_LO), CNNA_AT(SEG_WORKSPACE_BYTES), size_of(segments["workspace"]), nullptr);
+        segment(shared, CNNA_AT(PROG_BASE_LO), 0, writes.size(), &writes);
+        shared.words.push_back({CNNA_AT(PROG_COUNT), static_cast<uint32_t>(writes.size() / 8)});
+        std::vector<Program> made(times, shared);
+        for (Program &one : made) {
+            one.input = segment(one, CNNA_AT(SEG_INPUT_LO), CNNA_AT(SEG_INPUT_BYTES), size_of(segments["input"]), nullptr);
+            one.output = segment(one, CNNA_AT(SEG_OUTPUT_LO), CNNA_AT(SEG_OUTPUT_BYTES), size_of(segments["output"]), nullptr);
+        }
         return made;
     }
 
-    // An accelerator that has run, or runs, is reset: after that STATUS reads 0. Call it before memory is written.
+    // An accelerator that has run, or runs, is reset: after that STATUS reads 0, and nothing waits. Call it before memory is written.
     void make_idle() {
-        if (read(CNNA_AT(STATUS)) == 0) return;
-        write(CNNA_AT(CTRL), CNNA__CTRL__SOFT_RESET_bm);
-        while (read(CNNA_AT(STATUS)) != 0) {}
+        if (read(CNNA_AT(STATUS)) != 0) {
+            write(CNNA_AT(CTRL), CNNA__CTRL__SOFT_RESET_bm);
+            while (read(CNNA_AT(STATUS)) != 0) {}
+        }
+        if (places_) finished_ = read(CNNA_AT(FINISHED));
     }
 
-    // Runs a program once, on an accelerator that is idle. Where DDR is cached, flush what was written before, and invalidate
-    // `output` after.
-    void run(const Program &program) {
+    // Starts a program. Without a queue the accelerator must be idle; with one, up to `slots()` runs may be on it. Where DDR is cached,
+    // flush what was written before.
+    void start(const Program &program) {
         for (const auto &word : program.words) write(word.first, word.second);
         std::atomic_thread_fence(std::memory_order_seq_cst);  // input and program are in DDR before the start
-        write(CNNA_AT(CTRL), CNNA__CTRL__START_bm);
-        uint32_t status;
-        do status = read(CNNA_AT(STATUS));
-        while (!(status & (CNNA__STATUS__DONE_bm | CNNA__STATUS__ERROR_bm)));
-        if (status & CNNA__STATUS__ERROR_bm)
-            fail("the accelerator stopped: cause " + std::to_string(read(CNNA_AT(ERROR)) & CNNA__ERROR__CAUSE_bm) + " at write " +
-                 std::to_string(read(CNNA_AT(PC))) + " (docs/registers.md, Numbers)");
+        const uint32_t pulse = places_ ? CNNA__CTRL__QUEUE_bm : CNNA__CTRL__START_bm;
+        write(CNNA_AT(CTRL), pulse);
+        while (places_ && read(CNNA_AT(CTRL)) & pulse) {}  // its words are taken; hardware reads 0 at once
+    }
+
+    // Waits for the end of the run that was started first and not waited for. Where DDR is cached, invalidate its `output` after.
+    // An error stops a run, and drops those behind it.
+    void wait() {
+        while (!ended())
+            if (read(CNNA_AT(STATUS)) & CNNA__STATUS__ERROR_bm && !ended())
+                fail("the accelerator stopped: cause " + std::to_string(read(CNNA_AT(ERROR)) & CNNA__ERROR__CAUSE_bm) + " at write " +
+                     std::to_string(read(CNNA_AT(PC))) + " (docs/registers.md, Numbers)");
+        ++finished_;
         std::atomic_thread_fence(std::memory_order_seq_cst);
     }
 
-    uint32_t cycles() { return read(CNNA_AT(CYCLES)); }
+    // The clocks of the run that `wait` has just waited for; 0: it counts none. known: whether they are. The next run's hide those of a
+    // run once it has ended or was stopped.
+    uint32_t cycles(bool &known) {
+        const uint32_t found = read(CNNA_AT(CYCLES));
+        known = !places_ || !found || !(ended() || read(CNNA_AT(STATUS)) & CNNA__STATUS__ERROR_bm);
+        return found;
+    }
 
   private:
+    // Whether a run has ended that was not waited for.
+    bool ended() { return places_ ? read(CNNA_AT(FINISHED)) != finished_ : read(CNNA_AT(STATUS)) & CNNA__STATUS__DONE_bm; }
+
     uint32_t read(size_t index) { return registers_[index]; }
     void write(size_t index, uint32_t word) { registers_[index] = word; }
 
@@ -167,5 +194,6 @@ class Accelerator {
     volatile uint32_t *registers_;
     uint8_t *ddr_;
     uint64_t address_;
-    size_t left_;
+    size_t left_, places_ = 0;
+    uint32_t finished_ = 0;  // FINISHED, when all runs so far were waited for
 };

@@ -20,8 +20,10 @@
 #include <fstream>
 #include <iterator>
 #include <new>
+#include <optional>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -91,15 +93,17 @@ class Model {
         return std::any_of(steps_.begin(), steps_.end(), [](const Step &step) { return !step.cpu; });
     }
 
-    // Places all programs in the accelerator's memory.
+    // Places all programs in the accelerator's memory. Where one program is all that a batch needs, as many batches may be open as runs
+    // may be on the accelerator.
     void place(const std::string &folder, Accelerator &accelerator) {
         const int64_t ci = manifest_["config"]["ci"];
+        if (std::count_if(steps_.begin(), steps_.end(), [](const Step &step) { return !step.cpu; }) == 1) most_ = accelerator.slots();
         for (size_t number = 0; number < steps_.size(); ++number) {
             if (steps_[number].cpu) continue;
             const Json &piece = manifest_["pieces"].at(number);
             const std::string name = "piece" + std::to_string(number);
             ProgramPiece &made = steps_[number].program;
-            made.program = accelerator.place(piece, member(manifest_, folder, name + ".constants.bin"), member(manifest_, folder, name + ".program.bin"));
+            made.slots = accelerator.place(piece, member(manifest_, folder, name + ".constants.bin"), member(manifest_, folder, name + ".program.bin"), most_);
             for (const Json &port : piece["inputs"].items) made.inputs.emplace_back(port, ci, batch_, piece["segments"]["input"]);
             for (const Json &port : piece["outputs"].items) made.outputs.emplace_back(port, ci, batch_, piece["segments"]["output"]);
         }
@@ -120,28 +124,37 @@ class Model {
         return found;
     }
 
-    // Takes a batch through all pieces. clocks: of all programs; 0 on an accelerator that counts none.
-    Flight run(std::vector<std::pair<std::string, Tensor>> given, uint64_t &clocks) {
-        Flight flight;
-        for (auto &one : given) flight.whole[one.first] = std::move(one.second);
-        flight.made.resize(static_cast<size_t>(batch_));
+    // Batches that may be open: begun, and not ended.
+    size_t most() const { return most_; }
+    size_t open() const { return open_.size(); }
+
+    // Takes a batch to its first program, and starts that.
+    void begin(const std::vector<std::pair<std::string, Tensor>> &given) {
+        Open &one = open_.emplace_back();
+        for (const auto &input : given) one.flight.whole[input.first] = input.second;
+        one.flight.made.resize(static_cast<size_t>(batch_));
+        one.slot = begun_++ % most_;
+        go_on(one);
+    }
+
+    // Takes the batch that was begun first through all that is left, and gives it. clocks: of all programs; none where one of them
+    // is not known, and 0 on an accelerator that counts none.
+    Flight end(std::optional<uint64_t> &clocks) {
+        Open &one = open_.front();
         clocks = 0;
-        for (const Step &step : steps_) {
-            if (step.cpu) {
-                std::vector<Tensors> made;
-                for (size_t number = 0; number < flight.made.size(); ++number) made.push_back(step.cpu->run(flight.sample(number, step.cpu->reads())));
-                for (size_t number = 0; number < made.size(); ++number)
-                    for (auto &one : made[number]) flight.made[number][one.first] = std::move(one.second);
-                continue;
-            }
-            accelerator_->make_idle();
-            for (const Port &port : step.program.inputs) pack(port, flight.all(port.name), step.program.program.input);
-            accelerator_->run(step.program.program);
-            clocks += accelerator_->cycles();
-            for (const Port &port : step.program.outputs)
-                flight.whole[port.name] = unpack(port, step.program.program.output, type_of(port.name));
+        while (one.step < steps_.size()) {
+            const ProgramPiece &piece = steps_[one.step++].program;
+            accelerator_->wait();
+            bool known;
+            const uint32_t found = accelerator_->cycles(known);
+            clocks = clocks && known ? std::optional<uint64_t>(*clocks + found) : std::nullopt;
+            for (const Port &port : piece.outputs)
+                one.flight.whole[port.name] = unpack(port, piece.slots[one.slot].output, type_of(port.name));
+            go_on(one);
         }
-        return flight;
+        Flight ended = std::move(one.flight);
+        open_.pop_front();
+        return ended;
     }
 
     // The answers to a batch: one tensor for each output, or one for each sample where its size depends on the data.
@@ -177,6 +190,28 @@ class Model {
         ProgramPiece program;
         std::unique_ptr<CpuPiece> cpu;  // null: a program
     };
+
+    struct Open {
+        Flight flight;
+        size_t step = 0, slot = 0;  // step: of the program that was started
+    };
+
+    // Runs the pieces on the CPU that come next, and starts the program behind them, if there is one.
+    void go_on(Open &one) {
+        for (; one.step < steps_.size() && steps_[one.step].cpu; ++one.step) {
+            const CpuPiece &piece = *steps_[one.step].cpu;
+            std::vector<Tensors> made;
+            for (size_t number = 0; number < one.flight.made.size(); ++number) made.push_back(piece.run(one.flight.sample(number, piece.reads())));
+            for (size_t number = 0; number < made.size(); ++number)
+                for (auto &tensor : made[number]) one.flight.made[number][tensor.first] = std::move(tensor.second);
+        }
+        if (one.step == steps_.size()) return;
+        const ProgramPiece &piece = steps_[one.step].program;
+        const Program &program = piece.slots[one.slot];
+        if (accelerator_->slots() == 1) accelerator_->make_idle();
+        for (const Port &port : piece.inputs) pack(port, one.flight.all(port.name), program.input);
+        accelerator_->start(program);
+    }
 
     // The tensors that a piece makes, and that the user or a later piece reads.
     std::vector<std::string> wanted(size_t number) const {
@@ -237,6 +272,8 @@ class Model {
     const Json &manifest_;
     int64_t batch_;
     std::deque<Step> steps_;
+    std::deque<Open> open_;  // in the order in which they were begun
+    size_t most_ = 1, begun_ = 0;
     Accelerator *accelerator_ = nullptr;
 };
 
@@ -279,15 +316,23 @@ static size_t read_batch(std::vector<std::pair<std::string, Tensor>> &inputs) {
     return found;
 }
 
+// Whether a read of the input would find bytes, or its end, without waiting: an answer must not wait for the next batch.
+static bool more_is_there() {
+    pollfd input = {STDIN_FILENO, POLLIN, 0};
+    return poll(&input, 1, 0) != 0;
+}
+
 static bool all_float(const std::vector<std::pair<std::string, Tensor>> &inputs) {
     return std::all_of(inputs.begin(), inputs.end(), [](const auto &one) { return one.second.type == FLOAT32; });
 }
 
-static void say(const Model &model, uint64_t clocks) {
+static void say(const Model &model, std::optional<uint64_t> clocks) {
     if (!model.has_programs())
         std::fprintf(stderr, "a batch is answered, by the CPU alone\n");
-    else if (clocks)
-        std::fprintf(stderr, "%llu clocks\n", static_cast<unsigned long long>(clocks));
+    else if (!clocks)
+        std::fprintf(stderr, "a batch is answered; the next run had ended before its clocks were read\n");
+    else if (*clocks)
+        std::fprintf(stderr, "%llu clocks\n", static_cast<unsigned long long>(*clocks));
     else
         std::fprintf(stderr, "a batch is answered; this accelerator counts no clocks, as an emulator does\n");
 }
@@ -298,6 +343,19 @@ static void write(const Model &model, const std::vector<std::pair<std::string, T
         if (model.any_open()) std::fprintf(stderr, "output %s: %s %s\n", one.first.c_str(), entry_of(y.type).name, told(y.shape).c_str());
         if (std::fwrite(y.data.data(), 1, y.data.size(), stdout) != y.data.size()) fail("the answer cannot be written");
     }
+    if (std::fflush(stdout)) fail("the answer cannot be written");
+}
+
+// Ends the batch that was begun first, and answers it. greatest: values of each sample that are told.
+static void answer(Model &model, size_t greatest) {
+    std::optional<uint64_t> clocks;
+    const auto answers = model.answers(model.end(clocks));
+    const bool one = answers.size() == 1 && answers[0].second.type == FLOAT32;
+    if (greatest && (!one || greatest > answers[0].second.elements() / model.batch()))
+        fail(one ? "K is more than a sample of the answer has values" : "K needs a model with one output of float32");
+    write(model, answers);
+    say(model, clocks);
+    if (greatest) say_greatest(answers[0].second, model.batch(), greatest);
 }
 
 static void run(const Options &given) {
@@ -320,26 +378,20 @@ static void run(const Options &given) {
         accelerator->make_idle();
         model.place(folder, *accelerator);
     }
+    setvbuf(stdin, nullptr, _IONBF, 0);  // so that `more_is_there` sees all that is
     auto inputs = model.inputs();
     size_t bytes, whole = 0;
     for (const auto &one : inputs) whole += one.second.data.size();
     if (!whole) fail("the model has no input with values");
     bool first = true;
-    while ((bytes = read_batch(inputs)) == whole) {
-        first = false;
-        uint64_t clocks;
-        const auto answers = model.answers(model.run(inputs, clocks));
-        const bool one = answers.size() == 1 && answers[0].second.type == FLOAT32;
-        if (greatest && (!one || greatest > answers[0].second.elements() / model.batch()))
-            fail(one ? "K is more than a sample of the answer has values" : "K needs a model with one output of float32");
-        write(model, answers);
-        say(model, clocks);
-        if (greatest) say_greatest(answers[0].second, model.batch(), greatest);
-    }
+    do {
+        bytes = read_batch(inputs);
+        if (bytes == whole) model.begin(inputs), first = false;
+        while (model.open() && (bytes < whole || model.open() == model.most() || !more_is_there())) answer(model, greatest);
+    } while (bytes == whole);
     if (first && !bytes)
         fail("the input is empty: give batches of " + std::to_string(whole) + " bytes" + (all_float(inputs) ? " of float32" : ""));
     if (bytes) fail("the input ends after " + std::to_string(bytes) + " of the " + std::to_string(whole) + " bytes of a batch");
-    if (std::fflush(stdout)) fail("the answer cannot be written");
 }
 
 int main(int count, char **arguments) {

@@ -175,7 +175,7 @@ class CpuPiece {
 
 // A piece on the accelerator, placed in its memory.
 struct ProgramPiece {
-    Program program;
+    std::vector<Program> slots;  // the same program, each with an input and an output of its own
     std::vector<Port> inputs, outputs;
 };
 
