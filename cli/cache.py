@@ -1,4 +1,4 @@
-"""`cnna cache`: what the cache of Verilog and simulators holds, how large it is, and removing it."""
+"""`cnna cache`: what the cache of Verilog, simulators and predictions holds, how large it is, and removing it."""
 
 import argparse
 import fcntl
@@ -15,9 +15,10 @@ KINDS = {  # folder or file in the cache: what it is, and how it comes back
     "simulators": "simulators; built again when one is needed, in minutes",
     "runtime": "what simulators share; built with the next one",
     "verilog": "generated Verilog; generated again in a minute",
+    "explore": "predictions of cnna explore; made again in seconds each",
 }
 OTHERS = "kept by tools of the clone, and libraries of pages; `clear` leaves them"
-ENTRY = re.compile(r"[0-9a-f]{12,}(\.v)?")  # a digest: nothing else is removed, whatever folder `--cache` names
+ENTRY = re.compile(r"[0-9a-f]{12,}(\.v|\.jsonl)?")  # a digest: nothing else is removed, whatever folder `--cache` names
 MIB = 1 << 20
 
 

@@ -3,17 +3,26 @@ LUTs.
 """
 
 import argparse
+import os
+import sys
+import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from cnna.cli.main import PAGES, Outcome
-from cnna.cli.options import add_ddr_options, add_library_option, add_shape_option, configuration, ddr_options, given_shapes, warned
-from cnna.cli.progress import Progress
+from cnna.cli.options import add_cache_option, add_ddr_options, add_shape_option, configuration, ddr_options, given_shapes, warned
+from cnna.cli.progress import Progress, clear_line
 from cnna.jobs.charts import chart_library
 from cnna.jobs.explore import explore, tilings
 from cnna.spec.boards import BOARDS, LUT_SHARE
+from cnna.spec.counts import many
 from cnna.spec.errors import UserError
 from cnna.spec.files import write_bytes, write_text
+from cnna.spec.host_time.cortex_a53 import Range
+from cnna.spec.host_time.end_to_end import TO_ANSWER, rates
 
+QUIET_SECONDS = 20.0  # after which a line says that the command is at work, where there is no terminal
 OUTPUTS = {"png": (".png",), "html": PAGES}
 
 
@@ -29,6 +38,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--uram", type=int, metavar="N", help="URAM288 at most; 0: feature memory in block RAM (default: the board's)"
     )
     parser.add_argument("--lut", type=int, metavar="N", help=f"LUTs at most (default: {LUT_SHARE:.0%}% of the board's)")
+    parser.add_argument("--jobs", type=int, metavar="N", help="processes that compile (default: one for each core)")
+    parser.add_argument("--resume", action="store_true", help="go on with what was interrupted; an error if nothing is kept")
+    parser.add_argument("--again", action="store_true", help="compile what is kept from before, too")
     parser.add_argument("--batch", type=int, metavar="N", help="images in a run (default: 1, and 2 and 4 for the quickest)")
     parser.add_argument("--layer", metavar="NAME", help="show all legal tilings of this layer instead, for --config")
     parser.add_argument("--config", metavar="C", help="the configuration for --layer (default: zcu102)")
@@ -39,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="write a picture: speed to the answer over DSPs, or with --layer clocks over DDR bytes",
     )
     parser.add_argument("--html", type=Path, metavar="F", help="write a page with linked plots; a click copies a configuration")
-    add_library_option(parser)
+    add_cache_option(parser, "where predictions and the page's JavaScript are kept (default: the user's cache folder)")
     add_shape_option(parser)
     add_ddr_options(parser)
 
@@ -63,15 +75,63 @@ def run(args: argparse.Namespace) -> Outcome:
         raise UserError(f"--config {args.config} needs --layer; without it, explore compares configurations itself")
     if args.html:
         chart_library(args.cache)  # what is missing is said before minutes of work
-    limits = {"dsp": args.dsp, "bram": args.bram, "uram": args.uram, "lut": args.lut, "batch": args.batch}
+    limits: dict[str, Any] = {"dsp": args.dsp, "bram": args.bram, "uram": args.uram, "lut": args.lut, "batch": args.batch}
+    limits |= {"jobs": cores() if args.jobs is None else args.jobs, "resume": args.resume, "again": args.again, "cache": args.cache}
     with Progress("compiling") as progress:
-        found = explore(args.model, args.board, **limits, ddr=ddr, shapes=given_shapes(args), progress=progress.step, warn=warned)
+        early = Early(progress)
+        given: dict[str, Any] = {"ddr": ddr, "shapes": given_shapes(args), "warn": warned}
+        given |= {"progress": early.step, "found": early.found}
+        try:
+            found = explore(args.model, args.board, **limits, **given)
+        except (KeyboardInterrupt, SystemExit):
+            early.interrupted()
+            raise
+    early.line(f"{found.compiled:,} of {many(len(found.points), 'point')} compiled now, the others kept from before")
     print(found)
     if args.png:
         write_bytes(args.png, found.picture())
     if args.html:
         write_text(args.html, found.page(args.cache))
     return Outcome(found.figures(), written=tuple(path for path in (args.png, args.html) if path))
+
+
+def cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Early:
+    """Prints points as they come, to standard error: each that none so far beats, and now and then how far the command is."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress, self._points, self._of = progress, 0, (0, 0)
+        self._said = time.monotonic()
+
+    def step(self, done: int, total: int, what: str) -> None:
+        """As of `Progress`. Off a terminal, which shows no progress, a line says now and then that the command is at work."""
+        self._of = done, total
+        self._progress.step(done, total, what)
+        if not sys.stderr.isatty() and time.monotonic() - self._said >= QUIET_SECONDS:
+            self.line(f"{done:,} of {many(total, 'point')}: {what}")
+
+    def found(self, figures: Mapping[str, Any]) -> None:
+        """A point."""
+        self._points += 1
+        if figures["pareto"]:
+            speed = f"{rates(Range(figures['fps_end_to_end_quick'], figures['fps_end_to_end']))} images a second {TO_ANSWER}"
+            batch = f", batch {figures['batch']}" if figures["batch"] > 1 else ""
+            self.line(f"{figures['config']}{batch}: {figures['dsp48e2']:,} DSP48E2, {figures['bram36']:g} BRAM36, {speed}")
+
+    def interrupted(self) -> None:
+        """Says what was not lost."""
+        if self._points:
+            self.line(f"{many(self._points, 'point')} of {self._of[1]:,} kept; the same command with --resume goes on")
+
+    def line(self, text: str) -> None:
+        """Prints a line."""
+        clear_line()
+        print(text, file=sys.stderr, flush=True)
+        self._said = time.monotonic()
 
 
 def _layer(args: argparse.Namespace) -> Outcome:

@@ -4,6 +4,8 @@ Where the way to the accelerator costs more than it gains depends on the configu
 way to cut the model is converted once.
 """
 
+from hashlib import sha256
+
 from cnna.compiler.compile import cpu_piece
 from cnna.compiler.frontend.onnx_import import source_of
 from cnna.compiler.frontend.pieces.crossings import cheaper
@@ -29,6 +31,11 @@ class Placements:
     def name(self) -> str:
         """The model's."""
         return self._first.whole.name
+
+    @property
+    def digest(self) -> str:
+        """Of the model, from which all pieces follow."""
+        return sha256(self._source.proto.SerializeToString(deterministic=True)).hexdigest()
 
     @property
     def programs(self) -> list[Graph]:

@@ -11,20 +11,19 @@ from typing import TYPE_CHECKING, Any
 from cnna.jobs.charts import chart_library
 from cnna.jobs.configurations import GivenConfig, config_of
 from cnna.jobs.ddr import Ddr
-from cnna.jobs.given import GivenModel, Note, Progress, Shapes, Warn, Warnings, name_of, native_host, quiet, shaped, with_tools
+from cnna.jobs.given import GivenModel, Progress, Shapes, Warn, Warnings, name_of, quiet, with_tools
 from cnna.jobs.result import ASIDE, Result, picture_html
-from cnna.spec.boards import BOARDS
+from cnna.jobs.sweep import Early, conditions, early, kept_of, placements, sent, space
 from cnna.spec.config import preset
 from cnna.spec.counts import many
 from cnna.spec.errors import UserError, about_model
-from cnna.spec.files import write_bytes, write_text
+from cnna.spec.files import default_cache, write_bytes, write_text
 from cnna.spec.host_time.end_to_end import IN_PYTHON, NATIVELY
 
 if TYPE_CHECKING:
-    from cnna.compiler.explore.explore import Point
     from cnna.compiler.explore.layer import Choice
+    from cnna.compiler.explore.point import Point
     from cnna.compiler.explore.sizes import Budget
-    from cnna.compiler.placements import Placements
 
 PAGES = (".html", ".htm")
 NATIVE = "native"  # how the host's work is done, where its library is there
@@ -52,7 +51,8 @@ class Explored(Drawn):
     """What was explored. dsp48e2, bram36, uram288, luts: the limits. refused: configurations that cannot run the model.
 
     ddr: that was predicted with. host: how its work is modelled, "native" or "python". points: all, as figures; `pareto` marks
-    those that no other beats. best: these, the quickest first. notes: the lines that `warn` got.
+    those that no other beats. best: these, the quickest first. compiled: points that were; the others were kept from before.
+    notes: the lines that `warn` got.
     """
 
     name: str
@@ -68,6 +68,7 @@ class Explored(Drawn):
     all_points: "Sequence[Point]" = field(metadata=ASIDE)
     best: "Sequence[Point]" = field(metadata=ASIDE)
     budget: "Budget" = field(metadata=ASIDE)
+    compiled: int = field(metadata=ASIDE)
     predicted_for: str = field(metadata=ASIDE)
     notes: tuple[str, ...] = field(default=(), metadata=ASIDE)
 
@@ -86,12 +87,12 @@ class Explored(Drawn):
         return Path(path)
 
     def _draw(self, file: BytesIO) -> None:
-        from cnna.compiler.explore.explore import picture
+        from cnna.compiler.explore.drawn import picture
 
         picture(self.name, self.all_points, self.budget, file)
 
     def __str__(self) -> str:
-        from cnna.compiler.explore.explore import table
+        from cnna.compiler.explore.drawn import table
 
         clock = f"{preset(self.board).clock_mhz} MHz, the clock of {self.board}"
         alone = f"of the accelerator alone are predicted{self.predicted_for} at {clock}"
@@ -116,6 +117,11 @@ def explore(
     batch: int | None = None,
     ddr: Ddr | None = None,
     shapes: Shapes | None = None,
+    jobs: int = 1,
+    resume: bool = False,
+    again: bool = False,
+    cache: str | PathLike[str] | None = None,
+    found: Early | None = None,
     progress: Progress | None = None,
     warn: Warn | None = None,
 ) -> Explored:
@@ -123,34 +129,29 @@ def explore(
 
     This takes minutes for a large model. A float model is quantised with random numbers, which changes no clock. board: whose chip
     and DDR. dsp, bram, uram, lut: DSP48E2, BRAM36, URAM288 and LUTs at most; None: the board's. batch: images in a run; None: 1,
-    and more for the quickest. UserError: no such board, nothing fits, or nothing of the model runs on the accelerator. ModelError:
-    it cannot be read or compiled.
+    and more for the quickest. jobs: processes that compile; the result does not depend on it, and a script that asks for several
+    needs `if __name__ == "__main__":`. What is predicted is kept in `cache` (None: the user's cache folder) as it comes, and never
+    compiled twice, unless `again`. resume: something must be kept already. found: gets the figures of each point as it comes;
+    `pareto` marks those that none so far beats. UserError: no such board, nothing fits, or nothing of the model runs on the
+    accelerator. ModelError: it cannot be read or compiled. ToolError: processes end again and again.
     """
     tell, warnings, speed = progress or quiet, Warnings(warn), ddr or Ddr()
-    given = speed.given()
-    if speed.named() is not None:
-        raise UserError("explore predicts with the plain road to DDR; give bytes_per_cycle or latency")
-    if batch is not None and batch < 1:
-        raise UserError(f"--batch {batch}: must be at least 1")
-    if board not in BOARDS:
-        raise UserError(f"--board {board}: there is no such board; there are {', '.join(BOARDS)}")
+    own, configs, budget = space(board, {"dsp": dsp, "bram36": bram, "luts": lut, "uram288": uram}, batch, speed)
+    if jobs < 1:
+        raise UserError(f"--jobs {jobs}: must be at least 1")
+    with about_model(name_of(model)):
+        known = placements(model, shapes, warnings)
+    predicted = conditions(speed, own)
     from cnna.compiler.explore import explore as compiler
-    from cnna.compiler.explore.sizes import budget_of
+    from cnna.compiler.explore.point import pareto
+    from cnna.compiler.explore.workers import Workers
 
-    own = BOARDS[board]
-    limits: dict[str, Any] = {"dsp": dsp, "bram36": bram, "luts": lut, "uram288": uram}
-    budget = budget_of(own)._replace(**{name: value for name, value in limits.items() if value is not None})
-    configs = compiler.configurations(budget, own)
-    with about_model(name_of(model)):
-        known = _placements(model, shapes, warnings)
-    memory, native = speed.predicted(own.ddr), native_host()
-
-    def say(done: int, total: int, what: str) -> None:
-        tell(done, total, f"compiling for {what}")
-
-    with about_model(name_of(model)):
-        points, refused = compiler.explore(known.pieces, configs, batch, say, memory, native)
-    best = compiler.pareto(points)
+    kept = kept_of(Path(cache) if cache is not None else default_cache(), known, name_of(model), resume, again)
+    with sent([known], jobs) as source, Workers.local(jobs) as workers, about_model(name_of(model)):
+        sweep = compiler.Sweep(source, predicted, [kept], workers, tell)
+        sweep.found = early(sweep, found)
+        points, refused = compiler.explore(sweep, configs, batch)
+    best = pareto(points)
     return Explored(
         name=known.name,
         board=board,
@@ -159,13 +160,14 @@ def explore(
         uram288=budget.uram288,
         luts=budget.luts,
         refused=refused,
-        ddr=memory.entry(),
-        host=NATIVE if native else "python",
+        compiled=sweep.compiled,
+        ddr=speed.predicted(own.ddr).entry(),
+        host=NATIVE if predicted.native else "python",
         points=[{**point.figures(), "pareto": point in best} for point in points],
         all_points=points,
         best=best,
         budget=budget,
-        predicted_for=f" for {memory}" if given else "",
+        predicted_for=f" for {speed.predicted(own.ddr)}" if speed.given() else "",
         notes=warnings.lines,
     )
 
@@ -205,28 +207,5 @@ def tilings(
     from cnna.compiler.explore import layer as compiler
 
     with about_model(name_of(model)):
-        choices = compiler.tilings(_placements(model, shapes, warnings).programs, chosen, layer)
+        choices = compiler.tilings(placements(model, shapes, warnings).programs, chosen, layer)
     return Tilings(layer=layer, config=chosen.name, tilings=choices, notes=warnings.lines)
-
-
-def _placements(model: GivenModel, shapes: Shapes | None, warn: Warn) -> "Placements":
-    """The model, cut for any configuration. A float model is quantised with random numbers, which do not change its speed.
-
-    UserError: nothing of it runs on the accelerator.
-    """
-    from cnna.compiler.frontend.onnx_import import to_graph
-    from cnna.compiler.placements import Placements
-    from cnna.compiler.quantise.calibrate import random_samples
-    from cnna.compiler.quantise.quantise import quantise
-
-    source = shaped(model, shapes, warn)
-    if any(node.op_type.startswith(("QLinear", "QuantizeLinear", "DequantizeLinear")) for node in source.proto.graph.node):
-        found = Placements(source)
-    else:
-        warn(Note(f"{name_of(model)}: float, so it is quantised with random numbers; this changes no clock"))
-        found = Placements(quantise(source, random_samples(to_graph(source)))[0])
-    if not found.programs:
-        raise UserError(
-            f"{name_of(model)}: nothing in it runs on the accelerator, so there is nothing to explore; cnna explain says why"
-        )
-    return found

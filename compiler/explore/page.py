@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from cnna.compiler.explore.explore import ALONE, TO_ANSWER, Point, option, pareto, ranked
+from cnna.compiler.explore.drawn import ALONE, TO_ANSWER
+from cnna.compiler.explore.point import Point, option, pareto, ranked
 from cnna.compiler.explore.sizes import Budget
 from cnna.compiler.report.charts import whole
 from cnna.compiler.report.html import script

@@ -1,6 +1,7 @@
 """`cnna.explore` and `cnna.tilings`: what they give equals what the command writes and prints."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import onnx
 import pytest
 
 import cnna
+from cnna.cli import explore as command
 from cnna.cli.main import main
 
 LIMITS = "--dsp 48 --bram 60 --batch 1"
@@ -26,21 +28,27 @@ def test_it_gives_what_the_command_writes(
     monkeypatch.chdir(tmp_path)
     onnx.save(in_float, "m.onnx")
     onnx.save(quantised, "q.onnx")
-    assert main(f"explore {model} {LIMITS} --ddr-latency 90 --png p.png --json f.json".split()) == 0
+    assert main(f"explore {model} {LIMITS} --jobs 1 --cache c --ddr-latency 90 --png p.png --json f.json".split()) == 0
     said = capsys.readouterr()
     steps: list[tuple[int, int, str]] = []
-    limits: dict[str, Any] = {"dsp": 48, "bram": 60, "batch": 1}
-    found = cnna.explore(model, **limits, ddr=cnna.Ddr(latency=90), progress=lambda *step: steps.append(step))
+    limits: dict[str, Any] = {"dsp": 48, "bram": 60, "batch": 1, "ddr": cnna.Ddr(latency=90), "cache": "d"}
+    came: list[Mapping[str, Any]] = []
+    found = cnna.explore(model, **limits, progress=lambda *step: steps.append(step), found=came.append)
     assert capsys.readouterr() == ("", "")
     written = json.loads(Path("f.json").read_text())
     assert json.loads(json.dumps(found.figures())) == written
     assert list(found.figures()) == list(written)
     assert f"{found}\n" == said.out
-    assert said.err.splitlines() == [*found.notes, "wrote p.png, f.json"]
+    early = [line for line in said.err.splitlines() if " images a second from picture to answer" in line]
+    assert len(early) == sum(figures["pareto"] for figures in came) > 0
+    assert [figures["config"] for figures in came] == [point["config"] for point in found.points]
+    count = len(found.points)
+    compiled = f"{count} of {count} points compiled now, the others kept from before"
+    assert said.err.splitlines() == [*found.notes, *early, compiled, "wrote p.png, f.json"]
     assert bool(found.notes) == (model == "m.onnx")
     assert found.save("s.png").read_bytes() == Path("p.png").read_bytes()
     assert [point.fps for point in found.best] == sorted((point.fps for point in found.best), reverse=True)
-    assert steps[-1][0] < steps[-1][1] == len(found.points) + found.refused
+    assert steps[-1][0] == steps[-1][1] == len(found.points) + found.refused
     assert "data:image/png;base64," in found._repr_html_()
     assert "<html" in found.save("s.html").read_text()
 
@@ -83,5 +91,57 @@ def test_what_no_configuration_can_run_names_the_file(
     """A user with several models would not learn which of them it is: the graph in a file has any name."""
     monkeypatch.chdir(tmp_path)
     onnx.save(quantised, "q.onnx")
-    assert main(["explore", "q.onnx", "--dsp", "48", "--bram", "60", "--batch", "70000"]) == 2
+    assert main(["explore", "q.onnx", "--dsp", "48", "--bram", "60", "--batch", "70000", "--cache", "c", "--jobs", "1"]) == 2
     assert capsys.readouterr().err.startswith("cnna: q.onnx: ")
+
+
+def test_what_is_kept_is_not_compiled_again(quantised: onnx.ModelProto, tmp_path: Path) -> None:
+    """A command that was interrupted would begin anew, or another answer come from what is kept than from compiling."""
+    options: dict[str, Any] = {"dsp": 48, "bram": 60, "batch": 1, "cache": tmp_path}
+    with pytest.raises(cnna.UserError, match="--resume: nothing is kept"):
+        cnna.explore(quantised, **options, resume=True)
+    came: list[Mapping[str, Any]] = []
+
+    def interrupted(figures: Mapping[str, Any]) -> None:
+        came.append(figures)
+        if len(came) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cnna.explore(quantised, **options, found=interrupted)
+    (file,) = (tmp_path / "explore").iterdir()
+    file.write_text(file.read_text() + '\n["half a line')
+    resumed = cnna.explore(quantised, **options, resume=True)
+    assert resumed.compiled == len(resumed.points) - 2 > 0
+    assert cnna.explore(quantised, **options).compiled == 0
+    whole = cnna.explore(quantised, **options, again=True)
+    assert whole.compiled == len(whole.points)
+    assert whole.figures() == resumed.figures()
+    assert cnna.explore(quantised, **{**options, "ddr": cnna.Ddr(latency=90)}).compiled == len(whole.points)
+    with pytest.raises(cnna.UserError, match="give one of them"):
+        cnna.explore(quantised, **options, resume=True, again=True)
+
+
+def test_ctrl_c_says_what_is_kept(
+    quantised: onnx.ModelProto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A user would believe that minutes of work are lost, and not look for a way to go on."""
+    monkeypatch.chdir(tmp_path)
+    onnx.save(quantised, "q.onnx")
+
+    own = command.Early.found
+
+    def stopped(self: command.Early, figures: Mapping[str, Any]) -> None:
+        own(self, figures)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command.Early, "found", stopped)
+    arguments = f"explore q.onnx {LIMITS} --jobs 1 --cache c".split()
+    assert main(arguments) == 130
+    assert "1 point of " in capsys.readouterr().err
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    assert main([*arguments, "--resume"]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    counts = next(line for line in lines if "compiled now" in line).split()
+    assert int(counts[0]) == int(counts[2]) - 1

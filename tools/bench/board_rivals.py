@@ -20,7 +20,8 @@ from bench import cnna
 from bench_networks import network
 from resources import DOCS, KEPT
 
-from cnna.compiler.explore.explore import BANK_WORDS, CI, PIX, evaluate
+from cnna.compiler.explore.explore import evaluate
+from cnna.compiler.explore.grid import BANK_WORDS, CI, PIX
 from cnna.compiler.explore.sizes import Budget, dsp48e2, luts
 from cnna.compiler.frontend.quantised_import import import_quantised
 from cnna.compiler.graph.ir import Graph

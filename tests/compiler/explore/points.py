@@ -1,6 +1,13 @@
 """Points of an exploration that were not compiled, for tables, plots and fronts."""
 
-from cnna.compiler.explore.explore import Point
+from collections.abc import Sequence
+
+from cnna.compiler.explore.explore import Conditions, Sweep, explore
+from cnna.compiler.explore.kept import Kept
+from cnna.compiler.explore.point import Part, Point
+from cnna.compiler.explore.workers import Workers
+from cnna.compiler.graph.ir import Graph
+from cnna.compiler.placements import Pieces
 from cnna.spec.config import Config
 from cnna.spec.host_time.end_to_end import EndToEnd
 from cnna.spec.host_time.host_work import HostWork
@@ -12,4 +19,25 @@ def point(
     """A point. taken: DSP48E2, BRAM36, URAM288 and LUTs. host_seconds: of a batch, on the CPU."""
     accelerator_seconds = cycles / (config.clock_mhz * 1e6)
     whole = EndToEnd(batch, accelerator_seconds, host_seconds, 2, 0, 1, HostWork(native=1), HostWork(native=1))
-    return Point(config, batch, *taken, cycles, 5_000_000, macs, whole)
+    return Point(config, batch, *taken, (Part(cycles, 5_000_000, macs, whole),))
+
+
+class Fixed:
+    """A network whose pieces are the same for every configuration."""
+
+    def __init__(self, *pieces: Graph) -> None:
+        self._pieces = pieces
+
+    def pieces(self, config: Config) -> Pieces:
+        """As of `Placements`."""
+        return self._pieces
+
+
+def explored(
+    graphs: Sequence[Graph], configs: Sequence[Config], batch: int | None = None, workers: Workers | None = None
+) -> tuple[list[Point], int]:
+    """What `explore` finds for networks of one graph each, with equal shares, of which nothing is kept."""
+    networks, shares = [Fixed(graph) for graph in graphs], (1 / len(graphs),) * len(graphs)
+    with workers or Workers.local(1) as opened:
+        kept = [Kept(None, "") for _ in networks]
+        return explore(Sweep(networks, Conditions(shares=shares), kept, opened), configs, batch)

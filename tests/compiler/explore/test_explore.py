@@ -1,5 +1,6 @@
 """The sweep offers only what is legal and fits, predicts as the compiler does, and its front hides nothing better."""
 
+import pickle
 import re
 from dataclasses import replace
 
@@ -8,9 +9,14 @@ import pytest
 from cnna.cli.main import main
 from cnna.cli.options import configuration
 from cnna.compiler.compile import compile_graph
-from cnna.compiler.explore.explore import configurations, evaluate, explore, option, pareto, picture, ranked, steps, table
+from cnna.compiler.explore.drawn import picture, table
+from cnna.compiler.explore.explore import Conditions, Sweep, evaluate, explore
+from cnna.compiler.explore.grid import configurations
+from cnna.compiler.explore.kept import Kept
 from cnna.compiler.explore.page import html
+from cnna.compiler.explore.point import option, pareto, ranked, steps
 from cnna.compiler.explore.sizes import Budget, bram36, budget_of, dsp48e2
+from cnna.compiler.explore.workers import Workers
 from cnna.compiler.report.report import figures
 from cnna.hw.verilog import writer
 from cnna.hw.verilog.instances import count_instances
@@ -24,6 +30,7 @@ from cnna.spec.host_time.end_to_end import rates
 
 from ... import networks
 from ...agreement import artifact_of
+from .points import Fixed, explored
 from .points import point as written
 
 SMALL, ZU9 = Budget(250, 100), Budget(2520, 912)
@@ -69,7 +76,7 @@ def graph():
 
 @pytest.fixture(scope="module")
 def points(graph):
-    found, refused = explore(lambda config: (graph,), configurations(SMALL)[::3], None, lambda done, total, what: None)
+    found, refused = explored([graph], configurations(SMALL)[::3])
     assert not refused
     return found
 
@@ -130,8 +137,8 @@ def test_an_accelerator_that_outruns_its_host_is_not_the_quickest():
 def test_larger_batches_are_tried_on_the_quickest_accelerators_too(points):
     """Where the host decides with one image, the small arrays are the first; a large one that leads with four would be left out."""
     singly = [point for point in points if point.batch == 1]
-    for order in (ranked(singly), sorted(singly, key=lambda point: -point.alone)):
-        for config in [point.config for point in order[:4]]:
+    for front in (pareto(singly), pareto(singly, lambda point: point.alone)):
+        for config in [point.config for point in front[:4]]:
             assert {point.batch for point in points if point.config == config} == {1, 2, 4}
 
 
@@ -147,7 +154,7 @@ def test_picture_is_a_png(points, tmp_path):
 def test_a_batch_that_cannot_be_is_refused(graph):
     """There must be one line, and not one for each configuration, nor an empty table."""
     with pytest.raises(ModelError, match="batch"):
-        explore(lambda config: (graph,), configurations(SMALL)[:2], 10**9, lambda done, total, what: None)
+        explored([graph], configurations(SMALL)[:2], 10**9)
     assert evaluate([graph], configurations(SMALL)[0], 3).batch == 3
 
 
@@ -183,3 +190,22 @@ def test_the_page_has_each_point_with_its_configuration(points):
         copied = f'data-copy="{option(point.config)}"'
         row = next(line for line in text.splitlines() if copied in line and f">{point.cycles:,}<" in line)
         assert f">{point.dsp:,}<" in row
+
+
+def test_two_workers_find_what_one_finds(graph, tmp_path):
+    """A user with more cores would be told to build another accelerator."""
+    file = tmp_path / "networks.pickle"
+    file.write_bytes(pickle.dumps([Fixed(graph)]))
+    configs = configurations(SMALL)[::6]
+    with Workers.local(2) as workers:
+        found = explore(Sweep(file, Conditions(), [Kept(None, "")], workers), configs, None)
+    assert found == explored([graph], configs)
+
+
+def test_networks_share_an_accelerator_by_their_images():
+    """With three of four images for one network, a second would not hold what both take together."""
+    one, other = (written(preset("tiny"), 1, (80, 32.0, 0, 39_000), cycles, 4_000_000) for cycles in (3_000_000, 1_000_000))
+    both = replace(one, parts=(*one.parts, *other.parts), shares=(0.75, 0.25))
+    assert both.alone == pytest.approx(1 / (0.75 / one.alone + 0.25 / other.alone))
+    assert both.fps == pytest.approx(1 / (0.75 / one.fps + 0.25 / other.fps))
+    assert both.cycles == 2_500_000

@@ -4,8 +4,8 @@ import re
 from html import unescape
 from pathlib import Path
 
-from cnna.compiler.explore.explore import Point, option
 from cnna.compiler.explore.page import html
+from cnna.compiler.explore.point import Point, option
 from cnna.compiler.explore.sizes import Budget
 from cnna.compiler.report.html import library
 from cnna.spec.config import preset

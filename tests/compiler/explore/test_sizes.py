@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cnna.compiler.explore.explore import configurations, option
+from cnna.compiler.explore.grid import configurations
+from cnna.compiler.explore.point import option
 from cnna.compiler.explore.sizes import DECODER_LUTS, Budget, bram36, budget_of, dsp48e2, luts, small_bram36, uram288
 from cnna.spec.boards import BOARDS, ZCU102
 from cnna.spec.config import Config, preset

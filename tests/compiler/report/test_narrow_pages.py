@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cnna.compiler.compile import compile_graph
-from cnna.compiler.explore.explore import Point
 from cnna.compiler.explore.page import html as exploration
+from cnna.compiler.explore.point import Point
 from cnna.compiler.explore.sizes import Budget
 from cnna.compiler.report import report
 from cnna.compiler.report.compare import Side, compared

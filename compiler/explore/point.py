@@ -1,0 +1,149 @@
+"""A configuration with what is predicted for it, and which of several configurations no other beats."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from cnna.spec.boards import board_of
+from cnna.spec.config import OPTIONS, Config, as_dict, preset
+from cnna.spec.host_time.cortex_a53 import Range
+from cnna.spec.host_time.end_to_end import EndToEnd
+from cnna.spec.metrics import REPORT_MHZ
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one network takes on a configuration, a batch of it. `bytes`: DDR traffic, reads and writes. whole: with the host."""
+
+    cycles: int
+    bytes: int
+    macs: int
+    whole: EndToEnd
+
+    @property
+    def answered(self) -> Range:
+        """Images a second from picture to answer, at both ends of what is modelled of the host."""
+        found = self.whole.fps()
+        assert found is not None, "the compiler says what pieces on the CPU take"
+        return found
+
+
+@dataclass(frozen=True)
+class Point:
+    """A configuration, a batch, and what each of the networks takes. shares: of the images, by network; their sum is 1."""
+
+    config: Config
+    batch: int
+    dsp: int
+    bram36: float
+    uram288: int
+    luts: int
+    parts: tuple[Part, ...]
+    shares: tuple[float, ...] = (1.0,)
+
+    @property
+    def whole(self) -> EndToEnd:
+        """The model of the first network from picture to answer."""
+        return self.parts[0].whole
+
+    @property
+    def cycles(self) -> int:
+        """Clocks of a batch; of several networks, the mean by their shares, as of all figures here."""
+        return round(self._mean(part.cycles for part in self.parts))
+
+    @property
+    def bytes(self) -> int:
+        """DDR traffic of a batch."""
+        return round(self._mean(part.bytes for part in self.parts))
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of an image."""
+        return round(self._mean(part.macs for part in self.parts))
+
+    @property
+    def alone(self) -> float:
+        """Images a second of the accelerator alone, at the configuration's clock."""
+        return self.batch * self.config.clock_mhz * 1e6 / self._mean(part.cycles for part in self.parts)
+
+    @property
+    def answered(self) -> Range:
+        """Images a second from picture to answer, at both ends of what is modelled of the host."""
+        if len(self.parts) == 1:
+            return self.parts[0].answered
+        quick, slow = (self._mean(1 / getattr(part.answered, end) for part in self.parts) for end in ("quick", "slow"))
+        return Range(1 / quick, 1 / slow)
+
+    @property
+    def fps(self) -> float:
+        """Images a second by which configurations are compared: from picture to answer, at the slow end."""
+        return self.answered.slow
+
+    @property
+    def utilization(self) -> float:
+        """Share of the array's multiply-accumulates that the networks use."""
+        return self.macs * self.batch / (self._mean(part.cycles for part in self.parts) * self.config.macs)
+
+    def _mean(self, values: Iterable[float]) -> float:
+        """The mean of a figure of each network, by the shares of their images."""
+        return sum(share * value for share, value in zip(self.shares, values, strict=True))
+
+    def figures(self) -> dict[str, int | float | str]:
+        """For JSON."""
+        sizes = ("pix", "ci", "co", "ports", "regions", "bank_words", "ring_words")
+        return {
+            "config": option(self.config),
+            **{name: getattr(self.config, name) for name in sizes},
+            "batch": self.batch,
+            "dsp48e2": self.dsp,
+            "bram36": self.bram36,
+            "uram288": self.uram288,
+            "luts": self.luts,
+            "predicted_cycles": self.cycles,
+            "clock_mhz": self.config.clock_mhz,
+            "predicted_fps": self.alone,
+            "predicted_fps_at_300mhz": self.alone * REPORT_MHZ / self.config.clock_mhz,
+            "fps_end_to_end": self.fps,
+            "fps_end_to_end_quick": self.answered.quick,
+            "predicted_mac_utilization": self.utilization,
+            "predicted_ddr_bytes": self.bytes,
+        }
+
+
+def option(config: Config) -> str:
+    """The text by which `--config` names a configuration: the preset of its board, and what differs from it."""
+    key = board_of(config).key
+    base, own = ({**as_dict(each), **{name: int(getattr(each, name)) for name in OPTIONS}} for each in (preset(key), config))
+    return ",".join([key, *(f"{key}={value}" for key, value in own.items() if key != "name" and value != base.get(key))])
+
+
+Figure = Callable[[Point], float]
+
+
+def _fps(point: Point) -> float:
+    return point.fps
+
+
+def ranked(points: Iterable[Point], speed: Figure = _fps) -> list[Point]:
+    """The quickest first; of points that are equally quick the smallest, then the one whose accelerator is quicker."""
+    return sorted(points, key=lambda p: (-speed(p), p.dsp, p.bram36, -p.alone, p.batch, p.luts, option(p.config)))
+
+
+def pareto(points: Iterable[Point], speed: Figure = _fps) -> list[Point]:
+    """The points that no other point matches or beats in speed, DSPs and block RAM together, quickest first.
+
+    Of equal points it keeps one, whatever order they come in.
+    """
+    kept: list[Point] = []
+    for point in ranked(points, speed):
+        if not any(other.dsp <= point.dsp and other.bram36 <= point.bram36 for other in kept):
+            kept.append(point)
+    return kept
+
+
+def steps(points: Sequence[Point]) -> list[Point]:
+    """The points that are quicker than every point with no more DSPs, sorted by DSPs."""
+    found: list[Point] = []
+    for point in sorted(pareto(points), key=lambda p: (p.dsp, -p.fps)):
+        if not found or point.fps > found[-1].fps:
+            found.append(point)
+    return found

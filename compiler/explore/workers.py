@@ -1,0 +1,133 @@
+"""Work that is shared by processes behind `concurrent.futures.Executor`, none of which is lost if a process ends in the middle.
+
+An executor breaks as a whole when one of its processes is killed. Then another one is opened, and does again what was under way.
+"""
+
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
+from multiprocessing import active_children, get_context, parent_process
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar
+
+from cnna.spec.errors import ToolError
+
+MOST_BREAKS = 5  # one after another, without a result between them
+AHEAD = 2  # pieces of work for each process: one that it does, and one that waits for it
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Taken = ParamSpec("Taken")
+
+
+class Here(Executor):
+    """Does the work where it is handed in, at once."""
+
+    def submit(self, fn: Callable[Taken, Result], /, *args: Taken.args, **kwargs: Taken.kwargs) -> "Future[Result]":
+        """As of every executor; what the work raises is raised here."""
+        future: Future[Result] = Future()
+        future.set_result(fn(*args, **kwargs))
+        return future
+
+
+class Workers:
+    """A context with an executor that does work. opened: opens one. width: pieces of work that are under way at the same time."""
+
+    def __init__(self, opened: Callable[[], Executor], width: int) -> None:
+        self._opened, self._width, self._breaks = opened, width, 0
+        self._others = set(active_children())
+        self._executor = opened()
+
+    @classmethod
+    def local(cls, jobs: int) -> "Workers":
+        """So many processes of this machine; one is this process itself."""
+        return cls(Here, 1) if jobs == 1 else cls(lambda: _processes(jobs), AHEAD * jobs)
+
+    def __enter__(self) -> "Workers":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self._executor.shutdown(wait=kind is None, cancel_futures=True)
+        if kind is not None:
+            for process in set(active_children()) - self._others:
+                process.terminate()  # nobody waits for what it does
+
+    def run(self, work: Callable[[Item], Result], items: Iterable[Item], done: Callable[[Item, Result], object]) -> None:
+        """Does the work for each item, and hands every result to `done` as it comes. items: are asked for one by one, as late as
+        can be. ToolError: processes end again and again.
+        """
+        left, again, under_way = iter(items), deque[Item](), dict[Future[Result], Item]()
+        while True:
+            while len(under_way) < self._width:
+                try:
+                    item = again.popleft() if again else next(left)
+                except StopIteration:
+                    break
+                future = self._submitted(work, item)
+                if future is None:
+                    again.appendleft(item)
+                    break
+                under_way[future] = item
+            if not under_way and not again:
+                return
+            finished = wait(under_way, return_when=FIRST_COMPLETED).done if under_way else set()
+            lost = [item for future, item in _taken(under_way, finished) if not self._handed(future, item, done)]
+            if lost or not under_way:  # it is broken: all else that is under way ends too
+                rest = list(_taken(under_way, wait(under_way).done))
+                lost += [item for future, item in rest if not self._handed(future, item, done)]
+            if lost:
+                again.extend(lost)
+                self._renew()
+
+    def _submitted(self, work: Callable[[Item], Result], item: Item) -> "Future[Result] | None":
+        """None: the executor broke before it was told so."""
+        try:
+            return self._executor.submit(work, item)
+        except BrokenExecutor:
+            self._renew()
+            return None
+
+    def _handed(self, future: "Future[Result]", item: Item, done: Callable[[Item, Result], object]) -> bool:
+        """Hands a result on. False: there is none, since a process ended."""
+        try:
+            result = future.result()
+        except BrokenExecutor:
+            return False
+        self._breaks = 0
+        done(item, result)
+        return True
+
+    def _renew(self) -> None:
+        self._breaks += 1
+        self._executor.shutdown(wait=False)
+        if self._breaks > MOST_BREAKS:
+            raise ToolError(
+                f"a worker process ended {self._breaks} times without a result, perhaps for want of memory; fewer --jobs need less"
+            )
+        self._executor = self._opened()
+
+
+def _taken(under_way: "dict[Future[Result], Item]", finished: Iterable[Any]) -> "list[tuple[Future[Result], Item]]":
+    """Those that have finished, in the order in which they were handed in; they are no longer under way."""
+    ended = set(finished)
+    return [(future, under_way.pop(future)) for future in list(under_way) if future in ended]
+
+
+def _processes(jobs: int) -> Executor:
+    return ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_begin)
+
+
+def _begin() -> None:
+    """A worker leaves Ctrl-C to the process that it works for, and ends with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -1,0 +1,68 @@
+"""Work that is shared by processes: none is lost when one of them is killed, and all is done once."""
+
+import os
+import signal
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from cnna.compiler.explore.workers import Workers
+from cnna.spec.errors import ToolError
+
+
+def doubled(folder: Path, number: int) -> int:
+    """Work whose process is killed in the middle of number 3, the first time."""
+    mark = folder / "killed"
+    if number == 3 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return 2 * number
+
+
+def deadly(number: int) -> int:
+    """Work that no process survives."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_each_item_is_done_once(tmp_path: Path, jobs: int) -> None:
+    """A point would be missing, or come twice."""
+    (tmp_path / "killed").touch()
+    results: list[tuple[int, int]] = []
+    with Workers.local(jobs) as workers:
+        workers.run(partial(doubled, tmp_path), range(12), lambda item, result: results.append((item, result)))
+    assert sorted(results) == [(number, 2 * number) for number in range(12)]
+
+
+def test_a_killed_worker_loses_nothing(tmp_path: Path) -> None:
+    """The sweep would end with an error, or without the points of the process that a machine short of memory killed."""
+    results: list[tuple[int, int]] = []
+    with Workers.local(2) as workers:
+        workers.run(partial(doubled, tmp_path), range(12), lambda item, result: results.append((item, result)))
+    assert (tmp_path / "killed").exists()
+    assert sorted(results) == [(number, 2 * number) for number in range(12)]
+
+
+def test_work_that_kills_every_worker_ends_in_one_line() -> None:
+    """The command would open processes without end."""
+    with pytest.raises(ToolError, match="fewer --jobs need less"), Workers.local(2) as workers:
+        workers.run(deadly, range(2), lambda item, result: None)
+
+
+def test_items_are_asked_for_late(tmp_path: Path) -> None:
+    """What a result makes needless would be under way already."""
+    (tmp_path / "killed").touch()
+    known: list[int] = []
+    asked: list[int] = []
+
+    def items() -> Iterator[int]:
+        for number in range(5):
+            asked.append(len(known))
+            yield number
+
+    with Workers.local(1) as workers:
+        workers.run(partial(doubled, tmp_path), items(), lambda item, result: known.append(item))
+    assert asked == [0, 1, 2, 3, 4]
