@@ -30,18 +30,20 @@ PACKAGES = {  # name: what uses it, and the profiles that cannot do without
     "vl-convert-python": ("report --html", (TOOLS,)),
     "pillow": ("folders of pictures", (TOOLS,)),
     "pycocotools": ("eval: AP of detectors", ()),
+    "mlcommons-loadgen": ("bench", ()),
     "argcomplete": ("Tab in a shell", ()),
     "grpcio": ("serve: gRPC", ()),
     "starlette": ("serve", ()),
     "uvicorn": ("serve", ()),
     "prometheus-client": ("serve: /metrics", ()),
-    "pyyaml": ("serve: model.yaml", ()),
+    "pyyaml": ("serve: model.yaml; bench", ()),
     "cocotbext-axi": ("the project's own tests", ()),
     "pynq": ("board serve, run --device pynq", (BOARD,)),
 }
 EXTRAS = {
     "pynq": BOARD,
     "pycocotools": "eval",
+    "mlcommons-loadgen": "bench",
     **dict.fromkeys(("grpcio", "starlette", "uvicorn", "prometheus-client", "pyyaml"), "serve"),
 }
 NUMPY, PYNQ = "pip install numpy", " (Python 3.12 or earlier; part of a board's image)"  # the remedy of one, and more for the other

@@ -123,6 +123,7 @@ ROOMS = {
         "`evaluate`: models measured on a user's data, side by side",
         ("compiler.frontend", "compiler.report", "host.model", "host.samples", "evaluate.datasets", "evaluate.tasks"),
     ),
+    "evaluate.speed": ("models under the load of LoadGen", ("host.board", "host.model", "serve.protocol")),
     "jobs": (
         "what the commands do, as functions for Python",
         (

@@ -31,7 +31,7 @@ if ! .venv/bin/python -c '' 2>/dev/null; then
   "$python" -m venv --clear .venv
 fi
 echo "installing cnna and its tools into .venv (constraints.txt names the versions; about a minute when pip has them cached)"
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[tools,board,serve,trace,test]'
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[tools,board,serve,trace,bench,test]'
 # Python looks beside the program first. In the folder that holds a clone named cnna, pip's editable install would let it take the
 # clone for the package; a package on its path goes before a plain folder.
 mkdir -p .venv/links && ln -sfn ../../api .venv/links/cnna
