@@ -14,7 +14,7 @@ from cnna.host.model.board_model import BoardModel, TurnOf, runs_of
 from cnna.host.model.flight import NOT_YET, Asked, Flight, NotYet
 from cnna.host.model.inputs import Arrays
 from cnna.host.model.native_runs import NativeRuns
-from cnna.host.model.planned import PlannedFlight
+from cnna.host.model.planned import Plan, PlannedFlight
 from cnna.host.samples.rows import Given
 from cnna.spec.errors import DataError
 
@@ -31,9 +31,16 @@ class BoardBatch:
     asked: bool = False  # a job of it was handed out, and its answers have not come
 
     @classmethod
-    def of(cls, models: Sequence[BoardModel], model: int, inputs: "Given | Mapping[str, Given]", tag: Any = None) -> "BoardBatch":
-        """DataError: the inputs do not fit the model, or are more than a batch."""
-        return cls(model, models[model].flight(inputs), tag)
+    def of(
+        cls,
+        models: Sequence[BoardModel],
+        model: int,
+        inputs: "Given | Mapping[str, Given]",
+        tag: Any = None,
+        plan: Plan | None = None,
+    ) -> "BoardBatch":
+        """plan: of the model's `detecting`. DataError: the inputs do not fit the model, or are more than a batch."""
+        return cls(model, models[model].flight(inputs, plan), tag)
 
 
 Answers: TypeAlias = Generator[tuple[BoardBatch, Arrays], None, None]

@@ -29,7 +29,7 @@ from cnna.spec.manifest import ACCELERATOR, Manifest, ModelOutput, Port
 from cnna.spec.samples import pack
 from cnna.spec.samples.preprocess import from_entry
 
-__all__ = ["AT_CORNER", "MOST_BOXES", "Detector", "Found", "apart"]
+__all__ = ["AT_CORNER", "MOST_BOXES", "Decoder", "Detector", "Found", "Heads", "Settings", "apart", "found_in", "settings_of"]
 
 AT_CORNER = ("YOLOX",)  # families that are trained with pictures at the top and left
 MOST = 1 << 16  # detections that can be asked for
@@ -57,7 +57,7 @@ class Detector:
         most: int = MOST_BOXES,
         **options: Any,
     ) -> None:
-        self.settings = _settings(least, overlap, labels, most)
+        self.settings = settings_of(least, overlap, labels, most)
         artifact = held(path_or_artifact)
         self.heads, self._ports = _heads(artifact.manifest)
         self._decode = Decoder(self.heads, self.settings)
@@ -147,15 +147,19 @@ class Detector:
     def _decoded(self, answers: Mapping[str, NDArray[Any]], number: int, place: Placed) -> Detections:
         """The detections in a picture of a batch, of its heads, or as the run loop has found them."""
         if self._plan is not None and COUNT in answers:
-            boxes, scores, classes = (answers[name][number, : answers[COUNT][number]].copy() for name in (BOXES, SCORES, CLASSES))
-            found = Found(boxes, scores, classes)
+            found = found_in(answers, number)
         else:
             found = self._decode([answers[port["name"]][number] for port in self._ports])
         return Detections(place.back(found.boxes), found.scores, found.classes)
 
 
-def _settings(least: float, overlap: float, labels: Labels, most: int) -> Settings:
-    """DataError: an argument is out of its range."""
+def found_in(answers: Mapping[str, NDArray[Any]], number: int) -> Found:
+    """The detections in one picture of a batch, as the run loop has found them."""
+    return Found(*(answers[name][number, : answers[COUNT][number]].copy() for name in (BOXES, SCORES, CLASSES)))
+
+
+def settings_of(least: float = 0.25, overlap: float = 0.5, labels: Labels = "all", most: int = MOST_BOXES) -> Settings:
+    """What counts. DataError: an argument is out of its range."""
     for name, value in (("least", least), ("overlap", overlap)):
         if isinstance(value, bool) or not isinstance(value, (int, float, np.floating)) or not 0 <= value <= 1:
             raise DataError(f"{name}={value!r}: must be a number from 0 to 1")
@@ -199,10 +203,10 @@ def _without_tail(artifact: Artifact, ports: list[Port]) -> Artifact:
     return replace(artifact, manifest=manifest, pieces=pieces)
 
 
-def apart(artifact: Artifact) -> tuple[Artifact, Decoder]:
-    """A detector in its two halves, with the usual settings: what makes its heads as int8, and what makes boxes of them."""
+def apart(artifact: Artifact) -> tuple[Artifact, Heads]:
+    """A detector in its two halves: what makes its heads as int8, and what a `Decoder` makes boxes of."""
     heads, ports = _heads(artifact.manifest)
-    return _without_tail(artifact, ports), Decoder(heads, _settings(0.25, 0.5, "all", MOST_BOXES))
+    return _without_tail(artifact, ports), heads
 
 
 def _groups(pictures: Iterable[Any], size: int) -> Iterator[list[Any]]:

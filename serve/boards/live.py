@@ -6,6 +6,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from cnna.host.model.detector import Settings
 from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.boards.limits import Limits
 from cnna.serve.boards.loaded import LoadedVersions, key_of
@@ -44,7 +45,13 @@ class LiveWorker:
         return len(self._free) == len(self.process.slots) - OWN
 
     def run(
-        self, version: Version, compiled: Compiled, samples: int, inputs: Mapping[str, Sequence[NDArray[Any]]], call: Call
+        self,
+        version: Version,
+        compiled: Compiled,
+        samples: int,
+        inputs: Mapping[str, Sequence[NDArray[Any]]],
+        call: Call,
+        detect: Settings | None = None,
     ) -> "asyncio.Future[Answer]":
         """Sends a batch. Its slot is free again when the future has ended, and whoever wanted the outputs has them."""
         slot, seconds = self._free[-1], self.loaded.seconds(version, compiled)
@@ -54,7 +61,7 @@ class LiveWorker:
             limit += max(0.0, call.until - asyncio.get_running_loop().time())
         sizes = [tensor.sample_bytes * samples for tensor in version.signature.outputs]
         given = None if compiled.place is None else call
-        running = self.process.run(key_of(version, compiled), slot, inputs, sizes, given)
+        running = self.process.run(key_of(version, compiled), slot, inputs, sizes, given, detect)
         future = self.watch.timed(running, limit, renewed=False)
         self._free.pop()
         self.seconds += compiled.seconds

@@ -12,6 +12,7 @@ Lines without a job may come at any time: a `Notice`.
 from typing import Any, Literal, TypedDict
 
 from cnna.serve.boards.slot import Entry
+from cnna.spec.detection.decode import Labels
 
 
 class Command(TypedDict):
@@ -36,7 +37,13 @@ class OpenCommand(Command):
     place: dict[str, Any]
 
 
-class RunCommand(Command):
+class Counting(TypedDict, total=False):
+    """What counts as a detection, where others than the usual ones do. detect: least score, overlap, labels."""
+
+    detect: tuple[float, float, Labels]
+
+
+class RunCommand(Command, Counting):
     """Runs a batch. slot: its number. bytes: of the slot, at least. inputs: where they are. outputs_at: where outputs begin."""
 
     slot: int
@@ -56,12 +63,14 @@ class Reply(TypedDict, total=False):
     """The answer to a command: `seconds` and what there is to say, or `error` with the `kind` of its class.
 
     outputs: where they are. bytes: of the slot, if it has grown. config: of the accelerator, where the board itself has one.
+    decode_seconds: how long boxes took, of `seconds`.
     """
 
     job: int
     seconds: float
     outputs: list[Entry]
     bytes: int
+    decode_seconds: float
     config: str | None
     error: str
     kind: str

@@ -19,6 +19,7 @@ from typing import Any, cast
 
 from numpy.typing import NDArray
 
+from cnna.host.model.detector import Settings
 from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.boards.messages import Notice
 from cnna.serve.boards.slot import Slot, aligned
@@ -43,10 +44,11 @@ class LostError(RunError):
 
 @dataclass(frozen=True)
 class Answer:
-    """What the worker said. outputs: views of the slot, until it is used again."""
+    """What the worker said. outputs: views of the slot, until it is used again. decode_seconds: of `seconds`, for boxes."""
 
     seconds: float
     outputs: dict[str, NDArray[Any]]
+    decode_seconds: float = 0.0
 
 
 class WorkerProcess:
@@ -122,8 +124,11 @@ class WorkerProcess:
         inputs: Mapping[str, Sequence[NDArray[Any]]],
         output_bytes: Sequence[int],
         call: Call | None = None,
+        detect: Settings | None = None,
     ) -> "asyncio.Future[Answer]":
-        """Copies a batch into a slot, each input in parts along axis 0, and runs it. call: for boards of the kind `cpu`.
+        """Copies a batch into a slot, each input in parts along axis 0, and runs it.
+
+        call: for boards of the kind `cpu`. detect: what counts as a detection; None: as usual.
 
         It never raises: the future ends in a LostError if the process is gone, in a RunError if there is no memory for the batch.
         """
@@ -136,7 +141,9 @@ class WorkerProcess:
         except OSError as error:
             return _failed(RunError(f"board {self.spec.name}: no memory for a batch of {size:,} bytes: {error.strerror}"))
         entries, number = slot.write(inputs), self.slots.index(slot)
-        place = {"key": key, "slot": number, "bytes": size, "inputs": entries, "outputs_at": outputs_at}
+        place: dict[str, Any] = {"key": key, "slot": number, "bytes": size, "inputs": entries, "outputs_at": outputs_at}
+        if detect is not None:
+            place["detect"] = detect[:3]
         return self._send({"do": "run", **place} if call is None else {"do": "call", **place, **vars(call)}, slot)
 
     def scheduled(self) -> tuple[float, float] | None:
@@ -215,7 +222,7 @@ class WorkerProcess:
                 future.set_exception(error_of(answer["kind"], answer["error"]))
             else:
                 outputs = slot.read(answer["outputs"]) if slot is not None else {}
-                future.set_result(Answer(answer["seconds"], outputs))
+                future.set_result(Answer(answer["seconds"], outputs, answer.get("decode_seconds", 0.0)))
         del self._jobs[answer["job"]]  # only now: a command whose answer cannot be read ends with its worker
 
     def _end(self, cause: str, at_once: bool = True, busy: bool = False) -> None:

@@ -13,9 +13,11 @@ from cnna.host.board import power
 from cnna.host.board.overlay import open_overlay
 from cnna.host.board.pynq_driver import open_board
 from cnna.host.model.board_model import BoardModel
+from cnna.host.model.detector import Settings
+from cnna.host.model.planned import Plan
 from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.boards.runner import CPU_THREADS, Tell, silent
-from cnna.serve.models.answering import Answering
+from cnna.serve.models.answering import USUAL, Answering
 from cnna.serve.models.signature import Arrays
 from cnna.spec.artifact import load
 from cnna.spec.errors import RunError
@@ -29,6 +31,7 @@ class Pynq:
     def __init__(self, spec: BoardSpec) -> None:
         self.spec = spec
         self.tell: Tell = silent
+        self.decode_seconds = 0.0
         self.models: dict[str, BoardModel] = {}
         self._answering: dict[str, Answering] = {}
 
@@ -56,15 +59,21 @@ class Pynq:
         if (model := self.models.pop(key, None)) is not None:
             model.close()
 
-    def run(self, key: str, inputs: Arrays, received: float) -> Arrays:
+    def run(self, key: str, inputs: Arrays, received: float, wanted: Settings = USUAL) -> Arrays:
         """The answers to one batch, in a turn of its own."""
         if key not in self.models:
             raise RunError(f"{key} is not loaded")
-        return self.rows(key, self.models[key].run(inputs), len(next(iter(inputs.values()))))
+        return self.rows(key, self.models[key].run(inputs), len(next(iter(inputs.values()))), wanted)
 
-    def rows(self, key: str, answers: Arrays, samples: int) -> Arrays:
+    def plan(self, key: str, wanted: Settings) -> Plan | None:
+        """How batches of a detector become boxes on the accelerator's own words; None: they do not, or it is no detector."""
+        return self._answering[key].plan(self.models[key].detecting, wanted)
+
+    def rows(self, key: str, answers: Arrays, samples: int, wanted: Settings) -> Arrays:
         """What a model has answered, with the samples on axis 0."""
-        return self._answering[key].rows(answers, samples)
+        found = self._answering[key].rows(answers, samples, wanted)
+        self.decode_seconds = self._answering[key].decode_seconds
+        return found
 
     def sense(self) -> None:
         """Tells the board's power and temperature again and again, each None where it cannot be read. For a thread of its own."""

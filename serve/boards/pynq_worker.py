@@ -22,7 +22,7 @@ from cnna.serve.boards.messages import Command, RunCommand
 from cnna.serve.boards.pynq_runner import Pynq
 from cnna.serve.boards.runner import FaultyRunner
 from cnna.serve.boards.slot import Slot
-from cnna.serve.boards.worker import Worker
+from cnna.serve.boards.worker import Worker, wanted_of
 from cnna.serve.models.signature import Arrays
 from cnna.spec.errors import CnnaError, UserError
 
@@ -129,7 +129,9 @@ class PynqWorker(Worker):
             self._runner.before()
             self._open.append(command)
             try:
-                batch = BoardBatch.of(models, keys.index(command[1]["key"]), self._inputs(command[1]), command)
+                key = command[1]["key"]
+                plan = self._board.plan(key, wanted_of(command[1]))
+                batch = BoardBatch.of(models, keys.index(key), self._inputs(command[1]), command, plan)
             except CnnaError as error:
                 self._open.remove(command)
                 self._say(self._failed(command[1]["job"], error))
@@ -139,6 +141,7 @@ class PynqWorker(Worker):
     def _answered(self, command: ReceivedBatch, outputs: Arrays, samples: int) -> None:
         """Seconds are those in which the board had nothing before this batch to do."""
         began = max(command[0], self._free)
-        rows = self._runner.after(self._board.rows(command[1]["key"], outputs, samples), time.monotonic() - began)
+        made = self._board.rows(command[1]["key"], outputs, samples, wanted_of(command[1]))
+        rows = self._runner.after(made, time.monotonic() - began)
         self._free = time.monotonic()
-        self._say({**self._outputs(command[1], rows), "job": command[1]["job"], "seconds": self._free - began})
+        self._say({**self._outputs(command[1], rows), **self._decoded(), "job": command[1]["job"], "seconds": self._free - began})

@@ -16,9 +16,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cnna.host.model.detector import Settings
 from cnna.host.model.session import InferenceSession
 from cnna.serve.boards.board_spec import BoardSpec
-from cnna.serve.models.answering import Answering, seconds_of
+from cnna.serve.models.answering import USUAL, Answering, seconds_of
 from cnna.serve.models.signature import Arrays
 from cnna.spec.artifact import Artifact, load
 from cnna.spec.errors import RunError
@@ -40,6 +41,7 @@ class Emulator:
     def __init__(self, spec: BoardSpec) -> None:
         self.spec = spec
         self.tell: Tell = silent
+        self.decode_seconds = 0.0
         self._sessions: dict[str, InferenceSession] = {}
         self._answering: dict[str, Answering] = {}
 
@@ -59,15 +61,21 @@ class Emulator:
         if (session := self._sessions.pop(key, None)) is not None:
             session.close()
 
-    def run(self, key: str, inputs: Arrays, received: float) -> Arrays:
-        """The answers to a batch that was received at that time (of `time.monotonic`), with the samples on axis 0."""
-        return self.computed(key, inputs)
+    def run(self, key: str, inputs: Arrays, received: float, wanted: Settings = USUAL) -> Arrays:
+        """The answers to a batch that was received at that time (of `time.monotonic`), with the samples on axis 0.
 
-    def computed(self, key: str, inputs: Arrays) -> Arrays:
+        wanted: what counts as a detection.
+        """
+        return self.computed(key, inputs, wanted)
+
+    def computed(self, key: str, inputs: Arrays, wanted: Settings) -> Arrays:
         """The answers, by the device."""
         if key not in self._sessions:
             raise RunError(f"{key} is not loaded")
-        return self._answering[key].rows(self._sessions[key].run(None, inputs), len(next(iter(inputs.values()))))
+        answering, samples = self._answering[key], len(next(iter(inputs.values())))
+        found = answering.rows(self._sessions[key].run(None, inputs), samples, wanted)
+        self.decode_seconds = answering.decode_seconds
+        return found
 
 
 class Rtl(Emulator):
@@ -116,25 +124,26 @@ class Paced(Emulator):
         if _version(key) not in map(_version, self._seconds):
             self._known.pop(_version(key), None)
 
-    def run(self, key: str, inputs: Arrays, received: float) -> Arrays:
+    def run(self, key: str, inputs: Arrays, received: float, wanted: Settings = USUAL) -> Arrays:
         if key not in self._seconds:
             raise RunError(f"{key} is not loaded")
         self._free = max(self._free, received) + self._seconds[key]
-        answers = self._looked_up(key, inputs)
+        answers = self._looked_up(key, inputs, wanted)
         if (left := self._free - self._clock()) > 0:
             self._sleep(left)
         else:
             self._free = self._clock()  # this computer is too slow to keep the pace; time that is lost is not made up
         return answers
 
-    def _looked_up(self, key: str, inputs: Arrays) -> Arrays:
+    def _looked_up(self, key: str, inputs: Arrays, wanted: Settings = USUAL) -> Arrays:
         """The answers to samples: those that are not known are computed and remembered, the oldest forgotten."""
         known, samples = self._known.setdefault(_version(key), {}), len(next(iter(inputs.values())))
-        digests = [_digest(inputs, number) for number in range(samples)]
+        digests = [_digest(inputs, number, wanted) for number in range(samples)]
+        self.decode_seconds = 0.0
         missing = [number for number, digest in enumerate(digests) if digest not in known]
         fresh: dict[bytes, Arrays] = {}
         if missing:
-            answers = self.computed(key, {name: array[missing] for name, array in inputs.items()})
+            answers = self.computed(key, {name: array[missing] for name, array in inputs.items()}, wanted)
             for place, number in enumerate(missing):
                 fresh[digests[number]] = {name: np.split(y, len(missing))[place] for name, y in answers.items()}
         rows = [fresh.get(digest) or known[digest] for digest in digests]
@@ -145,10 +154,11 @@ class Paced(Emulator):
 
 
 class BatchRunner(Protocol):
-    """What runs the batches of a board. tell: set before anything is loaded."""
+    """What runs the batches of a board. tell: set before anything is loaded. decode_seconds: of the last batch, behind its run."""
 
     spec: BoardSpec
     tell: Tell
+    decode_seconds: float
 
     def load(self, key: str, path: str, known: Arrays) -> None:
         """Opens an artifact."""
@@ -156,7 +166,7 @@ class BatchRunner(Protocol):
     def unload(self, key: str) -> None:
         """Closes an artifact, if it is open."""
 
-    def run(self, key: str, inputs: Arrays, received: float) -> Arrays:
+    def run(self, key: str, inputs: Arrays, received: float, wanted: Settings = USUAL) -> Arrays:
         """The answers to a batch."""
 
 
@@ -171,11 +181,16 @@ class FaultyRunner:
         """Lets the runner tell the front what it does."""
         self._runner.tell = tell
 
-    def run(self, key: str, inputs: Arrays, received: Any) -> Arrays:
+    @property
+    def decode_seconds(self) -> float:
+        """Of the last batch: how long boxes took, behind its run."""
+        return float(self._runner.decode_seconds)
+
+    def run(self, key: str, inputs: Arrays, received: Any, *wanted: Settings) -> Arrays:
         """As the runner, but for the faults. received: whatever the runner takes for it."""
         self.before()
         started = time.monotonic()
-        answers = self._runner.run(key, inputs, received)
+        answers = self._runner.run(key, inputs, received, *wanted)
         return self.after(answers, time.monotonic() - started)
 
     def before(self) -> None:
@@ -210,8 +225,8 @@ def _version(key: str) -> str:
     return key.rpartition("/")[0]
 
 
-def _digest(inputs: Arrays, number: int) -> bytes:
-    digest = hashlib.blake2b(digest_size=16)
+def _digest(inputs: Arrays, number: int, wanted: Settings) -> bytes:
+    digest = hashlib.blake2b(repr(wanted).encode(), digest_size=16)
     for name, array in sorted(inputs.items()):
         row = np.ascontiguousarray(array[number])
         digest.update(f"{name} {row.dtype.str} {row.shape} ".encode())

@@ -16,11 +16,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from cnna.host.model.detector import Settings, settings_of
 from cnna.serve.boards.board_spec import CPU, BoardSpec
 from cnna.serve.boards.messages import Command, LoadCommand, Reply, RunCommand
 from cnna.serve.boards.runner import FaultyRunner, runner_for
 from cnna.serve.boards.slot import Slot
 from cnna.serve.models import golden
+from cnna.serve.models.answering import USUAL
 from cnna.serve.models.signature import Arrays, signature_of
 from cnna.serve.runtimes.interface import name_of
 from cnna.spec.artifact import load
@@ -88,7 +90,13 @@ class Worker:
         return {}
 
     def _run(self, command: RunCommand, received: float) -> Reply:
-        return self._outputs(command, self._runner.run(command["key"], self._inputs(command), received))
+        outputs = self._runner.run(command["key"], self._inputs(command), received, wanted_of(command))
+        return {**self._outputs(command, outputs), **self._decoded()}
+
+    def _decoded(self) -> Reply:
+        """How long boxes took behind the last run, where they took any time."""
+        seconds = self._runner.decode_seconds
+        return {"decode_seconds": seconds} if seconds else {}
 
     def _inputs(self, command: RunCommand) -> Arrays:
         slot = self._slots[command["slot"]]
@@ -98,6 +106,11 @@ class Worker:
     def _outputs(self, command: RunCommand, outputs: Arrays) -> Reply:
         slot = self._slots[command["slot"]]
         return {"outputs": slot.write({name: [y] for name, y in outputs.items()}, command["outputs_at"])}
+
+
+def wanted_of(command: RunCommand) -> Settings:
+    """What counts as a detection, as the front says."""
+    return settings_of(*command["detect"]) if "detect" in command else USUAL
 
 
 def main() -> int:

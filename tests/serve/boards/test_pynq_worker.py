@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from cnna.host.board.board_device import BoardDevice
 from cnna.host.device.accelerator import Accelerator
 from cnna.host.model import board_model
 from cnna.host.model.alternate import BoardBatch
@@ -33,7 +34,7 @@ Images = NDArray[np.float32]
 class Front:
     """The front's side: sends commands, and reads what comes."""
 
-    def __init__(self, published: Path, images: Images, control: socket.socket, slots: list[Slot]) -> None:
+    def __init__(self, published: Path, images: NDArray[Any], control: socket.socket, slots: list[Slot]) -> None:
         self.folder, self.images, self.control, self.slots = published / "digits" / "1", images, control, slots
         self.lines = control.makefile("rb")
 
@@ -63,9 +64,11 @@ class Front:
 
 
 @contextmanager
-def working(published: Path, images: Images, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Front, EmulatedBoard]]:
+def working(
+    published: Path, images: NDArray[Any], monkeypatch: pytest.MonkeyPatch, board: BoardDevice | None = None
+) -> Iterator[tuple[Front, BoardDevice]]:
     """A worker in a thread, which has opened an emulated board."""
-    board = EmulatedBoard()
+    board = board or EmulatedBoard()
 
     def opened(self: Pynq) -> None:
         self.device, self.config = board, "tiny"

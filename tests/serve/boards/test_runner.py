@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from cnna.host.model.detector import Settings
 from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.boards.runner import REMEMBERED, Emulator, FaultyRunner, Paced, Rtl, runner_for
 from cnna.spec.artifact import load
@@ -66,9 +67,9 @@ def test_a_paced_board_computes_a_sample_once(artifact: str, images: NDArray[np.
     computed: list[int] = []
     whole = board.computed
 
-    def counted(key: str, inputs: dict[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
+    def counted(key: str, inputs: dict[str, NDArray[np.float32]], wanted: Settings) -> dict[str, NDArray[np.float32]]:
         computed.append(len(inputs["image"]))
-        return whole(key, inputs)
+        return whole(key, inputs, wanted)
 
     monkeypatch.setattr(board, "computed", counted)
     for _ in range(2):
