@@ -111,7 +111,7 @@ class EngineBoard:
     def run(self, batch: Batch, version: Version, compiled: Compiled) -> "asyncio.Future[Answer]":
         """Sends a batch. Its slot is free again when the future has ended, and whoever wanted the outputs has them."""
         assert self.worker is not None
-        return self.worker.run(version, compiled, batch.samples, batch.inputs(), batch.call())
+        return self.worker.run(version, compiled, batch.samples, batch.inputs(), batch.call(), batch.detect)
 
     def answered(self, compiled: Compiled, seconds: float) -> None:
         """Counts a batch that went well."""

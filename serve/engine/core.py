@@ -21,6 +21,7 @@ from cnna.serve.engine.served import Served, ServedModel
 from cnna.serve.lifecycle.boards import OUT, READY, WITHOUT
 from cnna.serve.models.repository import Repository
 from cnna.serve.models.settings import Settings
+from cnna.serve.models.thresholds import of_request
 from cnna.serve.models.version import Version
 from cnna.serve.requests import composed
 from cnna.serve.requests.budget import RequestBytes
@@ -143,18 +144,22 @@ class Core:
         outputs: Sequence[str] = (),
         within: bool = False,
         runs: list[BatchRun] | None = None,
+        detect: Mapping[str, Any] | None = None,
+        scale_seconds: float = 0.0,
     ) -> Request:
         """Admits a request; its `future` ends in a `Result` or an error. It is bound to its version from here on.
 
         timeout_us: an earlier deadline than the model's. outputs: those that the client wants; all are computed. within: it is part
-        of a request that was admitted. runs: takes what happens to its batches, for a trace. DataError: inputs or outputs do not
-        fit. BusyError: the queue is full, or nothing is ready. UnknownError: there is no such model or version.
+        of a request that was admitted. runs: takes what happens to its batches, for a trace. detect: what counts as a detection in
+        place of model.yaml's `least`, `overlap` and `labels`. scale_seconds: that its pictures took. DataError: inputs or outputs
+        do not fit. BusyError: the queue is full, or nothing is ready. UnknownError: there is no such model or version.
         """
         served = self._chosen(model, version, sequence_id or request_id, within)
         signature, settings = version_of(served).signature, self.catalogue.models[model].settings
         there = [tensor.name for tensor in signature.outputs]
         if unknown := [name for name in outputs if name not in there]:
             raise DataError(f"model {model} has no output {unknown[0]!r}; there are {', '.join(there)}")
+        wanted = of_request(model, signature, settings.wanted, detect or {})
         samples, arrays = signature.request(inputs)
         self._check_size(version_of(served), settings, samples)
         self._check_room(served, settings, samples)
@@ -164,6 +169,7 @@ class Core:
         future: asyncio.Future[Result] = loop.create_future()
         order, stats = (priority or USUAL, next(self._numbers)), served.stats
         own: dict[str, Any] = {"alone": signature.alone, "within": within, "labels": version_of(served).labels}
+        own |= {"detects": signature.detects, "detect": wanted, "scale_seconds": scale_seconds}
         request = Request(model, served.name, arrays, samples, order, now, deadline, future, stats, request_id, runs, **own)
         self.requests.add(request, self._held(served))
         if served.composition is None:

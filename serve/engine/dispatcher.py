@@ -166,12 +166,13 @@ class Dispatcher:
         board.answered(compiled, answer.seconds)
         if board.spec.takes(version_of(served).runtime):
             self._catalogue.went_well(served)
-        served.stats.ran(batch.samples, answer.seconds, compiled.clocks)
+        served.stats.ran(batch.samples, answer.seconds, compiled.clocks, answer.decode_seconds)
         first, outputs = 0, version_of(served).signature.outputs
         for each in batch.ranges:
             request = each.request
             if not request.future.done():
                 request.run_seconds += answer.seconds
+                request.decode_seconds += answer.decode_seconds
                 if compiled.runtime != CNNA:
                     request.runtime = compiled.runtime
                 if request.answer(each, outputs, answer.outputs, first):

@@ -75,7 +75,8 @@ def answer_of(request: pb.ModelInferRequest, result: Result) -> pb.ModelInferRes
         answer.parameters[parameters.RUNTIME].string_param = result.runtime
     for name, count in (wanted or dict.fromkeys(result.outputs, 0)).items():
         array = result.outputs[name]
-        array = tensors.classes(array, count, result.labels.get(name, ())) if count else array
+        if count:
+            array = tensors.ranked(result.outputs, name, count, result.labels.get(name, ()), result.detects)
         answer.outputs.add(name=name, datatype=tensors.name_of(array.dtype), shape=array.shape)
         answer.raw_output_contents.append(tensors.to_raw(array))
     return answer

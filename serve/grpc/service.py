@@ -161,6 +161,7 @@ class Service:
             described.check_names(self.core, model, version, [entry.name for entry in request.inputs])
             raise
         ready = await decoded(self.core, model, version, given)
+        more["scale_seconds"] = ready.seconds
         admitted = self.core.admit(model, ready.inputs, version, runs=None if trace is None else [], **more)
         if trace is not None:
             trace.request = admitted

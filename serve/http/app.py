@@ -177,7 +177,7 @@ class App:
         model, version = _names(request)
         names = [one.name for one in asked.outputs or ()]
         given = await decoded(self.core, model, version, asked.inputs)
-        more = {"request_id": asked.request_id or "", "outputs": names, **asked.more}
+        more = {"request_id": asked.request_id or "", "outputs": names, "scale_seconds": given.seconds, **asked.more}
         admitted = self.core.admit(model, given.inputs, version, runs=None if trace is None else [], **more)
         if trace is not None:
             trace.request = admitted

@@ -88,7 +88,8 @@ def write(asked: Asked, result: Result) -> tuple[bytes, int | None]:
     entries, raw = [], list[bytes]()
     for one in wanted:
         array = result.outputs[one.name]
-        array = tensors.classes(array, one.classes, result.labels.get(one.name, ())) if one.classes else array
+        if one.classes:
+            array = tensors.ranked(result.outputs, one.name, one.classes, result.labels.get(one.name, ()), result.detects)
         entry: dict[str, Any] = {"name": one.name, "datatype": tensors.name_of(array.dtype), "shape": list(array.shape)}
         if one.binary:
             raw.append(tensors.to_raw(array))

@@ -46,7 +46,9 @@ class Collector:
             "cnna_retries": ("batches that went to another board", lambda one: one.stats.retries),
             "cnna_wait_seconds": ("from admission to the first batch, over requests", lambda one: one.stats.waits.seconds),
             "cnna_request_seconds": ("from admission to the answer, over requests", lambda one: one.stats.totals.seconds),
+            "cnna_scale_seconds": ("that pictures took to be read and scaled, over requests", lambda one: one.stats.scale_seconds),
             "cnna_run_seconds": ("that boards worked, over batches", lambda one: one.stats.batch_seconds),
+            "cnna_decode_seconds": ("of these, that boxes took behind a run", lambda one: one.stats.batch_decode_seconds),
             "cnna_clocks": ("predicted clocks of these batches", lambda one: one.stats.clocks),
         }
         for name, (text, value) in counted.items():

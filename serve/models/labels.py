@@ -38,12 +38,12 @@ def read_names(path: Path) -> list[str]:
         where = "entry"
     else:
         names, where = [line.strip() for line in text.rstrip().split("\n")], "line"
-    if wrong := _wrong(names, where):
+    if wrong := wrong_names(names, where):
         raise DataError(f"{path}: {wrong}")
     return names
 
 
-def _wrong(names: object, where: str = "entry") -> str | None:
+def wrong_names(names: object, where: str = "entry") -> str | None:
     """What is wrong with names. where: what holds one of them in its file."""
     if not isinstance(names, list) or names in ([], [""]):
         return "holds no names of classes"
@@ -66,7 +66,9 @@ def of_outputs(names: Sequence[str], outputs: Sequence[Tensor], source: str) -> 
 
 
 def classes_of(tensor: Tensor) -> int | None:
-    """How many values the classification extension ranks for a sample; None: the size is not fixed."""
+    """How many classes the classification extension ranks for a sample; None: the size is not fixed."""
+    if tensor.classes is not None:
+        return tensor.classes
     sizes = [size for size in tensor.shape if size is not None]
     return prod(sizes) if len(sizes) == len(tensor.shape) else None
 
@@ -93,7 +95,7 @@ def stored(folder: Path, outputs: Sequence[Tensor]) -> Labels:
     for name, names in found.items():
         if name not in sizes:
             raise UserError(f"{path}: there is no output {name!r}, but {', '.join(sizes)}; {again}")
-        if wrong := _wrong(names):
+        if wrong := wrong_names(names):
             raise UserError(f"{path}: output {name}: {wrong}; {again}")
         if len(names) != sizes[name]:
             raise UserError(f"{path}: output {name}: {many(len(names), 'name')} for {sizes[name]} values of a sample; {again}")

@@ -26,6 +26,7 @@ from cnna.serve.models.pipeline import Pipeline, pipeline_of
 from cnna.serve.models.settings import FILE as SETTINGS
 from cnna.serve.models.settings import Settings, settings_of, version_name
 from cnna.serve.models.signature import Signature, described_signature, signature_of
+from cnna.serve.models.thresholds import check
 from cnna.serve.models.version import Compiled, Version
 from cnna.serve.runtimes.describe import described
 from cnna.serve.runtimes.interface import CNNA, Place
@@ -127,6 +128,9 @@ class Repository:
         else:
             raise ArtifactError(f"{folder}: holds no .cnna; cnna publish makes versions")
         found = replace(found, labels=stored(folder, found.signature.outputs))
+        if settings.detector is not None:
+            own = check(self._folder(model) / SETTINGS, settings.detector, found.signature, name)
+            found = replace(found, labels={**found.labels, **own})
         if settings.fallback is None:
             return found
         return with_fallback(found, settings.fallback, replace(place, options=settings.options.get(settings.fallback, {})))

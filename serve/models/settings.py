@@ -10,6 +10,7 @@ deadline_ms: 10000      # of a request, from its admission to its answer
 retries: 2              # how often a batch is tried again after a board has failed
 max_request_samples: 64 # in one request
 canary: {version: 3, share: 0.1}  # this part of the requests that name no version go to version 3
+detector: {least: 0.4}  # what counts as a detection, and names of classes (`thresholds`)
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from cnna.serve.models.thresholds import USUAL, Detecting, Wanted, detecting_of
 from cnna.serve.models.yaml_file import read_yaml
 from cnna.serve.runtimes.installed import names
 from cnna.serve.runtimes.interface import CNNA
@@ -48,7 +50,13 @@ class Settings:
     canary: Canary | None = None
     max_request_samples: int = 64
     fallback: str | None = None
+    detector: Detecting | None = None
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def wanted(self) -> Wanted:
+        """What counts as a detection, where a request says nothing else."""
+        return USUAL if self.detector is None else self.detector.wanted
 
     def chosen(self, there: Collection[str]) -> list[str]:
         """The versions to serve of those that are there, in ascending order; the canary's is one of them."""
@@ -155,4 +163,5 @@ _READ: dict[str, Callable[[Path, str, Any], Any]] = {
     "retries": _whole(0, 100),
     "canary": _canary,
     "max_request_samples": _whole(1, 100_000),
+    "detector": detecting_of,
 }

@@ -24,11 +24,7 @@ from cnna.spec.samples.preprocess import from_entry
 __all__ = ["Arrays", "Form", "Signature", "Tensor", "described_signature", "form_of", "rows_of", "signature_of", "units_of"]
 
 MOVES = ("Concat", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze")
-BOXES = (  # of a detector: floats are computed behind the accelerator
-    Tensor("boxes", "float32", (MOST_BOXES, 4), exact=False),
-    Tensor("scores", "float32", (MOST_BOXES,), exact=False),
-    Tensor("classes", "int64", (MOST_BOXES,), exact=False),
-)
+CLASSES = "classes"  # of a detector
 Form = tuple[tuple[str, str, tuple[int, ...]], ...]  # name, dtype and shape of a sample, of each input: equal ones share a batch
 
 
@@ -152,7 +148,7 @@ def signature_of(model: str, manifest: Manifest) -> Signature:
     """The signature of an artifact. ArtifactError: an output's size depends on the data, which no batch can hold."""
     exact, outputs = _exact(manifest), list[Tensor]()
     if "detector" in manifest:
-        outputs = [*BOXES]
+        outputs = [*_boxes(manifest["detector"]["labels"])]
     for output in outputs_of(manifest) if not outputs else ():
         if not output.fixed or output.shape is None:
             raise ArtifactError(f"{model}: the size of output {output.name} depends on the data; such models are not served yet")
@@ -165,6 +161,15 @@ def signature_of(model: str, manifest: Manifest) -> Signature:
         for entry in manifest["model_inputs"]
     ]
     return Signature(model, tuple(inputs), tuple(outputs), manifest["preprocess"] is not None, manifest)
+
+
+def _boxes(classes: int) -> tuple[Tensor, ...]:
+    """The outputs of a detector of so many classes: floats are computed behind the accelerator."""
+    return (
+        Tensor("boxes", "float32", (MOST_BOXES, 4), exact=False),
+        Tensor("scores", "float32", (MOST_BOXES,), exact=False),
+        Tensor(CLASSES, "int64", (MOST_BOXES,), exact=False, classes=classes),
+    )
 
 
 def _exact(manifest: Manifest) -> set[str]:

@@ -101,16 +101,16 @@ def _statistics(served: Served) -> dict[str, Any]:
             "success": _duration(done, stats.totals.seconds),
             "fail": _duration(failed, stats.failed_seconds),
             "queue": _duration(done, stats.waits.seconds),
-            "compute_input": _duration(done, 0.0),
-            "compute_infer": _duration(done, stats.runs.seconds),
-            "compute_output": _duration(done, 0.0),
+            "compute_input": _duration(done, stats.scale_seconds),
+            "compute_infer": _duration(done, stats.runs.seconds - stats.decode_seconds),
+            "compute_output": _duration(done, stats.decode_seconds),
         },
         "batch_stats": [
             {
                 "batch_size": size,
                 "compute_input": _duration(count, 0.0),
-                "compute_infer": _duration(count, stats.batch_size_seconds[size]),
-                "compute_output": _duration(count, 0.0),
+                "compute_infer": _duration(count, stats.batch_size_seconds[size] - stats.batch_size_decode_seconds[size]),
+                "compute_output": _duration(count, stats.batch_size_decode_seconds[size]),
             }
             for size, count in sorted(stats.batch_sizes.items())
         ],

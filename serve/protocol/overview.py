@@ -5,6 +5,8 @@ from typing import Any
 
 from cnna.serve.engine.catalogue import Served, ServedModel
 from cnna.serve.engine.core import Core
+from cnna.serve.models.settings import Settings
+from cnna.serve.models.thresholds import KEYS
 from cnna.serve.protocol import described
 
 
@@ -33,11 +35,11 @@ def _model(core: Core, name: str, model: ServedModel) -> dict[str, Any]:
         "unloaded": model.life.unloaded,
         "queue": settings.queue,
         "samples_per_second": core.history.rate(name),
-        "versions": [_version(one) for one in model.versions.values()],
+        "versions": [_version(one, settings) for one in model.versions.values()],
     }
 
 
-def _version(served: Served) -> dict[str, Any]:
+def _version(served: Served, settings: Settings) -> dict[str, Any]:
     stats, signature = served.stats, None if served.version is None else served.version.signature
     return {
         "name": served.name,
@@ -53,5 +55,11 @@ def _version(served: Served) -> dict[str, Any]:
         "run_seconds": stats.runs.seconds / max(1, stats.succeeded),
         "picture": signature.inputs[0].name if signature is not None and signature.preprocess else None,
         "detects": signature is not None and signature.detects,
+        "thresholds": _thresholds(settings) if signature is not None and signature.detects else None,
         "outputs": [] if signature is None else [tensor.name for tensor in signature.outputs],
     }
+
+
+def _thresholds(settings: Settings) -> dict[str, Any]:
+    """What counts as a detection, if a request says nothing else."""
+    return {key: value for key, value in settings.wanted._asdict().items() if key in KEYS}

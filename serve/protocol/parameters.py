@@ -1,8 +1,11 @@
-"""Parameters that the engine knows: Triton's priority, timeout, sequence_id and classification; and those that it refuses."""
+"""Parameters that the engine knows: Triton's priority, timeout, sequence_id and classification; what counts as a detection; and
+those that it refuses.
+"""
 
 from collections.abc import Mapping
 from typing import Any
 
+from cnna.serve.models.thresholds import KEYS
 from cnna.spec.errors import DataError
 
 MOST_CLASSES = 1000
@@ -21,6 +24,7 @@ def of_request(parameters: Mapping[str, Any]) -> dict[str, Any]:
     if type(sequence) not in (int, str):
         raise DataError(f"parameter sequence_id: {sequence!r} must be an integer or a text")
     more["sequence_id"] = str(sequence) if sequence else ""
+    more["detect"] = {key: parameters[key] for key in KEYS if key in parameters}
     return more
 
 

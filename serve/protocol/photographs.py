@@ -5,6 +5,7 @@ whole, and its boxes go back into their own pixels.
 """
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
@@ -28,10 +29,14 @@ MOST_PIXELS = 25_000_000  # of one picture, and of all of a request together
 
 @dataclass(frozen=True)
 class Decoded:
-    """The inputs of a request, with pictures in the place of files. places: where those of a detector lie in its input."""
+    """The inputs of a request, with pictures in the place of files.
+
+    places: where those of a detector lie in its input. seconds: that it took to read and scale files.
+    """
 
     inputs: Mapping[str, NDArray[Any]]
     places: Sequence[Placed] = ()
+    seconds: float = 0.0
 
     def back(self, outputs: Arrays) -> Arrays:
         """The outputs, with boxes in the pixels of the pictures that the client has sent."""
@@ -45,12 +50,13 @@ async def decoded(core: Core, model: str, version: str | None, inputs: Mapping[s
         return Decoded(inputs)
     signature, most = signature_of(core, model, version), core.catalogue.model(model).settings.max_request_samples
     made: dict[str, NDArray[Any]] = {}
+    began = time.perf_counter()
     places: Sequence[Placed] = ()
     for name, array in files.items():
         if array.ndim != 1 or not 0 < len(array) <= most:
             raise DataError(f"input {name}: pictures have the shape [n], n within 1..{most}")
         made[name], places = await asyncio.get_running_loop().run_in_executor(None, _pictures, signature, name, list(array))
-    return Decoded({**inputs, **made}, places)
+    return Decoded({**inputs, **made}, places, time.perf_counter() - began)
 
 
 def _pictures(signature: Signature, name: str, files: Sequence[bytes]) -> tuple[NDArray[np.uint8], Sequence[Placed]]:

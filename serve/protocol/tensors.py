@@ -4,12 +4,13 @@ An element of BYTES is its length in four bytes, and then so many bytes.
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cnna.serve.models.signature import CLASSES
 from cnna.spec.errors import DataError
 
 BYTES = "BYTES"
@@ -110,13 +111,29 @@ def to_list(array: NDArray[Any]) -> list[Any]:
 def classes(array: NDArray[Any], count: int, labels: Sequence[str] = ()) -> NDArray[Any]:
     """The classification extension: of each sample the `count` greatest values, as texts `value:index`, [N, count].
 
-    labels: names of the classes, one for each value of a sample; the texts are `value:index:name` then.
+    labels: names of the classes; if there is one for each value of a sample, the texts are `value:index:name`.
     """
     flat = array.reshape(len(array), -1)
-    names = [f":{label}" for label in labels] or [""] * flat.shape[1]
+    names = [f":{label}" for label in labels] if len(labels) == flat.shape[1] else [""] * flat.shape[1]
     texts = np.empty((len(flat), min(count, flat.shape[1])), object)
     for sample, values in enumerate(flat):
         texts[sample] = [f"{float(values[index]):f}:{index}{names[index]}".encode() for index in _greatest(values, count)]
+    return texts
+
+
+def ranked(outputs: Mapping[str, NDArray[Any]], name: str, count: int, labels: Sequence[str], detects: bool) -> NDArray[Any]:
+    """The classification extension for an output of an answer. detects: it is a detector's.
+
+    Of a detector's `classes`, the texts are of its `count` surest detections, with their scores as values; empty where there are
+    fewer.
+    """
+    if not detects or name != CLASSES:
+        return classes(outputs[name], count, labels)
+    kinds, scores = outputs[name], outputs["scores"]
+    texts = np.full((len(kinds), min(count, kinds.shape[1])), b"", object)
+    for sample, place in np.argwhere(kinds[:, :count] >= 0).tolist():
+        kind = int(kinds[sample, place])
+        texts[sample, place] = f"{float(scores[sample, place]):f}:{kind}{f':{labels[kind]}' if labels else ''}".encode()
     return texts
 
 

@@ -52,11 +52,14 @@ class OpenRequests:
         now, stats, seconds = asyncio.get_running_loop().time(), request.stats, request.run_seconds
         waited = (request.begun or now) - request.admitted
         about = request.model, request.version
-        request.future.set_result(Result(*about, request.outputs, waited, seconds, request.runtime, request.labels))
+        result = Result(*about, request.outputs, waited, seconds, request.runtime, request.labels, request.detects)
+        request.future.set_result(result)
         stats.succeeded += 1
         stats.samples += request.samples
         stats.waits.add(waited)
         stats.runs.add(seconds)
+        stats.scale_seconds += request.scale_seconds
+        stats.decode_seconds += request.decode_seconds
         stats.totals.add(now - request.admitted)
         stats.last = time.time()
         self._history.answered(request.model, request.samples, request.within)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from cnna.serve.models.labels import Labels
 from cnna.serve.models.signature import Arrays, Form, Tensor, form_of
+from cnna.serve.models.thresholds import Wanted
 from cnna.serve.models.version import Compiled
 from cnna.serve.requests.stats import Stats
 from cnna.serve.runtimes.interface import ANY, CNNA, Call
@@ -19,7 +20,7 @@ from cnna.serve.runtimes.interface import ANY, CNNA, Call
 class Result:
     """The answer to a request. seconds: how long it waited, and how long its batches ran. runtime: what has computed it.
 
-    labels: names of the classes of outputs that have some.
+    labels: names of the classes of outputs that have some. detects: whether they are a detector's boxes, scores and classes.
     """
 
     model: str
@@ -29,11 +30,15 @@ class Result:
     run_seconds: float
     runtime: str = CNNA
     labels: Labels = field(default_factory=dict)
+    detects: bool = False
 
 
 @dataclass(eq=False)
 class Request:
-    """One request. Times are those of the loop. order: (priority, number); of two requests the smaller goes first."""
+    """One request. Times are those of the loop. order: (priority, number); of two requests the smaller goes first.
+
+    detect: what counts as a detection; None: the usual. scale_seconds: that its pictures took before it was admitted.
+    """
 
     model: str
     version: str
@@ -50,6 +55,7 @@ class Request:
     answered: int = 0
     begun: float | None = None  # when its first batch was sent
     run_seconds: float = 0.0
+    decode_seconds: float = 0.0  # of these
     form: Form = ()
     outputs: Arrays = field(default_factory=dict)
     runtime: str = CNNA
@@ -57,9 +63,14 @@ class Request:
     alone: bool = False  # it shares no batch, and is not cut
     within: bool = False  # it is a step of another one
     labels: Labels = field(default_factory=dict)
+    detects: bool = False
+    detect: Wanted | None = None
+    scale_seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        self.form = (*form_of(self.inputs), *([("", "", self.order)] if self.alone else []))
+        """Samples that are counted as detections by other settings share no batch."""
+        own = [("", "", self.order)] if self.alone else []
+        self.form = (*form_of(self.inputs), *own, *([] if self.detect is None else [("", repr(self.detect), ())]))
 
     @property
     def left(self) -> int:
@@ -120,6 +131,11 @@ class Batch:
     def order(self) -> tuple[int, int]:
         """Which of two goes first: that with the first request."""
         return min(each.request.order for each in self.ranges)
+
+    @property
+    def detect(self) -> Wanted | None:
+        """What counts as a detection in all of its requests."""
+        return self.ranges[0].request.detect
 
     def inputs(self) -> dict[str, list[NDArray[Any]]]:
         """Each input in parts."""

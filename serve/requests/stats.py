@@ -30,6 +30,8 @@ class Stats:
     """Requests by outcome, and seconds that add up over requests or batches. batch_sizes: batches by their samples.
 
     waits, runs, totals: of the requests that were answered, from admission to the first batch, in batches, and to the answer.
+    scale_seconds: that their pictures took before admission. decode_seconds: that boxes took, of `runs`; the one of batches: of
+    `batch_seconds`.
     """
 
     succeeded: int = 0
@@ -42,16 +44,22 @@ class Stats:
     runs: Histogram = field(default_factory=Histogram)  # those in a batch of eight count it eight times
     totals: Histogram = field(default_factory=Histogram)
     failed_seconds: float = 0.0
+    scale_seconds: float = 0.0
+    decode_seconds: float = 0.0
     batch_seconds: float = 0.0  # of batches
+    batch_decode_seconds: float = 0.0
     clocks: int = 0  # predicted
     last: float = 0.0  # when a request was answered last, in seconds since 1970
     batch_sizes: Counter[int] = field(default_factory=Counter)
     batch_size_seconds: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))  # the same, their seconds
+    batch_size_decode_seconds: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
 
-    def ran(self, samples: int, seconds: float, clocks: int) -> None:
+    def ran(self, samples: int, seconds: float, clocks: int, decode_seconds: float = 0.0) -> None:
         """Counts a batch."""
         self.batches += 1
         self.batch_sizes[samples] += 1
         self.batch_size_seconds[samples] += seconds
+        self.batch_size_decode_seconds[samples] += decode_seconds
         self.batch_seconds += seconds
+        self.batch_decode_seconds += decode_seconds
         self.clocks += clocks

@@ -50,7 +50,8 @@ class Tensor:
     """An input or output. shape: of the answer to, or the input of, one sample, without the samples' axis; None: not fixed.
 
     rows: of the output for each sample, on axis 0; ANY: as many as there are, so that requests do not share a batch. exact: it is
-    the same on every computer, so golden answers are equal to the bit.
+    the same on every computer, so golden answers are equal to the bit. classes: so many do its numbers stand for; None: its values
+    are no classes.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Tensor:
     shape: tuple[int | None, ...]
     rows: int = 1
     exact: bool = True
+    classes: int | None = None
 
     @property
     def sample_bytes(self) -> int:

@@ -3,7 +3,9 @@
 import asyncio
 import io
 import json
+import shutil
 import socket
+import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -37,6 +39,19 @@ from .http.test_console import route
 
 Within = Callable[[Coroutine[Any, Any, None]], None]
 MOST, NAME = 200, "yolov8 joined first"
+NAMES = ["disc", "square", "cross", "star: five"]
+OWN: list[dict[str, Any]] = [
+    {},
+    {"least": 0.3},
+    {"overlap": 0.1, "labels": "all"},
+    {"least": 0.25, "overlap": 0.5, "labels": "all"},  # those that are usual where model.yaml says nothing
+]
+WRONG: dict[str, dict[str, Any]] = {
+    "parameter least=2: must be a number from 0 to 1": {"least": 2},
+    "parameter overlap='wide': must be a number from 0 to 1": {"overlap": "wide"},
+    "parameter labels='some': must be 'all' or 'best'": {"labels": "some"},
+    "parameter labels=['all']: must be": {"labels": ["all"]},
+}
 TRIES = """
 const until = async (found) => { while (!found()) await new Promise((done) => setTimeout(done, 50)); };
 const all = (what) => document.querySelectorAll(what);
@@ -159,12 +174,90 @@ def test_grpc_answers_the_same(repository: Path, wanted: Any, within: Within) ->
     within(run())
 
 
-@needs_browser
-def test_the_console_draws_boxes_on_a_picture(repository: Path, wanted: Any, within: Within) -> None:
-    """A visitor would see numbers of classes ranked by the pixels of boxes, or frames in the wrong place."""
+def test_thresholds_and_names_of_model_yaml_and_of_requests(repository: Path, tmp_path: Path, within: Within) -> None:
+    """Every user of a detector would have thresholds for all pictures of the world, and numbers in the place of names."""
+    root = tmp_path / "r"
+    shutil.copytree(repository, root)
+    (root / "yolo" / "model.yaml").write_text(f"detector: {{least: 0.4, labels: best, names: {NAMES}}}\n")
+    x = detector_models.pictures(1, seed=5)
+    one = {"name": "x", "datatype": "UINT8", "shape": [*x.shape], "data": x.reshape(-1).tolist()}
+
+    async def run() -> None:
+        core = Core(open_repository(root), board_specs(["a=emulator"]))
+        app = App(core, "9.9", None).asgi()
+
+        async def boxes(**parameters: Any) -> list[np.ndarray]:
+            answer = await call(app, "POST", "/v2/models/yolo/infer", {"inputs": [one], "parameters": parameters})
+            made = {y["name"]: np.array(y["data"]).reshape(y["shape"])[0] for y in answer.json["outputs"]}
+            return [made[name] for name in ("boxes", "scores", "classes")]
+
+        try:
+            await core.start()
+            path = root / "yolo" / "1" / "tiny-b1.cnna"
+            for own in OWN:
+                settings: dict[str, Any] = {"least": 0.4, "labels": "best", **own}
+                with Detector(path, "reference", **settings) as detector:
+                    is_as_wanted(detector.detect(x[0].transpose(1, 2, 0)), *await boxes(**own))
+            for said, wrong in WRONG.items():
+                answer = await call(app, "POST", "/v2/models/yolo/infer", {"inputs": [one], "parameters": wrong})
+                assert (answer.code, said in answer.json["error"]) == (400, True), answer.json
+            wants = [{"name": "classes", "parameters": {"classification": 3}}]
+            named = (await call(app, "POST", "/v2/models/yolo/infer", {"inputs": [one], "outputs": wants})).json
+            _, scores, classes = await boxes()
+            ranked = [f"{score:f}:{kind}:{NAMES[kind]}" for score, kind in zip(scores, classes, strict=True) if kind >= 0]
+            assert named["outputs"][0]["data"] == [*ranked, "", "", ""][:3]
+            (shown,) = (await call(app, "GET", "/v2/console")).json["models"][0]["versions"]
+            assert shown["thresholds"] == {"least": 0.4, "overlap": 0.5, "labels": "best"}
+        finally:
+            await core.close()
+
+    within(run())
+
+
+def test_seconds_are_told_by_stage(repository: Path, within: Within) -> None:
+    """An operator would not see that a server's pictures wait for their scaling, or for their boxes, and buy another board."""
+    file = png(photograph())
 
     async def run() -> None:
         core = Core(open_repository(repository), board_specs(["a=emulator"]))
+        app = App(core, "9.9", None).asgi()
+        try:
+            await core.start()
+            entry = {"name": "x", "datatype": "BYTES", "shape": [1], "parameters": {"binary_data_size": len(file) + 4}}
+            head = json.dumps({"inputs": [entry]}).encode()
+            sent = head + len(file).to_bytes(4, "little") + file
+            began = time.perf_counter()
+            for _ in range(2):
+                await call(app, "POST", "/v2/models/yolo/infer", sent, **{"inference-header-content-length": str(len(head))})
+            spent = time.perf_counter() - began
+            (stats,) = (await call(app, "GET", "/v2/models/yolo/stats")).json["model_stats"]
+            text = bytes((await call(app, "GET", "/metrics")).body).decode()
+        finally:
+            await core.close()
+        stages = [stats["inference_stats"][name]["ns"] / 1e9 for name in ("compute_input", "compute_infer", "compute_output")]
+        assert min(stages) > 0
+        assert sum(stages) < spent
+        of_batches = sum(one["compute_output"]["ns"] for one in stats["batch_stats"]) / 1e9
+        assert of_batches == pytest.approx(stages[2], abs=1e-8)
+        lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if "_seconds_total" in line and not line.startswith("#"))
+        labels = '{model="yolo",version="1"}'
+        run_seconds = float(lines[f"cnna_run_seconds_total{labels}"])
+        assert float(lines[f"cnna_scale_seconds_total{labels}"]) == pytest.approx(stages[0], abs=1e-8)
+        assert float(lines[f"cnna_decode_seconds_total{labels}"]) == pytest.approx(stages[2], abs=1e-8)
+        assert run_seconds == pytest.approx(stages[1] + stages[2], abs=1e-8)
+
+    within(run())
+
+
+@needs_browser
+def test_the_console_draws_boxes_on_a_picture(repository: Path, tmp_path: Path, within: Within) -> None:
+    """A visitor would see numbers of classes ranked by the pixels of boxes, or frames in the wrong place."""
+    root = tmp_path / "r"
+    shutil.copytree(repository, root)
+    (root / "yolo" / "model.yaml").write_text(f"detector: {{least: 0.3, names: {NAMES}}}\n")
+
+    async def run() -> None:
+        core = Core(open_repository(root), board_specs(["a=emulator"]))
         app = App(core, "9.9", None).asgi()
         page = bytes((await call(app, "GET", "/")).body).replace(
             b"</head>", b'<script type="module" src="tries.js"></script></head>'
@@ -185,12 +278,14 @@ def test_the_console_draws_boxes_on_a_picture(repository: Path, wanted: Any, wit
                 server.should_exit = True
                 await serving
                 await core.close()
-        found = wanted(photograph())
+        with Detector(root / "yolo" / "1" / "tiny-b1.cnna", "reference", least=0.3) as detector:
+            found = detector.detect(photograph())
         edges = ", ".join(f"{edge:.0f}" for edge in found.boxes[0])
         assert f'data-rows="{len(found.boxes)}"' in body
         assert f'data-frames="{len(found.boxes)}"' in body
         assert 'data-view="0 0 96 48"' in body
-        assert f'data-first="{found.classes[0]}; {found.scores[0]:.3f}; {edges}"' in body
+        assert f'data-first="{NAMES[found.classes[0]]}; {found.scores[0]:.3f}; {edges}"' in body
+        assert "least score 0.3, overlap 0.5, labels all" in body
 
     within(run())
 

@@ -5,6 +5,7 @@ import htm from "./htm.mjs";
 const html = htm.bind(h);
 const EVERY = 2000; // milliseconds
 const CLASSES = 5;
+const BOXES = 200; // that a detector answers at most
 const root = document.getElementById("console");
 const view = {
   token: sessionStorage.getItem("token") || "",
@@ -106,7 +107,8 @@ async function answers({ model, one }, bytes) {
   const size = new DataView(new ArrayBuffer(4));
   size.setUint32(0, bytes.length, true);
   const input = { name: one.picture, datatype: "BYTES", shape: [1], parameters: { binary_data_size: bytes.length + 4 } };
-  const outputs = one.outputs.map((name) => (one.detects ? { name } : { name, parameters: { classification: CLASSES } }));
+  const ranks = (name) => (one.detects ? (name === "classes" ? BOXES : 0) : CLASSES);
+  const outputs = one.outputs.map((name) => ({ name, parameters: { classification: ranks(name) } }));
   const head = new TextEncoder().encode(JSON.stringify({ inputs: [input], outputs }));
   const answer = await asked(`v2/models/${model.name}/versions/${one.name}/infer`, {
     method: "POST",
@@ -116,10 +118,11 @@ async function answers({ model, one }, bytes) {
   return answer.outputs;
 }
 
-// A detector's answer: places without a detection have the class -1.
+// A detector's answer: places without a detection have no text.
 function detections(outputs) {
   const { boxes, scores, classes } = Object.fromEntries(outputs.map((output) => [output.name, output.data]));
-  return classes.flatMap((kind, place) => (kind < 0 ? [] : [{ kind, score: scores[place], box: boxes.slice(4 * place, 4 * place + 4) }]));
+  const one = (text, place) => ({ ...ranked(text), score: scores[place], box: boxes.slice(4 * place, 4 * place + 4) });
+  return classes.flatMap((text, place) => (text ? [one(text, place)] : []));
 }
 
 // VALUE:CLASS, or VALUE:CLASS:NAME where the version stores names; a name may have colons too.
@@ -204,15 +207,23 @@ function troubles(found) {
   return table("troubles", ["time", "event", "whom", "cause"], rows);
 }
 
+// What counts as a detection, if a request says nothing else.
+function counted({ thresholds }) {
+  const { least, overlap, labels } = thresholds;
+  return html`<p class="dim" id="thresholds">least score ${least}, overlap ${overlap}, labels ${labels}</p>`;
+}
+
 function picture() {
   const able = takers();
   if (!able.length) return html`<p class="dim">No version that is ready takes pictures: none stores its preprocessing.</p>`;
   const change = (event) => ((view.model = event.target.value), classify());
+  const { one } = able.find(({ key }) => key === view.model) || able[0];
   return html`<div class="try">
       <select aria-label="model and version" onChange=${change}>${able.map((one) => html`<option value=${one.key}>${one.key}</option>`)}</select>
       <input type="file" aria-label="picture" accept="image/jpeg,image/png" onChange=${chosen} />
       ${view.picture ? html`<span class="framed"><img src=${view.picture} alt="the picture" onLoad=${measured} />${frames(view.boxes || [])}</span>` : null}
     </div>
+    ${one.detects ? counted(one) : null}
     ${view.boxes && detected(view.boxes)}
     ${(view.classes || []).map(({ name, rows }) => {
       const values = rows.map((row) => row.value);
@@ -238,8 +249,8 @@ function frames(boxes) {
 
 function detected(boxes) {
   if (!boxes.length) return html`<p class="dim">Nothing is detected.</p>`;
-  return table("boxes", ["class", "#score", "left, top, right, bottom"], boxes.map(({ kind, score, box }) =>
-    html`<tr><td>${kind}</td><td class="number">${score.toPrecision(3)}</td><td>${box.map((edge) => edge.toFixed(0)).join(", ")}</td></tr>`));
+  return table("boxes", ["class", "#score", "left, top, right, bottom"], boxes.map(({ index, name, score, box }) =>
+    html`<tr><td>${name || index}</td><td class="number">${score.toPrecision(3)}</td><td>${box.map((edge) => edge.toFixed(0)).join(", ")}</td></tr>`));
 }
 
 // On a narrow screen each cell stands with its heading, and the headings' row is away.
