@@ -14,11 +14,10 @@ from cnna.host.model.board_model import BoardModel, TurnOf, runs_of
 from cnna.host.model.flight import NOT_YET, Asked, Flight, NotYet
 from cnna.host.model.inputs import Arrays
 from cnna.host.model.native_runs import NativeRuns
+from cnna.host.model.pingpong import slots_of
 from cnna.host.model.planned import Plan, PlannedFlight
 from cnna.host.samples.rows import Given
 from cnna.spec.errors import DataError
-
-TOGETHER = 2  # batches that are open at once: one runs, or a piece of it on the CPU, while the other is packed
 
 
 @dataclass(eq=False)
@@ -65,15 +64,16 @@ def _alternated(models: Sequence[BoardModel], batches: Iterable[BoardBatch | Not
     first = [0, *accumulate(len(model.accelerators) for model in models)]
     opened: list[BoardBatch] = []  # in the order of their beginning
     running: list[BoardBatch] = []  # those whose jobs were handed out, in that order
+    together = slots_of(models[0].board)  # open at once: one runs, or a piece of it on the CPU, while others wait or are packed
     with ExitStack() as held:
         for model in models:
             held.enter_context(model.going())
         held.enter_context(TurnOf(models))
         accelerators = [accelerator for model in models for accelerator in model.accelerators]
-        both = runs_of(models[0].board, accelerators, max(model.retries for model in models))
-        if isinstance(both, NativeRuns):
-            held.callback(both.close)
-        for answers, _ in both.run(_jobs(batches, opened, running, first)):
+        runs = runs_of(models[0].board, accelerators, max(model.retries for model in models), together)
+        if isinstance(runs, NativeRuns):
+            held.callback(runs.close)
+        for answers, _ in runs.run(_jobs(batches, together, opened, running, first)):
             batch = running.pop(0)
             model, last = models[batch.model], batch.flight.program == len(models[batch.model].accelerators) - 1
             batch.flight.take(answers)
@@ -85,13 +85,15 @@ def _alternated(models: Sequence[BoardModel], batches: Iterable[BoardBatch | Not
 
 
 def _jobs(
-    batches: Iterable[BoardBatch | NotYet], opened: list[BoardBatch], running: list[BoardBatch], first: Sequence[int]
+    batches: Iterable[BoardBatch | NotYet], together: int, opened: list[BoardBatch], running: list[BoardBatch], first: Sequence[int]
 ) -> Iterator[Asked]:
-    """Jobs of open batches before those of new ones. first: the number of each model's first program among all."""
+    """Jobs of open batches before those of new ones. together: batches that may be open. first: the number of each model's first
+    program among all.
+    """
     source, ended = iter(batches), False
     while opened or not ended:
         ready = next((batch for batch in opened if not batch.asked), None)
-        if ready is None and not ended and len(opened) < TOGETHER:
+        if ready is None and not ended and len(opened) < together:
             found = next(source, None)
             if found is None:
                 ended = True

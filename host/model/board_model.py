@@ -193,11 +193,18 @@ class BoardModel(model.Model):
                 )
 
 
-def runs_of(board: BoardDevice, accelerators: Sequence[Accelerator], retries: int) -> PingPong | NativeRuns:
-    """What runs jobs on a board: the native run loop where it can, else Python. Nothing is queued in a turn that can be lost."""
+def runs_of(
+    board: BoardDevice, accelerators: Sequence[Accelerator], retries: int, most: int | None = None
+) -> PingPong | NativeRuns:
+    """What runs jobs on a board: the native run loop where it can, else Python. Nothing is queued in a turn that can be lost.
+
+    most: as of `NativeRuns`.
+    """
     if suits(board, accelerators):
-        return NativeRuns(board, accelerators, retries)
-    return (Queued if board.places and board.turns.certain else PingPong)(board, accelerators, retries)
+        return NativeRuns(board, accelerators, retries, most)
+    if board.places and board.turns.certain:
+        return Queued(board, accelerators, retries, most)
+    return PingPong(board, accelerators, retries)
 
 
 class Going:

@@ -46,15 +46,16 @@ def _memories(board: BoardDevice, one: Accelerator) -> Iterator[NDArray[np.uint8
 class NativeRuns:
     """Programs of one model or of several, run in any number of turns, one after another. retries: how often a job is tried again.
 
+    most: jobs that may be open before it hands out the answers of the oldest. By default as many as `jobs_of` allows: of one
+    program one for each slot, and one that waits.
     The thread stays between two turns, in which it touches nothing, until `close`. After a failure, a turn begins a new one.
     """
 
-    def __init__(self, board: BoardDevice, accelerators: Sequence[Accelerator], retries: int) -> None:
+    def __init__(self, board: BoardDevice, accelerators: Sequence[Accelerator], retries: int, most: int | None = None) -> None:
         self.board, self.accelerators, self.retries = board, accelerators, retries
         self._kept: Loop | None = None
         self._counters = [name.lower() for name in counter_names(board.config.ports)]
-        # jobs that may be open: of one program one for each slot, and one that waits; of several as `jobs_of` allows it
-        self._most = accelerators[0].slots + 1 if len(accelerators) == 1 else SLOTS
+        self._most = most or (accelerators[0].slots + 1 if len(accelerators) == 1 else SLOTS)
 
     def run(self, jobs: "Iterable[Asked | PlannedJob]", counted: bool = True) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
         """As `PingPong.run`: answers and counters of each job, in order. Answers are real numbers, or int8 where a job wants it.

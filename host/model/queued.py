@@ -20,11 +20,13 @@ MODULUS = 1 << 32  # of FINISHED
 
 
 class Queued(PingPong):
-    """As `PingPong`, in a turn that cannot be lost."""
+    """As `PingPong`, in a turn that cannot be lost. most: jobs that may be open, at most one for each slot; by default as many as
+    `jobs_of` allows.
+    """
 
-    def __init__(self, board: BoardDevice, accelerators: Sequence[Accelerator], retries: int) -> None:
+    def __init__(self, board: BoardDevice, accelerators: Sequence[Accelerator], retries: int, most: int | None = None) -> None:
         super().__init__(board, accelerators, retries)
-        self._most = accelerators[0].slots if len(accelerators) == 1 else SLOTS  # open jobs, as `jobs_of` allows it
+        self._most = most or (accelerators[0].slots if len(accelerators) == 1 else SLOTS)
         self._open: deque[Run] = deque()  # in order; those that have ended and are not handed out come first
         self._jobs = dict.fromkeys(accelerators, 0)  # of each program, so far
         self._finished = 0  # FINISHED, when the ends of all runs so far were noted

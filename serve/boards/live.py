@@ -11,11 +11,13 @@ from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.boards.limits import Limits
 from cnna.serve.boards.loaded import LoadedVersions, key_of
 from cnna.serve.boards.messages import Notice
-from cnna.serve.boards.process import OWN, Answer, WorkerProcess
+from cnna.serve.boards.process import QUEUED, SLOTS, Answer, WorkerProcess
 from cnna.serve.boards.slot import Slot
 from cnna.serve.boards.watch import Watch
 from cnna.serve.models.version import Compiled, Version
 from cnna.serve.runtimes.interface import Call
+
+BRIEF_SECONDS = 3e-3  # of batches that are on a board: one more may follow them
 
 
 class LiveWorker:
@@ -27,22 +29,30 @@ class LiveWorker:
         self.watch = Watch(lambda: self.process, lambda cause: self.process.kill(cause, True))
         self.loaded = LoadedVersions(self.process, self.watch, limits.load_seconds)
         self.seconds = 0.0
+        self._most = 0  # batches at once
         self._free: list[Slot] = []
 
     async def start(self) -> None:
         """LostError, TimeoutError: it does not start."""
         await asyncio.wait_for(self.process.start(), self._limits.load_seconds)
-        self._free = self.process.slots[: len(self.process.slots) - OWN]
+        self._most = SLOTS + (QUEUED if self.process.places > QUEUED else 0)
+        self._free = self.process.slots[: self._most]
 
     @property
     def free(self) -> bool:
-        """Whether it can take a batch. One that has just ended takes none, though nobody has heard of it yet."""
-        return bool(self._free) and not self.process.gone.is_set()
+        """Whether it can take a batch. One that has just ended takes none, though nobody has heard of it yet.
+
+        A board with a queue of runs takes one more behind two, so that it need not wait for the next to come, if these are brief:
+        what comes later, however urgent, waits no longer than behind two batches, or than that.
+        """
+        if self.process.gone.is_set():
+            return False
+        return self._most - len(self._free) < SLOTS or (bool(self._free) and self.seconds < BRIEF_SECONDS)
 
     @property
     def idle(self) -> bool:
         """Whether it has no batch."""
-        return len(self._free) == len(self.process.slots) - OWN
+        return len(self._free) == self._most
 
     def run(
         self,

@@ -64,6 +64,7 @@ class Reply(TypedDict, total=False):
 
     outputs: where they are. bytes: of the slot, if it has grown. config: of the accelerator, where the board itself has one.
     decode_seconds: how long boxes took, of `seconds`.
+    places: starts that may wait in its queue of runs.
     """
 
     job: int
@@ -72,6 +73,7 @@ class Reply(TypedDict, total=False):
     bytes: int
     decode_seconds: float
     config: str | None
+    places: int
     error: str
     kind: str
 

@@ -27,6 +27,7 @@ from cnna.serve.runtimes.interface import Call, Place, error_of
 from cnna.spec.errors import RunError
 
 SLOTS = 2  # batches at once: one runs, the next one is there already
+QUEUED = 1  # more on a board with a queue of runs: two wait in it
 OWN = 1  # slots of the front itself, for golden answers
 END_SECONDS = 3.0  # for a worker to end in order: longer than it takes itself
 
@@ -61,6 +62,7 @@ class WorkerProcess:
         self.gone = asyncio.Event()
         self.cause = ""
         self.config: str | None = None  # of the board's accelerator, where the board itself has one
+        self.places = 0  # starts that may wait in its queue of runs
         self._jobs: dict[int, tuple[asyncio.Future[Answer], Slot | None]] = {}
         self._number = 0
         self._process: subprocess.Popen[bytes] | None = None
@@ -69,7 +71,7 @@ class WorkerProcess:
         self._schedules: list[int] = []  # files in which Linux counts what the scheduler has given its threads, the main one first
         self.slots: list[Slot] = []
         with ExitStack() as made:  # all of them, or none
-            for _ in range(SLOTS + OWN):
+            for _ in range(SLOTS + QUEUED + OWN):
                 self.slots.append(Slot(os.memfd_create(f"cnna-{spec.name}", os.MFD_CLOEXEC)))
                 made.callback(self.slots[-1].close)
             made.pop_all()
@@ -217,7 +219,7 @@ class WorkerProcess:
                 self.kill(f"no memory for an answer of {answer['bytes']:,} bytes: {error.strerror}", busy=True)
                 return
         if not future.done():
-            self.config = answer.get("config", self.config)
+            self.config, self.places = answer.get("config", self.config), answer.get("places", self.places)
             if "error" in answer:
                 future.set_exception(error_of(answer["kind"], answer["error"]))
             else:

@@ -1,8 +1,8 @@
-"""The worker of a PYNQ board: while one batch runs, it packs and copies the next one, whichever models they are of.
+"""The worker of a PYNQ board: while one batch runs, it packs and copies the next ones, whichever models they are of.
 
 A turn at the board begins with a batch. It ends when another command comes, or when no batch has come for IDLE_SECONDS, so that
-others may use the board. This worker says more than others do: the board's configuration in the answer to job 0, how long a batch
-may wait for its turn, and what the board's sensors show.
+others may use the board. This worker says more than others do: the board's configuration and the places in its queue of runs in
+the answer to job 0, how long a batch may wait for its turn, and what the board's sensors show.
 """
 
 import os
@@ -73,7 +73,7 @@ class PynqWorker(Worker):
         except Exception as error:
             self._say(self._failed(0, error))
             return
-        self._say({"job": 0, "seconds": 0.0, "config": self._board.config})
+        self._say({"job": 0, "seconds": 0.0, "config": self._board.config, "places": self._board.device.places})
         threading.Thread(target=self._board.sense, daemon=True).start()
         while (command := self._commands.taken()) is not None and command is not END:
             if self._is_batch(command):

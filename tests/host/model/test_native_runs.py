@@ -15,6 +15,7 @@ import pytest
 from cnna.host.board.interrupt import Interrupt
 from cnna.host.model.alternate import BoardBatch, alternate
 from cnna.host.model.board_model import BoardModel
+from cnna.host.model.pingpong import slots_of
 from cnna.host.native import library
 from cnna.host.native.loop import Loop
 from cnna.spec.errors import DataError, RunError, TimedOutError
@@ -52,6 +53,23 @@ def test_jobs_of_two_models_alternate(mapped: MappedBoard) -> None:
         batches = [BoardBatch.of((one, two), model, x, tag=x) for model, x in given]
         for batch, answers in alternate((one, two), batches):
             assert np.array_equal(answers["y"], expected(batch.tag))
+
+
+def test_the_accelerator_has_a_run_while_batches_come(mapped: MappedBoard) -> None:
+    """A server's batches would be drained again and again before the next ones are packed, while the accelerator has none."""
+    taken = [0]
+
+    def source(models: tuple[BoardModel, ...]) -> Iterator[BoardBatch]:
+        for number in range(9):
+            taken[0] += 1
+            yield BoardBatch.of(models, number % len(models), samples(1, seed=number))
+
+    with BoardModel(requantised_copy(batch=1), mapped) as one, BoardModel(requantised_copy(batch=2), mapped) as two:
+        for models in ((one,), (one, two)):
+            taken[0], ahead = 0, []
+            for _, _ in alternate(models, source(models)):
+                ahead.append(taken[0])
+            assert ahead == [min(9, number + slots_of(mapped)) for number in range(9)]
 
 
 def test_an_error_is_tried_again_after_a_reset(mapped: MappedBoard, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,10 +86,18 @@ def test_runs_of_two_models_are_queued_behind_each_other(served: BoardDevice, mo
     with BoardModel(requantised_copy(batch=1), served) as one, BoardModel(requantised_copy(batch=2), served) as two:
         written = asked(served, monkeypatch)
         given = [(number % 2, samples(1 + number % 2, seed=number)) for number in range(8)]
-        batches = [BoardBatch.of((one, two), model, x, tag=x) for model, x in given]
-        for batch, answers in alternate((one, two), batches):
+        taken, ahead = [0], []
+
+        def source() -> Iterator[BoardBatch]:
+            for model, x in given:
+                taken[0] += 1
+                yield BoardBatch.of((one, two), model, x, tag=x)
+
+        for batch, answers in alternate((one, two), source()):
+            ahead.append(taken[0])
             assert np.array_equal(answers["y"], expected(batch.tag))
         assert written == ["start", *["queue"] * 7]
+        assert ahead == [min(8, number + 1 + served.places) for number in range(8)], "one runs, and the others wait"
 
 
 def test_a_run_from_the_queue_is_watched_by_its_own_counters(monkeypatch: pytest.MonkeyPatch) -> None:

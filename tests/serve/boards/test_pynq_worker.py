@@ -24,6 +24,7 @@ from cnna.serve.boards.pynq_worker import END, PynqWorker
 from cnna.serve.boards.slot import Slot
 from cnna.spec.artifact import Artifact
 from cnna.spec.errors import DataError
+from cnna.spec.regmap import PLACES
 
 from ...host.emulated_board import EmulatedBoard
 from ...waiting import until
@@ -84,7 +85,7 @@ def working(
     thread.start()
     front = Front(published, images, ours, [Slot(file) for file in files])
     try:
-        assert front.answer() == {"job": 0, "seconds": 0.0, "config": "tiny"}
+        assert front.answer() == {"job": 0, "seconds": 0.0, "config": "tiny", "places": PLACES}
         yield front, board
     finally:
         ours.shutdown(socket.SHUT_WR)
@@ -134,7 +135,7 @@ def test_an_error_is_of_one_batch(published: Path, images: Images, answers: Imag
     with working(published, images, monkeypatch) as (front, board):
         front.send(front.load(1, 1), front.load(2, 4))
         assert [front.answer()["job"] for _ in range(2)] == [1, 2]
-        monkeypatch.setattr(Accelerator, "finish", broken_once(Accelerator.finish))
+        monkeypatch.setattr(Accelerator, "load_outputs", broken_once(Accelerator.load_outputs))
         front.send(front.run(3, 1, 0), front.run(4, 4, 1, 2, slot=1))
         answer = front.answer()
         assert (answer["job"], answer["kind"]) == (3, "RunError")

@@ -15,7 +15,7 @@ import pytest
 
 from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.boards.limits import Limits
-from cnna.serve.boards.process import Answer, LostError
+from cnna.serve.boards.process import OWN, QUEUED, SLOTS, Answer, LostError
 from cnna.serve.engine.board import EngineBoard
 from cnna.serve.engine.core import Core
 from cnna.serve.models.repository import Repository
@@ -36,7 +36,7 @@ class StubWorker:
     def __init__(self, spec: BoardSpec, before: Before, config: str | None) -> None:
         self.spec, self._before = spec, before
         self.gone, self.cause, self.config, self.pid = asyncio.Event(), "", config, 1
-        self.slots = [SimpleNamespace(), SimpleNamespace(), SimpleNamespace()]
+        self.slots, self.places = [SimpleNamespace() for _ in range(SLOTS + QUEUED + OWN)], 0
         self.has: dict[str, int] = {}
         self._open: list[asyncio.Future[Answer]] = []
         self._tasks: list[asyncio.Task[None]] = []
