@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cnna.compiler.report.report import Figures, for_ddr
-from cnna.spec.host_time.end_to_end import ALONE, TO_ANSWER, by_stage, modelled, way
+from cnna.spec.host_time.end_to_end import ALONE, TO_ANSWER, by_stage, gaps, modelled, way
 from cnna.spec.host_time.piece_times import PieceTime, piece_lines, several
 from cnna.spec.manifest import ACCELERATOR
 
@@ -74,10 +74,14 @@ def headline(found: Figures) -> list[str]:
 
 
 def _stages(found: Figures) -> dict[str, str | None]:
-    """How long a batch alone takes, by stage; and as a detector, whose boxes are decoded on integers."""
+    """How long a batch alone takes, by stage, and how long the accelerator rests between two of a stream; and as a detector, whose
+    boxes are decoded on integers.
+    """
     boxes = found["to_boxes"]
     rate = boxes and modelled(boxes)
-    parts = {f"a batch alone by stage (modelled, {way(found['predicted'])})": by_stage(found["predicted"])}
+    how = f"(modelled, {way(found['predicted'])})"
+    parts = {f"a batch alone by stage {how}": by_stage(found["predicted"])}
+    parts[f"between the runs of two batches of a stream {how}"] = gaps(found["predicted"])
     if boxes:
         parts["with cnna.Detector, to boxes (modelled, natively)"] = (
             f"images a second {TO_ANSWER}: {rate}; a batch alone by stage: {by_stage(boxes)}"

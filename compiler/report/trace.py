@@ -1,8 +1,9 @@
 """The timeline in Chrome's trace format: a row for each engine, a bar for each command (chrome://tracing, Perfetto).
 
 Arrows lead from a command to those that wait for it, and tracks count the bytes that DDR moves and the words in
-the weight rings. The host has a row on the same line of time, as in a stream: it packs the next batch while the accelerator runs,
-and completes this one behind it. The format: "Trace Event Format",
+the weight rings. The host has a row on the same line of time: it packs the next batch while the accelerator runs, and completes
+this one behind it. Below are some batches of a stream: their runs with the gaps between them, and the host beside them. The
+format: "Trace Event Format",
 https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU.
 """
 
@@ -17,13 +18,14 @@ from cnna.spec.artifact import Artifact
 from cnna.spec.ddr import DdrSpeed
 from cnna.spec.host_time.cortex_a53 import Range
 from cnna.spec.host_time.detector_time import detector_end_to_end
-from cnna.spec.host_time.end_to_end import end_to_end
+from cnna.spec.host_time.end_to_end import EndToEnd, end_to_end
 from cnna.spec.host_time.host_model import PIECE_FACTOR
 from cnna.spec.manifest import ACCELERATOR, CPU
 from cnna.spec.program.commands import commands
 from cnna.spec.regmap import COUNTED, ENGINES
 
-PREDICTED, MEASURED, HOST = 1, 2, 3  # process numbers
+PREDICTED, MEASURED, HOST, STREAM = 1, 2, 3, 4  # process numbers
+BATCHES = 4  # of a stream, that are drawn
 
 
 def trace(
@@ -39,6 +41,7 @@ def trace(
     events = _rows(artifact, PREDICTED, "predicted", predicted, ENGINES)
     events += [*_arrows(artifact, predicted), *_ddr(artifact, predicted), *_rings(artifact, predicted)]
     events += _host(artifact, predicted, memory, native)
+    events += _stream(artifact, last_clock(predicted), native)
     run = measured or {}
     if (bars := bars_measured(artifact, run)) is not None:
         engines = [engine for engine in ENGINES if engine in COUNTED or any(bar.engine == engine for bar in bars)]
@@ -104,9 +107,8 @@ def _arrows(artifact: Artifact, bars: Sequence[Bar]) -> Iterator[dict[str, Any]]
 def _host(artifact: Artifact, bars: Sequence[Bar], memory: DdrSpeed | None, native: bool) -> Iterator[dict[str, Any]]:
     """The host's stages: packing from the start on, a piece on the CPU behind the program before it, and the rest at the end."""
     manifest, clock = artifact.manifest, artifact.config.clock_mhz
-    pieces, run = manifest["pieces"], (last_clock(bars), clock, manifest["batch"])
-    detector = manifest.get("detector")
-    found = (detector_end_to_end(detector, pieces, *run) if detector else end_to_end(pieces, *run, native)).stages() or {}
+    pieces, detector = manifest["pieces"], manifest.get("detector")
+    found = _model(artifact, last_clock(bars), native).stages() or {}
     yield _name("process_name", HOST, 0, "host, modelled")
     yield _name("thread_name", HOST, 0, "packing; the rest of a batch")
     if "packing" in found:
@@ -127,9 +129,37 @@ def _host(artifact: Artifact, bars: Sequence[Bar], memory: DdrSpeed | None, nati
             begin += found[name].middle * 1e6
 
 
+def _model(artifact: Artifact, clocks: int, native: bool) -> EndToEnd:
+    """The model of an artifact from picture to answer. clocks: of its programs."""
+    manifest = artifact.manifest
+    pieces, run = manifest["pieces"], (clocks, artifact.config.clock_mhz, manifest["batch"])
+    detector = manifest.get("detector")
+    return detector_end_to_end(detector, pieces, *run) if detector else end_to_end(pieces, *run, native)
+
+
+def _stream(artifact: Artifact, clocks: int, native: bool) -> Iterator[dict[str, Any]]:
+    """Batches of a long stream: a row of runs and gaps, and one of the host's work, at the middle of the model."""
+    found = _model(artifact, clocks, native)
+    batch, host, gap = found.in_stream(), found.host_in_stream(), found.gap()
+    if batch is None or host is None or gap is None or not artifact.programs:
+        return
+    yield _name("process_name", STREAM, 0, "a stream, modelled")
+    for row, name in enumerate(("accelerator", "host")):
+        yield _name("thread_name", STREAM, row, name)
+    whole, runs = batch.middle * 1e6, (batch.middle - gap.middle) * 1e6
+    for number in range(BATCHES):
+        begin = number * whole
+        yield _bar(f"batch {number + 1}", STREAM, 0, begin, runs, {"clocks": clocks})
+        yield _bar("gap", STREAM, 0, begin + runs, gap.middle * 1e6, _ends(gap))
+        yield _bar("packs and completes batches", STREAM, 1, begin, host.middle * 1e6, _ends(host))
+
+
 def _stage(name: str, begin: float, seconds: Range) -> dict[str, Any]:
-    about = {"us": [round(seconds.quick * 1e6, 1), round(seconds.slow * 1e6, 1)]}
-    return _bar(name, HOST, 0, begin, seconds.middle * 1e6, about)
+    return _bar(name, HOST, 0, begin, seconds.middle * 1e6, _ends(seconds))
+
+
+def _ends(seconds: Range) -> dict[str, list[float]]:
+    return {"us": [round(seconds.quick * 1e6, 2), round(seconds.slow * 1e6, 2)]}
 
 
 def _ddr(artifact: Artifact, bars: Sequence[Bar]) -> Iterator[dict[str, Any]]:

@@ -1,7 +1,8 @@
 """Images a second and latency from picture to answer, modelled, as `cnna explain`, `compile` and `report` show them.
 
-Two batches are in flight. While the accelerator runs a piece of one, the host does the CPU pieces of the other and packs its
-tensors (docs/pieces.md). So a batch takes the time of the busier side. Both sides wait while the host starts the accelerator.
+Two batches or more are in flight. While the accelerator runs a piece of one, the host does the CPU pieces of the other and packs
+its tensors (docs/pieces.md). So a batch takes the time of the busier side. The accelerator waits for its host only if that is
+the busier one: runs wait in its queue (docs/queue.md), and the next begins some clocks after the one before.
 
 The host's work is counted or estimated, with the native library (`native_work`) or in Python alone, and a model of the board's CPU
 makes a range of seconds of it (`cortex_a53`). The compiler chooses the quicker of two placements by the middle of such ranges. It
@@ -78,14 +79,27 @@ class EndToEnd:
         return self.accelerator_seconds / whole if whole else None
 
     def fps(self, cores: int = CORES[-1]) -> Range | None:
-        """Images a second of a stream, at the quick end and at the slow end; the busier side decides."""
-        pieces = self._pieces(cores)
-        if pieces is None:
+        """Images a second of a stream, at the quick end and at the slow end."""
+        batch = self.in_stream(cores)
+        return None if batch is None or not batch.quick else Range(self.batch / batch.quick, self.batch / batch.slow)
+
+    def in_stream(self, cores: int = CORES[-1]) -> Range | None:
+        """Seconds from the answer of one batch of a stream to that of the next; the busier side decides."""
+        host = self.host_in_stream(cores)
+        if host is None:
             return None
-        busy = self.accelerator_seconds_beside(self.stream) + self._late(cores)
-        host = pieces + self._moving(cores)
-        batch = Range(max(busy.quick, host.quick), max(busy.slow, host.slow))
-        return Range(self.batch / batch.quick, self.batch / batch.slow) if batch.quick else None
+        busy = self.accelerator_seconds_beside(self.stream) + Range.of(host_model.LAUNCH_SECONDS, self.starts)
+        return Range(max(busy.quick, host.quick), max(busy.slow, host.slow))
+
+    def host_in_stream(self, cores: int = CORES[-1]) -> Range | None:
+        """Seconds of the host for a batch of a stream."""
+        pieces = self._pieces(cores)
+        return None if pieces is None else pieces + self._moving(cores)
+
+    def gap(self, cores: int = CORES[-1]) -> Range | None:
+        """Seconds of a batch of a stream in which the accelerator has no run, since it is between two or waits for the host."""
+        batch, runs = self.in_stream(cores), self.accelerator_seconds_beside(self.stream)
+        return None if batch is None else Range(batch.quick - runs.quick, batch.slow - runs.slow)
 
     def latency(self, cores: int = CORES[-1]) -> Range | None:
         """Seconds from one batch alone to its answer. The host moves nothing while the accelerator runs: it has packed before."""
@@ -114,7 +128,7 @@ class EndToEnd:
         return taken + Range(self.accelerator_seconds, self.accelerator_seconds)
 
     def _late(self, cores: int) -> Range:
-        """How much later than the end of its runs the host knows of them."""
+        """How much later than the end of its runs the host knows of them: one batch alone waits for that."""
         m = host_model
         if self.native and cores > 1:
             return Range.of(m.LOOP_LOOK_SECONDS, self.starts)
@@ -165,7 +179,7 @@ class EndToEnd:
             "crossing_seconds": self.crossing_seconds.middle,
             "fps_end_to_end": fps.slow if fps else None,
             "modelled": {"host": "native" if self.native else "python", "fps_by_cores": rates, "latency_seconds_by_cores": delays}
-            | {"latency_seconds_by_stage": {name: _ends(part) for name, part in parts.items()}},
+            | {"latency_seconds_by_stage": {name: _ends(part) for name, part in parts.items()}, "gap_seconds": _ends(self.gap())},
         }
 
     def __str__(self) -> str:
@@ -274,6 +288,15 @@ def by_stage(figures: Mapping[str, Any]) -> str | None:
         return None
     parts = [f"{name} {_durations(Range(quick, slow))}" for name, (slow, quick) in found.items()]
     return ", ".join(parts)
+
+
+def gaps(figures: Mapping[str, Any]) -> str | None:
+    """How long the accelerator has no run between two of a stream, from `EndToEnd.figures`, in words; None: it is not known."""
+    found = figures.get("modelled", {}).get("gap_seconds")
+    if not found or not figures["accelerator_seconds"]:
+        return None
+    slow, quick = found
+    return f"{quick * 1e6:,.3g} to {slow * 1e6:,.3g} us" if slow > quick else f"{slow * 1e6:,.3g} us"
 
 
 def rates(fps: Range) -> str:

@@ -112,6 +112,11 @@ DDR_TAKEN_SECONDS = Constant(
     " these 48 bytes a clock of 300 MHz, so the slow end takes the host's bytes from them",
 )
 
+LAUNCH_SECONDS = Constant(
+    *(32 / 300e6, 36 / 300e6, "s from the end of a run to the first clock of the next one in the queue"),
+    "docs/queue.md: 32 to 36 clocks in simulation, at 300 MHz",
+)
+
 # --- the kernel ---
 
 CALL_SECONDS = Constant(0.3e-6, 1.5e-6, "s a system call that does little", ASSUMED)

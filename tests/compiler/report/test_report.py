@@ -20,11 +20,14 @@ from cnna.compiler.report.trace import dependences, trace
 from cnna.sim.rtl.profile import layers
 from cnna.spec.config import preset
 from cnna.spec.errors import DataError
+from cnna.spec.host_time import host_model
+from cnna.spec.host_time.end_to_end import end_to_end, gaps
 from cnna.spec.program.commands import commands
 from cnna.spec.regmap import COUNTED, ENGINES
 
 from ... import detector_models, networks
 from ...agreement import artifact_of
+from ...host.hand_made import requantised_copy
 from ..apart import said_and_apart
 
 
@@ -265,6 +268,27 @@ def test_the_host_is_on_the_accelerators_line_of_time() -> None:
         assert bars[0]["ts"] == 0
         assert bars[1]["ts"] == pytest.approx(end)
         assert bars[2]["ts"] == pytest.approx(end + bars[1]["dur"])
+
+
+def test_runs_of_a_stream_are_on_one_line_of_time(artifact):
+    """Gaps that nobody sees would be taken for the accelerator's own time; a run that begins too early would hide them."""
+    events = trace(artifact)["traceEvents"]
+    row = [event for event in events if event["pid"] == 4 and event["ph"] == "X" and event["tid"] == 0]
+    assert [bar["name"] for bar in row] == [name for number in range(1, 5) for name in (f"batch {number}", "gap")]
+    assert all(then["ts"] == pytest.approx(bar["ts"] + bar["dur"]) for bar, then in pairwise(row))
+    manifest, clock = artifact.manifest, artifact.config.clock_mhz
+    found = end_to_end(manifest["pieces"], artifact.predicted_clocks(), clock, manifest["batch"])
+    assert row[2]["ts"] == pytest.approx(found.in_stream().middle * 1e6)
+    assert row[1]["dur"] == pytest.approx(found.gap().middle * 1e6)
+
+
+def test_a_long_run_waits_for_the_queue_alone():
+    """A host that is quicker than the accelerator would seem to hold it up."""
+    pieces = requantised_copy(1).manifest["pieces"]
+    found = end_to_end(pieces, 3e9, 300, 1)
+    assert found.gap().slow == pytest.approx(host_model.LAUNCH_SECONDS.slow)
+    assert gaps(found.figures()) == "0.107 to 0.12 us"
+    assert end_to_end(pieces, 3, 300, 1).gap().slow > 100 * host_model.LAUNCH_SECONDS.slow
 
 
 def test_a_report_says_stages() -> None:
