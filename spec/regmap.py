@@ -189,7 +189,7 @@ _RUNS: dict[str, list[Field]] = {
     "FINISHED": [Field("runs", 32, "ro", "Programs that set done, modulo 2^32, from the power-up or `aresetn` on.")],
     "QUEUE": [
         Field("pending", 8, "ro", "Queued starts whose programs have not begun."),
-        Field("dropped", 8, "ro", "Queued starts that the error in ERROR has dropped; cleared as ERROR is."),
+        Field("dropped", 8, "ro", "Queued starts that the error in ERROR has dropped, up to 255; cleared as ERROR is."),
         Field("places", 8, "ro", "Queued starts that may be pending.", PLACES),
         Field("queued", 1, "ro", "The program that runs comes from the queue."),
     ],

@@ -53,7 +53,10 @@ HELD = {  # active copies of run registers, and the host's words; one of each pa
     "prog_count": "program_count",
     "run_limit_2": "run_limit",
 }
-QUIET = dict.fromkeys(("answered", "full", "dirty", "stale", "claimed", "copying", "put", "pending", "queued", "launch"), 0)
+QUIET = dict.fromkeys(
+    ("answered", "full", "dirty", "holds", "claimed", "copying", "put", "pending", "queued", "launch"),
+    0,
+)
 QUEUE = {  # the queue of runs
     "cnna": Rule(
         {f"{block}.{name}": 0 for block in ("regfile", "control") for name in ("launch", "queued")} | {"regfile.pending": 0},

@@ -9,7 +9,8 @@ What a write from the host may do:
 - While the accelerator is not busy, it may also write the other "rw" registers of the general block. A write to an engine's
   register or to END gets SLVERR and stops nothing.
 - While the sequencer plays a program, it may also write the run registers, as long as the queue has a free place; they are for the
-  next start. Every other write gets SLVERR, and the program runs on. CTRL.queue is answered when `run_queue.py` has taken it.
+  next start. Every other write gets SLVERR, and the program runs on. CTRL.queue is answered when `run_queue.py` has taken it. Once
+  a program has ended, both wait for the next one to begin, if no place is free until then: FINISHED tells the host of the end.
 - While the host plays a program (CTRL.begin), every other write is a write of the program. It is answered when it has acted. A
   write that a program may not do stops the accelerator (ERROR) and gets SLVERR. A write that is overtaken by the program's end, an
   error or a reset gets SLVERR too, so the host waits while a begin has to reset first (STATUS.resetting).
@@ -168,7 +169,7 @@ class RegFile(wiring.Component):
         occupied = self.busy | self.pending
         fields = slices(CTRL, request.value)
         queues = fields["queue"] & ~fields["start"] & ~fields["begin"] & ~fields["soft_reset"]
-        m.d.comb += go.eq(Mux(asks, queue.answered, ~queue.stale))
+        m.d.comb += go.eq(Mux(asks, queue.answered, ~queue.holds))
         m.d.comb += [writes.write.valid.eq(self.program.valid), writes.write.payload.eq(self.program.payload)]
         m.d.comb += self.program.ready.eq(writes.write.ready)
         with m.FSM(name="writing"):

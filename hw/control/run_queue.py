@@ -8,10 +8,11 @@ pipeline of `reads.py`, and a host's reads wait meanwhile:
 - *launch*: a place into the active copies, and counters and PC, which the next program clears, into `last`. A launch interrupts
   a snapshot, which then begins again, so that no host delays the next program;
 - *restore*: the host's words into the active copies, once nothing runs or is pending and they may differ. Until then a host's
-  write waits (`stale`), so that no start takes the words of an earlier one. In the clock before `stale` a start counts as one
+  write waits (`holds`), so that no start takes the words of an earlier one. In the clock before `holds` a start counts as one
   while busy (`dirty`).
 
-An error drops all that is pending; a soft reset does too. `docs/queue.md` has the clocks.
+An error drops all that is pending, and what is asked for behind it, until a reset; a soft reset clears the queue. `docs/queue.md`
+has the clocks.
 """
 
 import itertools
@@ -28,6 +29,7 @@ RUN_WORDS = tuple(offset(name) // 4 for name in RUN_REGISTERS)
 HELD = (*(name for name, register in REGISTERS.items() if register.block == "counters"), "PC")  # the words of `last`, in order
 HELD_WORDS = tuple(offset(name) // 4 for name in HELD)
 AT_BITS = 10  # of a register's offset in words
+DROPPED_BITS = 8
 COUNT_BITS = 5  # of a word's number, and of the clocks before the first one, which count from -PIPELINE_CLOCKS
 
 assert PLACES == 2
@@ -36,7 +38,7 @@ assert len(HELD) + PIPELINE_CLOCKS <= 1 << COUNT_BITS
 
 
 class RunQueue(wiring.Component):
-    """`ask` stays set until `answered` pulses, with `refused` if nothing was queued.
+    """`ask` stays set until `answered` pulses, with `refused` if no place was free. After an error a start is dropped and counted.
 
     `launch` starts a program as CTRL.start does, but with the active copies as the queue has set them. `queued` is set from then on
     until the program has ended. `finished` counts programs that set done.
@@ -51,10 +53,10 @@ class RunQueue(wiring.Component):
     ask: In(1)  # for a queued start
     answered: Out(1)
     refused: Out(1)
-    full: Out(1)  # no place is free
+    full: Out(1)  # no place is free, nor is about to be; a clock late
     apart: In(1)  # the host writes a run register, and not its active copy
     dirty: Out(1)  # active copies may differ from the host's words
-    stale: Out(1)  # they do, and nothing runs or is pending; a clock late
+    holds: Out(1)  # no write may act: they do, and nothing runs or is pending, or a launch is about to free a place; a clock late
     reading: In(1)  # a host's read is under way
     claimed: Out(1)  # no host's read may begin
     copying: Out(1)  # the pipeline reads `at`
@@ -66,7 +68,7 @@ class RunQueue(wiring.Component):
     shown: In(COUNT_BITS)  # number of the word in `last`, two clocks later
     last: Out(32)
     pending: Out(range(PLACES + 1))
-    dropped: Out(range(PLACES + 1))
+    dropped: Out(DROPPED_BITS)
     finished: Out(32)
     queued: Out(1)
     launch: Out(1)
@@ -74,7 +76,10 @@ class RunQueue(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         wants = Signal()  # to launch
-        failed = Signal()  # no start may be queued
+        failed = Signal()  # a start is dropped
+        failing = Signal()  # a clock late
+        filled = Signal()
+        settled = Signal()  # no program is about to begin
         some = Signal()  # something is pending
         due = Signal()  # to restore
         written = Signal()  # a clock after `apart`
@@ -85,16 +90,17 @@ class RunQueue(wiring.Component):
         count = Signal(COUNT_BITS)
         m.d.comb += [
             some.eq(self.pending.any()),
-            self.full.eq(self.pending == PLACES),
+            filled.eq(self.pending == PLACES),
+            settled.eq(self.busy | self.stop | self.resetting),
             failed.eq(self.stop & ~self.resetting),
-            wants.eq(some & ~self.busy & ~self.stop & ~self.resetting & ~self.launch),
+            wants.eq(some & ~settled & ~self.launch),
             due.eq(self.dirty & ~self.busy & ~some),
             snapping.eq(~launching & ~restoring),
         ]
-        m.d.sync += self.stale.eq(due)
+        m.d.sync += [self.holds.eq(due | (filled & ~settled)), self.full.eq(filled & settled), failing.eq(failed)]
         with m.If(~self.claimed):
             m.d.sync += [launching.eq(wants), restoring.eq(due)]
-            m.d.sync += self.claimed.eq(wants | due | (self.ask & ~self.answered & ~self.full & ~failed))
+            m.d.sync += self.claimed.eq(wants | due | (self.ask & ~self.answered & ~filled & ~failing))
         with m.Elif(~self.copying):
             m.d.sync += [self.at.eq(Mux(launching, HELD_WORDS[0], RUN_WORDS[0])), count.eq(-PIPELINE_CLOCKS)]
             m.d.sync += self.copying.eq(~self.reading)
@@ -112,14 +118,13 @@ class RunQueue(wiring.Component):
             m.d.sync += self.dirty.eq(1)
         with m.Elif(ends & restoring):
             m.d.sync += self.dirty.eq(0)
-        refusal = ~self.claimed & self.ask & ~self.answered & (self.full | failed)
         m.d.sync += [
             self.launch.eq(ends & launching & some & ~self.soft_reset),
-            self.answered.eq((ends & snapping) | refusal),
-            self.refused.eq(refusal | failed),
+            self.answered.eq((ends & snapping) | (~self.claimed & self.ask & ~self.answered & (self.full | failing))),
+            self.refused.eq(~self.claimed & filled),
             self.queued.eq(self.launch | (self.queued & self.busy)),
         ]
-        head = self._count(m, ends & snapping & ~failed)
+        head = self._count(m, ends & snapping & ~failed, self.answered & ~self.refused & failing)
         self._memories(m, count, head, snapping, launching)
         return m
 
@@ -133,7 +138,7 @@ class RunQueue(wiring.Component):
                 m.d.comb += following.eq(other)
         return self.at.eq(following)
 
-    def _count(self, m: Module, commits: Value) -> Signal:
+    def _count(self, m: Module, commits: Value, lost: Value) -> Signal:
         """Counts what is pending, dropped and finished. Returns the place of the next start."""
         head = Signal()
         ran = Signal()  # a program ran a clock ago
@@ -143,6 +148,8 @@ class RunQueue(wiring.Component):
             m.d.sync += self.dropped.eq(0)
         with m.Elif(self.stop & ~stopped):
             m.d.sync += self.dropped.eq(self.pending)
+        with m.Elif(lost & ~self.dropped.all()):
+            m.d.sync += self.dropped.eq(self.dropped + 1)
         with m.If(self.soft_reset | (self.stop & ~stopped)):
             m.d.sync += self.pending.eq(0)
         with m.Else():

@@ -70,17 +70,22 @@ snapshot of them and starts a program with it, as soon as those before it have e
 program while one runs, queues it, and then may set them for the one after that. What is written while a program runs changes
 neither that program nor those in the queue. WATCHDOG is no run register: it holds for all of them.
 
-- CTRL.queue gets SLVERR while QUEUE.places starts are pending, and while an error has stopped the accelerator. A soft reset, and a
-  start or begin after an error, make it legal again at once. It is answered when the snapshot is taken. If nothing runs, its
-  program begins. CTRL.start, CTRL.begin and CTRL.soft_reset in the same write go before it: then nothing is queued.
+- While a program runs and QUEUE.places starts are pending, CTRL.queue and a write to a run register get SLVERR. Once FINISHED has
+  counted that program they are legal again: they wait until the next one has begun.
+- CTRL.queue is answered when the snapshot is taken. If nothing runs, its program begins. CTRL.start, CTRL.begin and
+  CTRL.soft_reset in the same write go before it: then nothing is queued.
+- While an error has stopped the accelerator, CTRL.queue is answered by OKAY, starts and clears nothing, and counts in
+  QUEUE.dropped: the host may not have seen the error yet. From a soft reset on, or a start or begin after the error, it queues
+  again.
 - STATUS.busy stays set until the queue is empty and the last program has ended. STATUS.done is set at the end of each program, and
   stays when a program from the queue begins. So done may be set beside busy. A host clears done first, then reads FINISHED.
 - FINISHED counts the programs that set done, and goes on through soft resets. A program that an error stops is number FINISHED,
   counted from 0.
 - While a program from the queue runs (QUEUE.queued), the counters, DONE_* and PC are those of the program before it, unless
-  CTRL.live is set. If FINISHED is the same before and after they are read, they belong to the program with the number FINISHED - 1.
+  CTRL.live is set. If FINISHED is the same before and after they are read, and STATUS.error is not set after it, they belong to
+  the program with the number FINISHED - 1.
 - An error stops one program and drops all that are pending: QUEUE.dropped says how many. ERROR, PC and the counters are then those
-  of the program that it stopped. A soft reset clears the queue too. A write to a run register gets SLVERR while no place is free.
+  of the program that it stopped, and FINISHED stays as it is. A soft reset clears the queue too.
 
 Four things bound a program. WATCHDOG stops a program that makes no progress. RUN_LIMIT stops a program that runs for too long,
 whatever it does. The sequencer fetches PROG_COUNT writes and no more. A command of load, weight or store stops the accelerator by

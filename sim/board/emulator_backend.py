@@ -177,11 +177,11 @@ class EmulatorBackend:
         """Sets a register while a program may run; a queued start runs in the thread that runs already, or in a new one."""
         with self._door:
             self._checked(lambda: self.device.set(offset, value))
-            idle = not self.running.is_set()
+            if self.running.is_set() or not self.device.follows:
+                return
             self.running.set()
-        if idle:
-            self._lock.acquire()
-            self._run(self.device.follow)
+        self._lock.acquire()
+        self._run(self.device.follow)
 
     def _view(self, address: int, size: int) -> NDArray[np.uint8]:
         """A view of bytes of the memory. IndexError: some are outside of it."""

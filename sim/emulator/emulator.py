@@ -160,17 +160,18 @@ class EmulatorDevice(SimulatedMemory):
             with self._runs.lock:
                 self._registers["STATUS"] &= ~(value & done)
         elif all(field.access == "rw" for field in register.fields):
-            self._runs.check_write(register.name)
+            self._runs.check_write(register.name, self._busy)
             self._registers[register.name] = value & ((1 << sum(field.bits for field in register.fields)) - 1)
         else:
             self.stop("illegal_register", offset=register.offset)
 
     def _queue(self) -> None:
-        """Queues a start. RunError: no place is free, or an error has stopped the accelerator."""
+        """Queues a start, or drops it if an error has stopped the accelerator. RunError: no place is free."""
         with self._runs.lock:
             if REGISTERS["STATUS"].unpack(self._registers["STATUS"])["error"]:
-                raise RunError("the accelerator answers SLVERR to CTRL.queue: it is stopped by ERROR")
-            self._runs.add(snapshot(self._registers))
+                self._runs.drop()
+            else:
+                self._runs.add(snapshot(self._registers), self._busy)
 
     def _begin(self, words: Words, queued: bool = False) -> None:
         """Begins a program with these words of the run registers."""

@@ -10,6 +10,7 @@ from cnna.spec.errors import RunError
 from cnna.spec.regmap import PLACES, REGISTERS, RUN_REGISTERS
 
 Words = Mapping[str, int]  # of registers, by name
+MOST_DROPPED = (1 << REGISTERS["QUEUE"].fields[1].bits) - 1
 COUNTS = ("PC", *(name for name, register in REGISTERS.items() if register.block == "counters"))
 
 
@@ -42,19 +43,27 @@ class RunQueue:
     def word(self) -> int:
         """The register QUEUE."""
         with self.lock:
-            fields = {"pending": self.pending, "dropped": self._dropped, "places": PLACES, "queued": int(self._queued)}
+            fields = {"pending": min(self.pending, PLACES), "dropped": self._dropped, "places": PLACES, "queued": int(self._queued)}
             return REGISTERS["QUEUE"].pack(**fields)
 
-    def check_write(self, name: str) -> None:
-        """RunError: the register may not be written now, because no place is free for a start with its new word."""
-        if name in (*RUN_REGISTERS, "CTRL") and self.pending == PLACES:
+    def check_write(self, name: str, busy: bool) -> None:
+        """RunError: the register may not be written now, because no place is free for a start with its new word.
+
+        Where no program is busy, the next one is about to free a place. An accelerator holds the write until then.
+        """
+        if name in (*RUN_REGISTERS, "CTRL") and self.pending >= PLACES + (not busy):
             raise RunError(f"the accelerator answers SLVERR to {name}: {PLACES} queued starts are pending")
 
-    def add(self, words: Words) -> None:
-        """Adds a start. RunError: no place is free."""
+    def add(self, words: Words, busy: bool) -> None:
+        """Adds a start, while a program is busy or not. RunError: no place is free."""
         with self.lock:
-            self.check_write("CTRL")
+            self.check_write("CTRL", busy)
             self._waiting.append(words)
+
+    def drop(self) -> None:
+        """Counts a start that came after an error."""
+        with self.lock:
+            self._dropped = min(self._dropped + 1, MOST_DROPPED)
 
     def take(self) -> Words | None:
         """The next start's snapshot."""

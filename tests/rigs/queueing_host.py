@@ -97,6 +97,10 @@ class QueueingHost:
         """Runs of this epoch that have not finished."""
         return len(self.epoch.runs) - (self.word("FINISHED") - self.epoch.base)
 
+    def _full(self) -> bool:
+        """Whether no place is free: FINISHED shows one run that has not ended and all places behind it, and STATUS no error."""
+        return self.open_runs > PLACES and not self.fields("STATUS")["error"]
+
     # --- what it does ---
 
     def submit(self, how: str, kind: str = "copy") -> None:
@@ -104,19 +108,18 @@ class QueueingHost:
         run, words = self._made(kind)
         for name, word in words.items():
             if self._held.get(name) != word:
-                before = self.open_runs
+                full = self._full()
                 try:
                     self.device.write(offset(name), word)
                 except RunError:
-                    assert before >= PLACES, f"{name} was refused"
+                    assert full, f"{name} was refused"
                     return
                 self._held[name] = word
-        before = self.open_runs
+        refusable = self._full() if how == "queue" else self.open_runs
         try:
             self.device.write(offset("CTRL"), REGISTERS["CTRL"].pack(**{how: 1}))
         except RunError:
-            stopped = self.fields("STATUS")["error"]
-            assert (stopped or before >= PLACES) if how == "queue" else before, f"{how} was refused with {before} runs open"
+            assert refusable, f"{how} was refused"
             return
         after = self.open_runs
         if how == "queue":

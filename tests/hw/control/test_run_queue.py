@@ -151,7 +151,9 @@ def test_an_error_or_a_reset_drops_what_is_pending(by):
             ctx.set(host.bench.faults.reads[0].valid, 0)
             await ctx.tick().repeat(3)
             assert (await host.fields("QUEUE")) == {"pending": 0, "dropped": PLACES, "places": PLACES, "queued": 0}
-            assert await host.ctrl(queue=1) == SLVERR
+            for dropped in range(PLACES + 1, PLACES + 4):
+                assert await host.ctrl(queue=1) == OKAY
+                assert (await host.fields("QUEUE")) == {"pending": 0, "dropped": dropped, "places": PLACES, "queued": 0}
             assert ctx.get(host.bench.faults.error)
         assert await host.ctrl(soft_reset=1) == OKAY
         assert (await host.fields("QUEUE")) == {"pending": 0, "dropped": 0, "places": PLACES, "queued": 0}
@@ -159,6 +161,26 @@ def test_an_error_or_a_reset_drops_what_is_pending(by):
         await host.runs()
         await host.end()
         assert (await host.fields("FINISHED"))["runs"] == 1
+
+    play(test)
+
+
+def test_dropped_starts_are_counted_as_far_as_the_field_goes():
+    """After 256 starts a host would read that none was dropped."""
+
+    async def test(ctx, host):
+        assert await host.ctrl(start=1) == OKAY
+        await host.runs()
+        ctx.set(host.bench.faults.reads[0].valid, 1)
+        await ctx.tick()
+        ctx.set(host.bench.faults.reads[0].valid, 0)
+        most = (1 << REGISTERS["QUEUE"].fields[1].bits) - 1
+        for number in range(1, most + 3):
+            assert await host.ctrl(queue=1) == OKAY
+            assert (await host.fields("QUEUE"))["dropped"] == min(number, most)
+        assert await host.ctrl(start=1) == OKAY
+        await host.runs()
+        assert (await host.fields("QUEUE"))["dropped"] == 0
 
     play(test)
 

@@ -155,6 +155,28 @@ def test_a_host_queues_starts_while_a_program_runs() -> None:
     backend.close()
 
 
+def test_a_queued_start_after_an_error_is_dropped(capfd: pytest.CaptureFixture[str]) -> None:
+    """A host that had not seen the error would get SLVERR; or the error would be told once more for each start."""
+    backend, program = EmulatorBackend(EmulatorDevice(preset("tiny"), 1 << 16, base=1 << 20)), Program()
+    program.write("ID", 0)
+    base = backend.device.allocate(4096)
+    backend.device.store(base, program.bytes())
+    for name, word in (("PROG_BASE_LO", base), ("PROG_COUNT", 1)):
+        backend.write(offset(name), word)
+    ctrl, queue, status = REGISTERS["CTRL"], REGISTERS["QUEUE"], REGISTERS["STATUS"]
+    backend.write(ctrl.offset, ctrl.pack(start=1))
+    while backend.running.is_set():
+        time.sleep(1e-3)
+    capfd.readouterr()
+    for dropped in (1, 2):
+        backend.write(ctrl.offset, ctrl.pack(queue=1))
+        assert backend.read(queue.offset) == queue.pack(places=PLACES, dropped=dropped)
+        assert backend.read(status.offset) == status.pack(error=1)
+    assert not backend.running.is_set()
+    assert not capfd.readouterr().err
+    backend.close()
+
+
 @pytest.mark.parametrize("how", ["start", "begin"])
 def test_a_start_while_a_program_of_the_host_plays_is_refused(how):
     """A client would take it that the program runs; an accelerator answers SLVERR."""
