@@ -32,6 +32,11 @@ SSD_ROWS_FIRST = """
     h = Mul (wh, half) low = Sub (mid, h) high = Add (mid, h) l1, l2 = Split <axis=2> (low, ones)
     h1, h2 = Split <axis=2> (high, ones) boxes = Concat <axis=2> (l2, l1, h2, h1)
 """
+SSD_CUT_APART = """
+    h = Mul (wh, half) low = Sub (mid, h) high = Add (mid, h) whole = Concat <axis=2> (low, high)
+    far = Mul (whole, side) least = Max (far, nought) most = Min (edge, least) share = Div (most, side)
+    l1, l2, h1, h2 = Split <axis=2> (share, four_ones) boxes = Concat <axis=2> (l2, l1, h2, h1)
+"""
 CENTRES = """
     t_k = Conv (fine, w_t_k, b_t_k) y = Sigmoid (t_k) z = Conv (fine, w_t_z, b_t_z) v = Conv (fine, w_t_v, b_t_v)
 """
@@ -66,6 +71,14 @@ VARIANTS = {
     ),
     "ssd rows first": Variant(
         SSD_BOXES + SSD_ROWS_FIRST + " scores = Softmax <axis=2> (k)", SSD_PARTS, {"boxes": 3, "scores": 3}, "SSD", levels=True
+    ),
+    "ssd cut": Variant(
+        SSD_BOXES + SSD_CORNERS.replace("boxes =", "whole =") + " boxes = Clip (whole, nought, unit) scores = Softmax <axis=2> (k)",
+        *(SSD_PARTS, {"boxes": 3, "scores": 3}, "SSD"),
+        levels=True,
+    ),
+    "ssd sigmoid rows first cut": Variant(
+        SSD_BOXES + SSD_CUT_APART + " scores = Sigmoid (k)", SSD_PARTS, {"scores": 3, "boxes": 3}, "SSD", levels=True
     ),
     "centernet": Variant(CENTRES, CENTRE_PARTS, {"y": 4, "z": 4, "v": 4}, "CenterNet"),
     "centernet of logits": Variant(
@@ -114,8 +127,9 @@ def _priors(pixels: bool) -> dict[str, Any]:
         edges = np.array([[3.0, 2.0], [2.0, 4.0]]) * (stride if pixels else stride / SIDE)
         sizes.append(np.tile(edges, (side * side, 1))[None])
     whole = np.concatenate(sizes, axis=1)
-    of = {"fours": [0, -1, 4], "classes": [0, -1, 1 + CLASSES], "pairs": [2, 2], "ones": [1, 1]}
+    of = {"fours": [0, -1, 4], "classes": [0, -1, 1 + CLASSES], "pairs": [2, 2], "ones": [1, 1], "four_ones": [1, 1, 1, 1]}
     found: dict[str, Any] = {key: np.array(value) for key, value in of.items()}
+    found |= {"nought": 0.0, "unit": 1.0, "side": float(SIDE), "edge": float(SIDE)}
     return {**found, "middles": np.concatenate(middles, axis=1), "sizes": whole, "moves": whole * 0.1, "fifth": 0.2, "half": 0.5}
 
 
@@ -163,7 +177,7 @@ def _ssd(name: str, outputs: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.n
         return corners(outputs["y"][0, :, :4]), outputs["y"][0, :, 5:]
     scores = outputs["scores"][0] if "sigmoid" in name else outputs["scores"][0, :, 1:]
     boxes = outputs["boxes"][0] * SIDE
-    return boxes[:, [1, 0, 3, 2]] if name == "ssd rows first" else boxes, scores
+    return boxes[:, [1, 0, 3, 2]] if "rows first" in name else boxes, scores
 
 
 def _text(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -68,6 +68,7 @@ def find(
     wanted: str = AUTO,
 ) -> Heads | Missed:
     """The heads of a compiled model. model: the ONNX file of its last piece, if that runs on the CPU. wanted: as above."""
+    tail, picture = None, (0, 0)
     try:
         picture = _picture(inputs)
         tail = Tail.of(pieces, model, outputs)
@@ -75,9 +76,19 @@ def find(
             raise UnlikeError("its last maps are too large for a detector's heads")
         return _found(tail, picture, wanted)
     except UnlikeError as error:
-        return Missed(str(error))
+        found = _cut(tail, picture) if tail is not None else None
+        return Missed(str(error)) if found is None else found
     except ArtifactError as error:  # of the tail, for some integers
         return Missed(f"its last piece cannot be asked: {error}")
+
+
+def _cut(tail: Tail, picture: tuple[int, int]) -> Heads | None:
+    """The heads of a tail whose boxes end at the picture's edges; None: it is none, or its boxes end elsewhere."""
+    uncut = tail.uncut()
+    try:
+        return None if uncut is None else _found(uncut, picture, AUTO, tail)
+    except (UnlikeError, ArtifactError):
+        return None
 
 
 def _picture(inputs: Sequence[ModelInput]) -> tuple[int, int]:
@@ -90,8 +101,11 @@ def _picture(inputs: Sequence[ModelInput]) -> tuple[int, int]:
     return rows, columns
 
 
-def _found(tail: Tail, picture: tuple[int, int], wanted: str) -> Heads:
-    """UnlikeError: none of the ways to read the outputs as boxes leads to heads; it says why the likeliest does not."""
+def _found(tail: Tail, picture: tuple[int, int], wanted: str, cut: Tail | None = None) -> Heads:
+    """UnlikeError: none of the ways to read the outputs as boxes leads to heads; it says why the likeliest does not.
+
+    cut: the model's own tail, where `tail` is the same without its last Clips.
+    """
     outputs = tail.run(tail.filled(0))
     if raw_maps.are_raw(outputs):
         return _raw(tail, outputs, picture, wanted)
@@ -106,7 +120,7 @@ def _found(tail: Tail, picture: tuple[int, int], wanted: str) -> Heads:
     for way in (way for way in ways if set(way.names) <= set(numbers)):
         try:
             _only_scores(tail, way, outputs)
-            return _by_families(tail, way, numbers, picture)
+            return _by_families(tail, way, numbers, picture, cut)
         except UnlikeError as error:
             reasons.append(str(error))
     raise UnlikeError(reasons[min(1, len(reasons) - 1)])
@@ -135,26 +149,39 @@ def _raw(tail: Tail, outputs: Outputs, picture: tuple[int, int], wanted: str) ->
     return heads_of(raw_maps.found(tail, outputs, traced(tail), picture, wanted), tail.shapes, "the model")
 
 
-def _by_families(tail: Tail, way: Arrangement, numbers: Mapping[str, NDArray[np.int64]], picture: tuple[int, int]) -> Heads:
-    traces = way.rows(dict(numbers))
+def _by_families(
+    tail: Tail, way: Arrangement, numbers: Mapping[str, NDArray[np.int64]], picture: tuple[int, int], cut: Tail | None
+) -> Heads:
+    """cut: as of `_found`."""
+    traces, asked_tails = way.rows(dict(numbers)), [tail]
 
     def rows(tensors: list[NDArray[np.int8]]) -> NDArray[np.float32]:
-        made: NDArray[np.float32] = way.rows(tail.run(tensors))
+        made: NDArray[np.float32] = way.rows(asked_tails[-1].run(tensors))
         return made
 
+    def proven(asked: Asked, entry: DetectorEntry, corners: Corners) -> Heads:
+        heads = _proven(asked, entry, corners)
+        if cut is None:
+            return heads
+        asked_tails.append(cut)
+        try:
+            return _proven(asked, {**entry, "cut": True}, corners)
+        finally:
+            asked_tails.pop()
+
     try:
-        return _yolo(tail, rows, traces, picture)
+        return proven(*_yolo(tail, rows, traces, picture))
     except UnlikeError as error:
         mixed = bool((traces[:, :BOX] == NONE).any()) and not bool((traces[:, BOX:] == NONE).any())
         if not mixed and not priors.is_softmax(tail, rows):
             raise
         try:
-            return _proven(*priors.found(tail, rows, traces, picture))
+            return proven(*priors.found(tail, rows, traces, picture))
         except UnlikeError as other:
             raise UnlikeError(f"{error}; as an SSD: {other}") from None
 
 
-def _yolo(tail: Tail, rows: Rows, traces: NDArray[np.int64], picture: tuple[int, int]) -> Heads:
+def _yolo(tail: Tail, rows: Rows, traces: NDArray[np.int64], picture: tuple[int, int]) -> tuple[Asked, DetectorEntry, Corners]:
     """The heads of a YOLO. traces: as `traced`, of the output's rows."""
     source = sources(tail, traces)
     units = units_of(grids_of(tail, source), rows(tail.filled(0)), picture)
@@ -166,7 +193,7 @@ def _yolo(tail: Tail, rows: Rows, traces: NDArray[np.int64], picture: tuple[int,
 
     asked = Asked(tail, grids, source, made, runs_of(tail, grids, made, picture), picture)
     mixed = (source.head[:, :BOX] == NONE).any()
-    return _proven(asked, *(distances.found(asked) if mixed else anchors.found(asked)))
+    return asked, *(distances.found(asked) if mixed else anchors.found(asked))
 
 
 def _proven(asked: Asked, entry: DetectorEntry, corners: Corners) -> Heads:

@@ -89,7 +89,8 @@ def arrangements(outputs: Outputs) -> list[Arrangement]:
             turned = shape[-1] != BOX
             same = BOX in shape and shape[-1 if turned else 0] == flat[other][-1 if turned else 0]
             found += [Arrangement((box, other), turned, beside=True)] if same else []
-    for name, (first, last) in sorted(flat.items(), key=lambda pair: -outputs[pair[0]].size):
+    alone = {name: shape for name, shape in flat.items() if not any(name in one.names for one in found)}
+    for name, (first, last) in sorted(alone.items(), key=lambda pair: -outputs[pair[0]].size):
         ways = (first < last, first >= last)
         found += [Arrangement((name,), turned) for turned in ways if (first if turned else last) > BOX]
     for names in (tuple(flat), tuple(name for name, y in outputs.items() if y.ndim > 3 and len(y) == 1)):

@@ -1,13 +1,14 @@
 """The tail of a compiled detector: what makes the model's outputs of int8 head tensors, as a function that can be asked."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cnna.compiler.heads.last_clips import without_last_clips
 from cnna.spec.cpu_ops import CpuPart, makes, reads
 from cnna.spec.manifest import ACCELERATOR, CPU, LayerEntry, PieceEntry, Port, ProgramEntry
 from cnna.spec.samples import pack
@@ -24,13 +25,14 @@ class UnlikeError(Exception):
 class Tail:
     """heads: output ports of programs. outputs: the model's own, by name. part: None if there is nothing between the two.
 
-    program: the entry of the piece before it.
+    program: the entry of the piece before it. model: the ONNX file of `part`.
     """
 
     heads: tuple[Port, ...]
     outputs: tuple[str, ...]
     part: CpuPart | None
     program: ProgramEntry
+    model: bytes | None = None
 
     @classmethod
     def of(cls, pieces: Sequence[PieceEntry], model: bytes | None, outputs: Sequence[str]) -> "Tail":
@@ -53,12 +55,19 @@ class Tail:
             if foreign:
                 raise UnlikeError(f"the last piece on the CPU also reads '{foreign[0]}', which is no output of the accelerator")
         wanted = dict.fromkeys([*read, *(name for name in outputs if name in ports)])
-        return cls(tuple(ports[name] for name in wanted), tuple(outputs), part, programs[-1])
+        return cls(tuple(ports[name] for name in wanted), tuple(outputs), part, programs[-1], model)
 
     @property
     def shapes(self) -> list[tuple[int, int, int]]:
         """C, H, W of each head."""
         return [(port["shape"][0], port["shape"][1], port["shape"][2]) for port in self.heads]
+
+    def uncut(self) -> "Tail | None":
+        """The tail without the Clips that its outputs end in; None: there are none."""
+        if self.part is None or self.model is None:
+            return None
+        model = without_last_clips(self.model)
+        return None if model is None else replace(self, part=CpuPart(model, self.part.operators, self.part.outputs, numpy=False))
 
     def run(self, tensors: Sequence[Int8]) -> Outputs:
         """The model's outputs for one picture. tensors: int8 [C, H, W] of each head."""

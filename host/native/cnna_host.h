@@ -119,12 +119,14 @@ typedef struct {
 enum { CNNA_TABLES = 0, CNNA_SOFTMAX = 1, CNNA_PEAKS = 2, CNNA_AREAS = 3 };
 
 /* channels, cells: of each head tensor. table: [tables][256], from integer -128 on; scores must rise.
- * centre: whether a box is x, y, width and height; else left, top, right, bottom. */
+ * centre: whether a box is x, y, width and height; else left, top, right, bottom. edge: columns and rows of the picture at whose edges
+ * boxes are cut; 0, 0: they are not. */
 typedef struct {
     int64_t labels, centre, scores, heads, tables, grids;
     const int64_t *channels, *cells;
     const float *table;
     const cnna_grid *grid;
+    int64_t edge[2];
 } cnna_heads;
 
 /* least: score. overlap: of boxes of one class. best: the best class of each box alone. candidates: with which suppression begins, the surest. most: detections. */

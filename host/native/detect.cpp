@@ -44,9 +44,12 @@ void box_of(const cnna_heads &heads, const Tensors &tensors, const Candidate &on
     const cnna_grid &grid = heads.grid[one.grid];
     const int64_t row = one.cell / grid.columns, column = one.cell % grid.columns;
     for (int side = 0; side < 4; ++side) box[side] = number_of(heads, tensors, grid.box[side], row, column, one.cell);
-    if (!heads.centre) return;
-    const float wide = box[2] * 0.5f, high = box[3] * 0.5f, x = box[0], y = box[1];
-    box[0] = x - wide, box[1] = y - high, box[2] = x + wide, box[3] = y + high;
+    if (heads.centre) {
+        const float wide = box[2] * 0.5f, high = box[3] * 0.5f, x = box[0], y = box[1];
+        box[0] = x - wide, box[1] = y - high, box[2] = x + wide, box[3] = y + high;
+    }
+    if (heads.edge[0] == 0) return;
+    for (int side = 0; side < 4; ++side) box[side] = std::min(box[side] > 0.0f ? box[side] : 0.0f, static_cast<float>(heads.edge[side % 2]));
 }
 
 float side_of(float low, float high) { return high - low < 0 ? 0 : high - low; }
@@ -110,7 +113,7 @@ bool sound(const cnna_heads &heads, const cnna_grid &grid) {
 
 bool sound(const cnna_heads &heads, const cnna_wanted &wanted) {
     if (!within(heads.scores, CNNA_TABLES, CNNA_AREAS) || !within(heads.labels, 1, MOST_SIZE) || !within(heads.heads, 1, MOST_COUNT) || !within(heads.tables, 1, MOST_SIZE) ||
-        !within(heads.grids, 1, MOST_COUNT) || !heads.channels || !heads.cells || !heads.table || !heads.grid)
+        !within(heads.grids, 1, MOST_COUNT) || !within(heads.edge[0], 0, MOST_NUMBERS) || !within(heads.edge[1], 0, MOST_NUMBERS) || !heads.channels || !heads.cells || !heads.table || !heads.grid)
         return false;
     for (int64_t head = 0; head < heads.heads; ++head)
         if (!within(heads.channels[head], 1, MOST_SIZE) || !within(heads.cells[head], 1, MOST_NUMBERS)) return false;

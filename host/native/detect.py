@@ -51,7 +51,7 @@ class Decoder:
             scores = (entry["form"] == "centre", KINDS.index(heads.scores))
             counts = (entry["labels"], *scores, len(shapes), len(self._tables), len(self._grids))
             places = (self._channels.ctypes.data, self._cells.ctypes.data, self._tables.ctypes.data)
-            self._c_heads = CHeads(*counts, *places, self._grids)
+            self._c_heads = CHeads(*counts, *places, self._grids, heads.edges)
             self._c_wanted = wanted(settings)
             self._call = partial(self._calls.cnna_detect, byref(self._c_heads))
             self._places: Any = CHead * len(shapes)

@@ -65,6 +65,7 @@ class CHeads(ctypes.Structure):
         *((name, c_int64) for name in ("labels", "centre", "scores", "heads", "tables", "grids")),
         *((name, c_void_p) for name in ("channels", "cells", "table")),
         ("grid", POINTER(CGrid)),
+        ("edge", c_int64 * 2),
     )
 
 

@@ -180,7 +180,10 @@ def boxes_at(heads: Heads, number: int, tensors: Sequence[Int8], cells: NDArray[
     if heads.entry["form"] == "centre":
         c, d = c * np.float32(0.5), d * np.float32(0.5)
         a, b, c, d = a - c, b - d, a + c, b + d
-    return np.stack([a, b, c, d], axis=1)
+    boxes = np.stack([a, b, c, d], axis=1)
+    if any(heads.edges):
+        boxes = np.minimum(np.where(boxes > 0, boxes, np.float32(0)), np.array(heads.edges * 2, np.float32))
+    return boxes
 
 
 def _number(heads: Heads, one: NumberEntry, tensors: Sequence[Int8], cells: Cells) -> NDArray[np.float32]:

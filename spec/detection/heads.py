@@ -57,13 +57,14 @@ class GridEntry(TypedDict):
 
 
 class ScoresEntry(TypedDict, total=False):
-    """How scores come from integers: one of KINDS, TABLES by default.
+    """scores: how they come from integers, one of KINDS, TABLES by default. cut: whether boxes end at the picture's edges.
 
     PEAKS are TABLES, and count where none of the eight cells around has a greater one. With AREAS, cells that touch make one box
     together (`areas`); the steps of a box's first two numbers are then the size of a cell.
     """
 
     scores: Annotated[str, plain(lambda value: value in KINDS)]
+    cut: Annotated[bool, plain(lambda value: type(value) is bool)]
 
 
 class DetectorEntry(ScoresEntry):
@@ -90,6 +91,12 @@ class Heads:
     def scores(self) -> str:
         """How scores come from integers: one of KINDS."""
         return self.entry.get("scores", TABLES)
+
+    @property
+    def edges(self) -> tuple[int, int]:
+        """Columns and rows of the picture at whose edges boxes are cut; 0, 0: they are not."""
+        rows, columns = self.entry["picture"]
+        return (columns, rows) if self.entry.get("cut") else (0, 0)
 
     @property
     def boxes(self) -> int:

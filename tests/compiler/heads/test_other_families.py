@@ -23,6 +23,8 @@ SCORES = {
     "ssd in one": SOFTMAX,
     "ssd rows first": SOFTMAX,
     "ssd sigmoid": TABLES,
+    "ssd cut": SOFTMAX,
+    "ssd sigmoid rows first cut": TABLES,
     "centerface": TABLES,
     "dbnet": AREAS,
 }
@@ -42,7 +44,9 @@ def test_found(name: str) -> None:
     found = heads_of(name)
     assert found.entry["family"] == head_models.VARIANTS[name].family
     assert found.scores == SCORES.get(name, PEAKS)
-    assert found.entry["labels"] == {"ssd sigmoid": 5, "centernet of two": 2, "centerface": 1, "dbnet": 1}.get(name, 4)
+    labels = {"ssd sigmoid": 5, "ssd sigmoid rows first cut": 5, "centernet of two": 2, "centerface": 1, "dbnet": 1}
+    assert found.entry["labels"] == labels.get(name, 4)
+    assert bool(found.entry.get("cut")) == ("cut" in name)
 
 
 @pytest.mark.parametrize("name", ["ssd", "centernet", "centerface", "dbnet"])
@@ -149,6 +153,9 @@ def test_what_is_missed_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     text = plain.text.replace(head_models.SSD_CORNERS, "boxes = Identity (u)")
     monkeypatch.setitem(head_models.VARIANTS, "offsets", plain._replace(text=text))
     assert "priors are not in it" in _missed(head_models.model("offsets"))
+    text = head_models.VARIANTS["ssd cut"].text.replace("nought, unit", "nought, half")
+    monkeypatch.setitem(head_models.VARIANTS, "cut elsewhere", head_models.VARIANTS["ssd cut"]._replace(text=text))
+    assert "should follow one integer" in _missed(head_models.model("cut elsewhere"))
     model = head_models.model("centernet")
     del model.graph.output[1]
     model.graph.output.append(helper.make_tensor_value_info("t_k", 1, ["N", "k", "l", "m"]))

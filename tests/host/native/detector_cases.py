@@ -88,6 +88,7 @@ def _heads(rng: np.random.Generator, kind: str) -> Heads:
     entry: DetectorEntry = {
         "family": "drawn",
         "scores": kind,
+        "cut": kind != AREAS and bool(rng.integers(2)),
         "form": "centre" if centre else "corners",
         "picture": [64, 64],
         "labels": labels,

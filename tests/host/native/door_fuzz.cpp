@@ -108,7 +108,7 @@ int detect() {
     if (!number(0, 9)) grid.rows = any(1, 9);
     if (!number(0, 9)) grid.classes[number(0, 2)] = any(0, 3);
     const cnna_head tensor{number(0, 30) ? head.data() : nullptr, number(0, 30) ? word : 5000 * number(0, 1), number(0, 30) ? block : number(-1, cells * word - 1)};
-    const cnna_heads heads{labels, number(0, 1), number(0, 20) ? number(0, 3) : any(0, 3), 1, tables, 1, &channels, &cells, table.data(), &grid};
+    const cnna_heads heads{labels, number(0, 1), number(0, 20) ? number(0, 3) : any(0, 3), 1, tables, 1, &channels, &cells, table.data(), &grid, {any(0, 64), any(0, 64)}};
     const auto room = static_cast<size_t>(number(1, 60));
     const cnna_wanted wanted{0.1f * static_cast<float>(number(0, 11)), number(0, 9) ? 0.5f : -1.0f, number(0, 1), any(1, 50), static_cast<int64_t>(room)};
     std::vector<float> boxes(4 * room), scores(room);

@@ -292,7 +292,7 @@ struct Detector {
     int64_t channels = CHANNELS, cells = HIGH * WIDE, port = 0;
     std::vector<float> table = std::vector<float>(256);
     cnna_grid grid{HIGH, WIDE, 0, WIDE, 1, {0, BOXES, 0}, {0, CHANNELS - 1, 0}, {}};
-    cnna_heads heads{CLASSES, 1, CNNA_TABLES, 1, 1, 1, &channels, &cells, table.data(), &grid};
+    cnna_heads heads{CLASSES, 1, CNNA_TABLES, 1, 1, 1, &channels, &cells, table.data(), &grid, {0, 0}};
     cnna_wanted wanted{0.6f, 0.9f, 0, int64_t{MOST} * CLASSES, int64_t{MOST}};
     cnna_detector detector{&heads, &wanted, &port};
 

@@ -117,7 +117,7 @@ int main(int count, char **arguments) {
             const Bytes grids = records.next(), words = records.next(), data = records.next();
             const auto settings = Records::as<cnna_wanted>(records.next());
             wanted = records.next();
-            const auto *size = reinterpret_cast<const int64_t *>(counts.data());  // labels, centre, scores, heads, tables
+            const auto *size = reinterpret_cast<const int64_t *>(counts.data());  // labels, centre, scores, heads, tables, edges
             const auto *channel = reinterpret_cast<const int64_t *>(channels.data());
             const auto *cell = reinterpret_cast<const int64_t *>(cells.data());
             std::vector<std::vector<int8_t>> tensors;  // apart, so that an access beyond one is found
@@ -130,7 +130,7 @@ int main(int count, char **arguments) {
                 places.push_back({tensors.back().data(), word[head], word[size[3] + head]});
             }
             const cnna_heads heads{size[0], size[1], size[2], size[3], size[4], static_cast<int64_t>(grids.size() / sizeof(cnna_grid)), channel, cell,
-                                   reinterpret_cast<const float *>(tables.data()), reinterpret_cast<const cnna_grid *>(grids.data())};
+                                   reinterpret_cast<const float *>(tables.data()), reinterpret_cast<const cnna_grid *>(grids.data()), {size[5], size[6]}};
             const auto most = static_cast<size_t>(settings.most);
             std::vector<float> boxes(4 * most), scores(most);
             std::vector<int64_t> labels(most);

@@ -74,7 +74,8 @@ def _detections(count: int, rng: np.random.Generator) -> Iterator[bytes]:
         sizes = np.array([(channels, rows * columns) for channels, rows, columns in heads.shapes], np.int64).T
         scores = KINDS.index(heads.scores)
         counts = np.array(
-            [heads.entry["labels"], heads.entry["form"] == "centre", scores, len(tensors), len(heads.tables)], np.int64
+            [heads.entry["labels"], heads.entry["form"] == "centre", scores, len(tensors), len(heads.tables), *heads.edges],
+            np.int64,
         )
         few = [
             np.where(rng.random(q.shape[1:]) < 0.03, q, np.int8(-128))
