@@ -10,8 +10,10 @@ import onnx
 from onnx import GraphProto, NodeProto
 
 CLIPS = ("Clip", "Max", "Min", "Relu")
-MOVES = ("Cast", "Concat", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Reshape", "ScatterElements", "ScatterND")
-MOVES += ("Slice", "Split", "Squeeze", "Transpose", "Unsqueeze")
+MOVES = (
+    *("Cast", "Concat", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Reshape", "ScatterElements", "ScatterND"),
+    *("Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"),
+)
 SCALES = ("Add", "Div", "Mul", "Sub")
 
 
