@@ -46,12 +46,13 @@ COMMANDS = {
     "board": "write an image, an IP for Vivado or Linux firmware; serve a virtual board; test a board",
     "serve": "answer requests for models over HTTP and gRPC, from one board or several",
     "split": "cut a quantised model in two, for an edge with an accelerator and a cloud behind a link",
+    "pack": "pack a repository for a board, a container, or an application in C",
     "publish": "compile a model for a server, and add it to its repository as a new version",
     "cache": "list what the cache of simulators holds, or empty it",
     "doctor": "say what is installed, and what is missing",
 }
 # By command: the folder of its module, where that is not `cli` itself.
-FOLDERS = {"serve": "serving", "publish": "serving", "split": "serving", "doctor": "trouble"}
+FOLDERS = {"serve": "serving", "pack": "serving", "publish": "serving", "split": "serving", "doctor": "trouble"}
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 INTERNAL = " (--debug shows where; cnna doctor --report bug.txt writes what a report of this fault needs)"
 PAGES = (".html", ".htm")  # endings of a page's name

@@ -92,6 +92,10 @@ ROOMS = {
     "serve.runtimes": ("what answers without an accelerator", ()),
     "serve.models": ("repositories, settings, golden answers", ("host.model", "host.samples", "serve.runtimes")),
     "serve.boards": ("worker processes and shared memory", ("host.board", "host.model", "serve.models", "serve.runtimes")),
+    "serve.packages": (
+        "what carries the engine or its models to where they run",
+        ("host.native", "host.device", "host.board", "host.model", "serve.models", "serve.boards"),
+    ),
     "serve.lifecycle": ("the states of versions, boards and batches, as pure functions", ()),
     "serve.requests": ("requests, their queues and batches, and counts of them", ("serve.models", "serve.runtimes")),
     "serve.engine": (
@@ -146,7 +150,8 @@ ROOMS = {
                 "host.selftest",
             ),
             *("sim.rtl", "sim.board"),
-            *("serve.boards", "serve.engine", "serve.fronts", "serve.grpc", "serve.http", "serve.models", "serve.traces"),
+            *("serve.boards", "serve.engine", "serve.fronts", "serve.grpc", "serve.http", "serve.models"),
+            *("serve.packages", "serve.traces"),
         ),
     ),
     "api": (
@@ -177,6 +182,7 @@ ON_A_BOARD = (
     "host",
     "serve/runtimes",
     "serve/models",
+    "serve/packages",
     "serve/boards",
     "serve/lifecycle",
     "serve/requests",

@@ -1,0 +1,67 @@
+"""What of a repository goes into a package: the versions that a server would serve, checked as it checks them."""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from cnna.serve.models.repository import Repository, open_repository
+from cnna.serve.models.settings import version_name
+from cnna.serve.models.version import Version
+from cnna.spec.errors import UserError
+from cnna.spec.files import make_folder
+
+
+@dataclass(frozen=True, eq=False)
+class Contents:
+    """The versions, by model. pipelines: the models that are made of others."""
+
+    repository: Repository
+    versions: dict[str, tuple[Version, ...]]
+    pipelines: tuple[str, ...]
+
+    def names(self) -> list[str]:
+        """Models with their versions, and pipelines."""
+        return [f"{one.model}/{one.name}" for many in self.versions.values() for one in many] + list(self.pipelines)
+
+
+def contents_of(path: Path) -> Contents:
+    """What a server would serve of a repository, or of one .cnna. UserError: a file is not sound, or there is nothing to serve."""
+    repository = open_repository(path)
+    versions, pipelines = {}, []
+    for model in repository.models():
+        if repository.has_pipeline(model):
+            repository.pipeline(model)
+            pipelines.append(model)
+            continue
+        settings = repository.settings(model)
+        names = settings.chosen(repository.versions(model))
+        if not names:
+            raise UserError(repository.why_no_versions(model))
+        versions[model] = tuple(repository.version(model, name, settings) for name in names)
+    if not versions and not pipelines:
+        raise UserError(repository.ignored()[-1])
+    return Contents(repository, versions, tuple(pipelines))
+
+
+def empty_folder(path: Path) -> None:
+    """Makes the folder of a package. UserError: it is there and not empty, or cannot be made."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise UserError(f"{path}: is there already; give a folder that does not exist, or is empty")
+    make_folder(path)
+
+
+def copy_models(contents: Contents, folder: Path) -> None:
+    """Copies the repository, or makes one of a single .cnna. Versions that nobody is served are left out."""
+    repository = contents.repository
+    if repository.single is not None:
+        place = folder / repository.single / "1"
+        place.mkdir(parents=True)
+        shutil.copy(repository.root, place / repository.root.name)
+        return
+    for model in repository.models():
+        wanted = {version.name for version in contents.versions.get(model, ())}
+        (folder / model).mkdir(parents=True)
+        for path in sorted((repository.root / model).iterdir()):
+            if path.name.startswith(".") or (path.is_dir() and version_name(path.name) and path.name not in wanted):
+                continue
+            (shutil.copytree if path.is_dir() else shutil.copy)(path, folder / model / path.name)
