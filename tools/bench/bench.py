@@ -22,6 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import bench_stream
 from additions import NEVER_QUEUED
 from bench_host import estimated
 from bench_lines import is_stale
@@ -31,6 +32,7 @@ from bench_rows import Row, chosen
 from equivalent import PROOFS, digest, linked
 
 from cnna.spec.artifact import Artifact, load
+from cnna.spec.errors import RunError
 from cnna.spec.files import write_text
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -48,9 +50,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _arguments(argv)
     if args.check:
         return check(args.check, args.config, args.docs)
-    rows = list(chosen(args.rows))
+    rows = list(chosen(args.rows, streamed=True))
     if not rows:
-        _say(f"no row is named {' '.join(args.rows)}; there are {', '.join(row.key for row in chosen([]))}")
+        _say(f"no row is named {' '.join(args.rows)}; there are {', '.join(row.key for row in chosen([], streamed=True))}")
         return 2
     failed: list[str] = []
     for number, row in enumerate(rows, 1):
@@ -59,6 +61,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             found = measure(row, args.config, read(args.docs).get(row.key), args.predict, bool(args.rows))
         except subprocess.CalledProcessError as error:  # the command has printed why
             _say(f"{row.key}: cnna {error.cmd[3]} failed (code {error.returncode})")
+            failed.append(row.key)
+            continue
+        except RunError as error:
+            _say(f"{row.key}: {error}")
             failed.append(row.key)
             continue
         except KeyboardInterrupt:
@@ -81,17 +87,22 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def measure(row: Row, config: str, before: Mapping[str, Any] | None, predict: bool, again: bool) -> Found:
-    """Figures of one row. before: what is known of it already; its measurement is kept. CalledProcessError: a command failed."""
+    """Figures of one row. before: what is known of it already; its measurement is kept.
+
+    CalledProcessError: a command failed. RunError: a stream did.
+    """
     with TemporaryDirectory() as name:
         folder = Path(name)
         artifact = _compiled(row, config, folder)
+        if row.stream:
+            return _streamed(row, artifact, folder, before, predict, again)
         cnna("report", folder / "m.cnna", "--json", folder / "p.json", "--ddr-bytes-per-cycle", row.ddr_bytes)
         report = json.loads((folder / "p.json").read_text())
         simulate = row.simulated and not predict
         measured = dict(before["measured"]) if before and before["measured"] else None
         found: Found = {
             "config": artifact.config.name,
-            "program_sha256": _digest(b"".join(program.program for program in artifact.programs)),
+            **_programs(artifact),
             **_verilog(artifact, simulate or bool(measured)),
             "predicted": report["predicted"],
             "macs_a_batch": artifact.manifest["macs"] * row.batch,
@@ -108,17 +119,34 @@ def measure(row: Row, config: str, before: Mapping[str, Any] | None, predict: bo
         if simulate and (again or not measured or is_stale(found)):
             figures = _run(row, folder)
             layers = [layer["cycles"] for layer in figures["layers"]]
-            found["measured"] = {name: value for name, value in figures.items() if name not in DROPPED}
-            found["measured"]["date"] = datetime.date.today().isoformat()
-            found["measured"] |= {name: found[name] for name in ("program_sha256", "verilog_sha256")}
+            found["measured"] = {name: value for name, value in figures.items() if name not in DROPPED} | _stamp(found)
         own = zip(report["layers"], layers, strict=True)
         found["layers"] = [[layer["name"], layer["predicted_cycles"], clocks] for layer, clocks in own]
         return found
 
 
+def _streamed(row: Row, artifact: Artifact, folder: Path, before: Mapping[str, Any] | None, predict: bool, again: bool) -> Found:
+    """Figures of a row of a stream. RunError: as of `bench_stream.run`."""
+    found: Found = {
+        "config": artifact.config.name,
+        **_programs(artifact),
+        **_verilog(artifact, True),
+        "late_clocks": bench_stream.LATE_CLOCKS,
+        "measured": dict(before["measured"]) if before and before["measured"] else None,
+    }
+    if not predict and (again or not found["measured"] or is_stale(found)):
+        found["measured"] = _run(row, folder) | _stamp(found)
+    return found
+
+
+def _stamp(found: Found) -> Found:
+    """When a row was measured, and with what."""
+    return {"date": datetime.date.today().isoformat(), **{name: found[name] for name in ("program_sha256", "verilog_sha256")}}
+
+
 def check(key: str, config: str, docs: Path) -> int:
     """Runs a whole row, compares every tensor, and compares its clocks with those kept. Prints one line; returns the exit code."""
-    rows = list(chosen([key]))
+    rows = list(chosen([key], streamed=True))
     kept = read(docs).get(key)
     if len(rows) != 1 or not kept or not kept["measured"]:
         _say(f"--check {key}: no such row is measured in {docs / KEPT}")
@@ -129,6 +157,9 @@ def check(key: str, config: str, docs: Path) -> int:
             cycles = _run(rows[0], Path(folder))["cycles"]
         except subprocess.CalledProcessError as error:
             _say(f"{key}: cnna {error.cmd[3]} failed (code {error.returncode})")
+            return 1
+        except RunError as error:
+            _say(f"{key}: {error}")
             return 1
     wanted = kept["measured"]["cycles"]
     if cycles == wanted:
@@ -155,7 +186,9 @@ def _compiled(row: Row, config: str, folder: Path) -> Artifact:
 
 
 def _run(row: Row, folder: Path) -> Found:
-    """Runs one batch on the RTL and compares it tensor by tensor. Returns its figures."""
+    """Runs one batch on the RTL and compares it tensor by tensor, or a stream. Returns its figures."""
+    if row.stream:
+        return bench_stream.run(folder / "m.cnna", folder / "test.npz")
     run = ("run", folder / "m.cnna", "--input", folder / "test.npz", "--limit", row.batch, "--device", "rtl", "--check")
     cnna(*run, "--ddr-bytes-per-cycle", row.ddr_bytes, "--json", folder / "r.json")
     found: Found = json.loads((folder / "r.json").read_text())
@@ -175,8 +208,9 @@ def _verilog(artifact: Artifact, wanted: bool) -> Found:
     return {"verilog_sha256": own, **({"verilog_equals": equal} if equal else {})}
 
 
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+def _programs(artifact: Artifact) -> Found:
+    """The digest of what the accelerator is told to do."""
+    return {"program_sha256": hashlib.sha256(b"".join(program.program for program in artifact.programs)).hexdigest()}
 
 
 def read(docs: Path) -> dict[str, Found]:
@@ -198,7 +232,7 @@ def keep(key: str, found: Found, docs: Path) -> str:
     docs.mkdir(parents=True, exist_ok=True)
     with _locked(docs):
         kept = {**read(docs), key: found}
-        order = [row.key for row in chosen([])]
+        order = [row.key for row in chosen([], streamed=True)]
         kept = {name: kept[name] for name in sorted(kept, key=lambda name: order.index(name) if name in order else len(order))}
         text = page(kept, host_counts(docs))
         write_text(docs / KEPT, _lines(kept))

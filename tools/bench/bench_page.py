@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 import bench_detectors as detectors
 import bench_lines as lines
+import bench_stream
 from bench_host import ABOUT, ahead, paths_of
 from bench_lines import DSP, Found, best_of, floor_of, is_measured, is_short, is_stale, place
 from bench_rows import (
@@ -27,6 +28,7 @@ from bench_rows import (
     Row,
     misjudged,
     rows,
+    streams,
 )
 
 PROSE = 128  # characters in a line of prose at most
@@ -76,11 +78,15 @@ Fully connected layers have weights of 4 bits (`cnna quantize --fc-bits 4`), whi
 
 @dataclass(frozen=True)
 class _Figures:
-    """The rows that have figures. kept: these, by key. counts: of the host's work, by row (docs/host_cost.json)."""
+    """The rows that have figures. kept: these, by key. counts: of the host's work, by row (docs/host_cost.json).
+
+    streamed: as `kept`, with the rows of streams.
+    """
 
     known: tuple[Row, ...]
     kept: Mapping[str, Found]
     counts: Found
+    streamed: Mapping[str, Found]
 
     @property
     def planned(self) -> list[Row]:
@@ -112,8 +118,9 @@ def _is_other(row: Row) -> bool:
 def page(kept: Mapping[str, Found], counts: Found = MappingProxyType({})) -> str:
     """The whole text. kept: the rows by key. counts: of the host's work, by row (docs/host_cost.json)."""
     extra = [Row(network, batch) for network in EXTRA for batch in BATCHES]
-    found = _Figures(tuple(row for row in (*rows(), *extra) if row.key in kept), kept, counts)
-    sections = (_usual, _varied, _detectors, _two_clocks, _four_bits, _missed, _misjudged, _stalls, _slow, _scaled)
+    alone = {key: row for key, row in kept.items() if key not in {row.key for row in streams()}}
+    found = _Figures(tuple(row for row in (*rows(), *extra) if row.key in alone), alone, counts, kept)
+    sections = (_usual, _varied, _detectors, _two_clocks, _four_bits, _streams, _missed, _misjudged, _stalls, _slow, _scaled)
     return "\n".join((HEAD, _about(found), *filter(None, (section(found) for section in sections))))
 
 
@@ -152,9 +159,14 @@ def _four_bits(found: _Figures) -> str:
     return f"## Weights of 4 bits\n\n{_ABOUT_CODED}{found.main(chosen)}" if chosen else ""
 
 
+def _streams(found: _Figures) -> str:
+    shown = bench_stream.section(found.streamed)
+    return _section("Runs that follow each other", bench_stream.ABOUT, bench_stream.HEADS, shown)
+
+
 def _missed(found: _Figures) -> str:
     missed = [_shortfall(row, found.kept[row.key]) for row in found.judged if is_short(row, found.kept[row.key])]
-    missed += detectors.missed(found.kept, found.counts)
+    missed += detectors.missed(found.kept, found.counts) + bench_stream.missed(found.streamed)
     return "## Short of a floor\n\n" + "\n".join(missed) + "\n" if missed else ""
 
 

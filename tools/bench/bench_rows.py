@@ -1,7 +1,8 @@
 """The rows of docs/performance.md: networks, batches, memories and array sizes, with their floors and the peer for comparison.
 
 A row's key is NETWORK/bBATCH, followed by /32B where the DDR moves 32 bytes a clock instead of 48, by /pixN for an array of
-another size, by /x2 for the array at two clocks, or by /codes for fully connected layers in weights of 4 bits.
+another size, by /x2 for the array at two clocks, or by /codes for fully connected layers in weights of 4 bits. /stream comes
+last, for runs that follow each other without the host.
 """
 
 import fnmatch
@@ -82,6 +83,7 @@ SCALED = "resnet50"
 DPU = {"resnet50": 190.30, "vgg19": 38.87, "squeezenet": 1550.79, "inception_v1": 503.71, "inception_v2": 247.54}
 DPU |= {"mobilenet_v1": 1038.05, "mobilenet_v2": 764.41, "yolov3": 37.82}
 VARIED_SHARE = 0.96  # of the predicted frames a second: the floor of VARIED's rows that have none of their own
+STREAMED = ("squeezenet", "mobilenet_v2", "resnet50", "yolov8n")  # in rows of streams
 WHY = {  # row: why it misses a floor, as measured
     "efficientnet_lite0/b1": (
         "From block 11 on its 4.1 MB of weights bound it. Before that the array waits 13 % of the clocks for the vector engine, "
@@ -96,7 +98,7 @@ MISJUDGED: dict[str, tuple[str, ...]] = {}  # row: layers that are not. A test f
 class Row:
     """What to run. `simulated`: on the RTL too; otherwise the row is only predicted. deep: at DEEP.
 
-    coded: at CODED, with weights of 4 bits.
+    coded: at CODED, with weights of 4 bits. stream: runs in the queue, one behind the other (`bench_stream.py`).
     """
 
     network: str
@@ -106,13 +108,20 @@ class Row:
     simulated: bool = True
     deep: bool = False
     coded: bool = False
+    stream: bool = False
 
     @property
     def key(self) -> str:
         """The row's name in the files and in `ROWS=`."""
         other = f"/{self.ddr_bytes}B" if self.ddr_bytes != PLANNED_BYTES else f"/pix{self.pix}" if self.pix else ""
         other += "/x2" if self.deep else "/codes" if self.coded else ""
+        other += "/stream" if self.stream else ""
         return f"{self.network}/b{self.batch}{other}"
+
+    @property
+    def alone(self) -> "Row":
+        """The row of one run alone."""
+        return replace(self, stream=False)
 
     @property
     def config(self) -> str | None:
@@ -148,10 +157,18 @@ def rows() -> list[Row]:
     return [*found, *(Row(network, 4, SLOW_BYTES, simulated=False) for network in NETWORKS)]
 
 
-def chosen(patterns: Sequence[str]) -> Iterator[Row]:
-    """The rows that match a shell pattern; all, if there are no patterns. A row that is named in full is simulated."""
+def streams() -> list[Row]:
+    """The rows of streams."""
+    return [*(Row(network, 1, stream=True) for network in STREAMED), Row(SCALED, 1, deep=True, stream=True)]
+
+
+def chosen(patterns: Sequence[str], streamed: bool = False) -> Iterator[Row]:
+    """The rows that match a shell pattern; all, if there are no patterns. A row that is named in full is simulated.
+
+    streamed: those of streams too.
+    """
     extra = [Row(network, batch) for network in EXTRA for batch in BATCHES] if patterns else []
-    for row in [*rows(), *extra]:
+    for row in [*rows(), *(streams() if streamed else []), *extra]:
         if row.key in patterns:
             yield replace(row, simulated=True)
         elif not patterns or any(fnmatch.fnmatchcase(row.key, pattern) for pattern in patterns):
