@@ -137,7 +137,7 @@ typedef struct {
 
 /* Where a head tensor is. The integer of a channel and a cell is data[channel / word * block + cell * word + channel % word], as in the
  * accelerator's memory: words of `word` channels, and blocks of so many bytes. Dense planes [channels][cells] are words of one channel in
- * blocks of `cells`; scores other than TABLES take these alone. */
+ * blocks of `cells`; scores of SOFTMAX and PEAKS take these alone. */
 typedef struct {
     const int8_t *data;
     int64_t word, block;

@@ -126,7 +126,7 @@ bool sound(const cnna_heads &heads, const cnna_head *tensors) {
     for (int64_t number = 0; number < heads.heads; ++number) {
         const cnna_head &one = tensors[number];
         if (!one.data || !within(one.word, 1, MOST_WORD) || !within(one.block, heads.cells[number] * one.word)) return false;
-        if (heads.scores != CNNA_TABLES && (one.word != 1 || one.block != heads.cells[number])) return false;
+        if (heads.scores != CNNA_TABLES && heads.scores != CNNA_AREAS && (one.word != 1 || one.block != heads.cells[number])) return false;
     }
     return true;
 }

@@ -62,11 +62,11 @@ class Surest {
 
 inline const float *table(const cnna_heads &heads, int64_t number) { return heads.table + number * VALUES + HALF; }
 
-// Head tensors where they lie. before: called before so many channels of one cell are read, from `channel` on; their lines may be stale. It is
-// not called for what a scan reads of every cell (`scanned`). Empty: no line is stale.
+// Head tensors where they lie. before: called before so many channels of so many cells are read, from `channel` and `cell` on; their lines may
+// be stale. It is not called for what a scan reads of every cell (`scanned`). Empty: no line is stale.
 struct Tensors {
     const cnna_head *head;
-    std::function<void(int64_t head, int64_t channel, int64_t count, int64_t cell)> before;
+    std::function<void(int64_t head, int64_t channel, int64_t count, int64_t cell, int64_t cells)> before;
 
     // The integer of a channel in the first cell; the other cells lie `word` bytes apart.
     const int8_t *channel(int64_t number, int64_t channel) const {
@@ -84,12 +84,12 @@ struct Tensors {
         }
     }
 
-    void look(int64_t number, int64_t channel, int64_t count, int64_t cell) const {
-        if (before) before(number, channel, count, cell);
+    void look(int64_t number, int64_t channel, int64_t count, int64_t cell, int64_t cells = 1) const {
+        if (before) before(number, channel, count, cell, cells);
     }
 };
 
-// Which channels of a grid a scan reads of every cell: head, first channel, and how many.
+// Which channels of a grid a scan reads of every cell, unless it looks for areas: head, first channel, and how many.
 struct Scanned {
     int64_t head, channel, count;
 };

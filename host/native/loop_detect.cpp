@@ -19,7 +19,7 @@ class Heads {
         const auto count = static_cast<size_t>(what_.heads);
         heads_.resize(count), whole_.resize(count), planes_.resize(count);
         for (size_t head = 0; head < count; ++head) whole_[head].resize(static_cast<size_t>(blocks(port(head))), false);
-        for (int64_t number = 0; number < what_.grids; ++number) note(scanned(what_, what_.grid[number]));
+        for (int64_t number = 0; number < what_.grids && what_.scores != CNNA_AREAS; ++number) note(scanned(what_, what_.grid[number]));
         for (size_t head = 0; head < count; ++head)
             if (!in_place(head)) planes_[head].reset(new int8_t[static_cast<size_t>(what_.channels[head] * what_.cells[head])]);
     }
@@ -43,7 +43,7 @@ class Heads {
         }
         made.head = heads_.data();
         made.before = nullptr;
-        if (cache_.invalidate) made.before = [this](int64_t head, int64_t channel, int64_t count, int64_t cell) { look(head, channel, count, cell); };
+        if (cache_.invalidate) made.before = [this](auto... what) { look(what...); };
         return CNNA_OK;
     }
 
@@ -60,10 +60,11 @@ class Heads {
         for (int64_t block = what.channel / ci; block <= (what.channel + what.count - 1) / ci; ++block) whole_[head][static_cast<size_t>(block)] = true;
     }
 
-    // Whether words are read where they lie: scores are tables, rows follow each other, and no short words are compared one by one.
+    // Whether words are read where they lie: no cells or classes are compared, rows follow each other, and no short words are compared one by one.
     bool in_place(size_t head) const {
         const cnna_port &one = port(head);
-        if (what_.scores != CNNA_TABLES || (one.folded[1] > 1 && one.row_bytes != one.folded[2] * one.ci)) return false;
+        if (one.folded[1] > 1 && one.row_bytes != one.folded[2] * one.ci) return false;
+        if (what_.scores != CNNA_TABLES) return what_.scores == CNNA_AREAS;
         const auto compared = [&](const cnna_grid &grid) { return grid.objectness[0] < 0 && static_cast<size_t>(grid.classes[0]) == head; };
         return one.ci % static_cast<int64_t>(LANES) == 0 || std::none_of(what_.grid, what_.grid + what_.grids, compared);
     }
@@ -72,14 +73,14 @@ class Heads {
         if (cache_.invalidate) cache_.invalidate(cache_.context, from, static_cast<size_t>(bytes));
     }
 
-    // Before channels of one cell are read.
-    void look(int64_t number, int64_t channel, int64_t count, int64_t cell) const {
+    // Before channels of cells are read.
+    void look(int64_t number, int64_t channel, int64_t count, int64_t cell, int64_t cells) const {
         const auto head = static_cast<size_t>(number);
         if (planes_[head]) return;
         const cnna_head &one = heads_[head];
         for (int64_t block = channel / one.word; block <= (channel + count - 1) / one.word; ++block)
             if (!whole_[head][static_cast<size_t>(block)])
-                fresh(reinterpret_cast<const uint8_t *>(one.data) + block * one.block + cell * one.word, one.word);
+                fresh(reinterpret_cast<const uint8_t *>(one.data) + block * one.block + cell * one.word, cells * one.word);
     }
 
     const Program &program_;

@@ -15,8 +15,9 @@ from cnna.host.model.detections import Detections
 from cnna.host.native.detect import Decoder
 from cnna.spec.artifact import Artifact
 from cnna.spec.config import preset
+from cnna.spec.detection.heads import table_text
 
-from ... import detector_models
+from ... import detector_models, head_models
 from ..cached_board import CachedBoard
 
 LEAST = 0.3
@@ -37,7 +38,8 @@ def boards(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[CachedBoard]]:
 
 @cache
 def artifact(name: str, words: str, batch: int = 1) -> Artifact:
-    return with_detector(compile_model(detector_models.made(name).model, CONFIGS[words], batch=batch))[0]
+    made = head_models.made if name in head_models.VARIANTS else detector_models.made
+    return with_detector(compile_model(made(name).model, CONFIGS[words], batch=batch))[0]
 
 
 @cache
@@ -56,7 +58,7 @@ def differ(found: Sequence[tuple[np.ndarray, ...]], others: Sequence[tuple[np.nd
 
 
 @pytest.mark.parametrize("words", CONFIGS)
-@pytest.mark.parametrize("name", ["yolov5", "yolox raw", "yolov8", "yolov8 joined first", "yolov3"])
+@pytest.mark.parametrize("name", ["yolov5", "yolox raw", "yolov8", "yolov8 joined first", "yolov3", "dbnet"])
 def test_detections_are_those_of_dense_heads(
     boards: list[CachedBoard], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, words: str
 ) -> None:
@@ -94,6 +96,19 @@ def test_a_scan_leaves_words_that_it_does_not_need(boards: list[CachedBoard], tm
         before = board.model.invalidated_bytes
         assert not len(detector.detect(PICTURES[0]).boxes)
     assert 0 < board.model.invalidated_bytes - before < whole
+
+
+def test_a_map_without_areas_costs_every_fourth_row(boards: list[CachedBoard], tmp_path: Path) -> None:
+    """Each cell of a map is in a word of its own: most of a picture's time would go into words that say nothing."""
+    board, one = CachedBoard(tmp_path), artifact("dbnet", "words of 4")
+    boards.append(board)
+    scores = np.append(np.linspace(0, 0.29, 255), 0.31)  # so that the greatest integer alone passes
+    quiet = replace(one, manifest={**one.manifest, "detector": {**one.manifest["detector"], "tables": [table_text(scores)]}})
+    with cnna.Detector(quiet, board, least=LEAST) as detector:
+        (port,) = detector.session.artifact.programs[0].manifest["outputs"]
+        before = board.model.invalidated_bytes
+        assert not len(detector.detect(PICTURES[0]).boxes)
+    assert board.model.invalidated_bytes - before == port["image_bytes"] // 4
 
 
 def test_a_board_still_gives_the_models_outputs(boards: list[CachedBoard], tmp_path: Path) -> None:

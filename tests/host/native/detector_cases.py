@@ -60,7 +60,8 @@ def _patches(rng: np.random.Generator, q: np.ndarray) -> np.ndarray:
     _, rows, columns = q.shape
     for _ in range(int(rng.integers(0, 9))):
         top, left = int(rng.integers(rows)), int(rng.integers(columns))
-        made[:, top : top + int(rng.integers(1, 12)), left : left + int(rng.integers(1, 20))] = rng.integers(-60, 128)
+        high = 4 if rng.integers(2) else int(rng.integers(1, 12))  # 4: as few rows as count
+        made[:, top : top + high, left : left + int(rng.integers(1, 20))] = rng.integers(-60, 128)
     return made.astype(np.int8)
 
 
@@ -74,12 +75,15 @@ def _heads(rng: np.random.Generator, kind: str) -> Heads:
     tables += [np.sort(rng.normal(0, 5, 256)), np.exp(-np.arange(256) * 0.1)]
     for _ in range(1 if kind == AREAS else int(rng.integers(1, 4))):
         rows, columns = (int(size) for size in rng.integers(1, 60 if kind == AREAS else 24, 2))
+        columns *= int(rng.choice([1, 1, 1, 40])) if kind == AREAS else 1
         anchors = 1 if kind == AREAS else int(rng.integers(1, 4))
         each = labels + (kind == SOFTMAX) + objectness + 4 * bins
         for anchor in range(anchors):
             at = anchor * each
             box: list[NumberEntry] = [_number(rng, len(shapes), at + side * bins, bins) for side in range(4)]
             head: Any = [len(shapes), at + 4 * bins + objectness, 3 if kind == SOFTMAX else int(rng.integers(2))]
+            if kind == AREAS and rng.integers(2):
+                head[1] = 0  # the first of a word, as a map's only channel is
             there = [len(shapes), at + 4 * bins, int(rng.integers(2))] if objectness else None
             row = [first + anchor * rows * columns, columns, 1]
             grids.append({"size": [rows, columns], "row": row, "classes": head, "objectness": there, "box": box})

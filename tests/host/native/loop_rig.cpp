@@ -284,10 +284,10 @@ cnna_port port_of(int64_t channels, int64_t rows, int64_t columns) {
     return made;
 }
 
-constexpr int64_t CHANNELS = 9, HIGH = 3, WIDE = 4, CLASSES = 4, BOXES = CHANNELS - CLASSES - 1;  // a box of each cell: BOXES, CLASSES, objectness
+constexpr int64_t CHANNELS = 9, HIGH = 9, WIDE = 7, CLASSES = 4, BOXES = CHANNELS - CLASSES - 1;  // a box of each cell: BOXES, CLASSES, objectness
 constexpr size_t MOST = HIGH * WIDE;
 
-// A detector on the answer, whose objectness lies in the last block alone.
+// A detector on the answer, whose objectness lies in the last block alone; or one of areas, in a channel of the first block.
 struct Detector {
     int64_t channels = CHANNELS, cells = HIGH * WIDE, port = 0;
     std::vector<float> table = std::vector<float>(256);
@@ -296,8 +296,11 @@ struct Detector {
     cnna_wanted wanted{0.6f, 0.9f, 0, int64_t{MOST} * CLASSES, int64_t{MOST}};
     cnna_detector detector{&heads, &wanted, &port};
 
-    Detector() {
+    explicit Detector(bool areas = false) {
+        if (areas) grid.classes[1] = 1, grid.objectness[0] = -1, heads.labels = 1, heads.scores = CNNA_AREAS, wanted.least = 0.3f;
         for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<float>(i) / 255;
+        const float low = areas ? -0.2f : 0;  // so that half of the cells pass, and areas have edges
+        for (float &score : table) score += low;
         for (int64_t side = 0; side < BOXES; ++side) grid.box[side] = {0, side, 1, 0, 0, 2, 3, 20};
     }
     Detector(const Detector &) = delete;
@@ -320,7 +323,7 @@ struct Given {
     std::vector<int8_t> x;
     std::vector<float> y;
     Detections found;
-    bool detects = false;
+    const Detector *detects = nullptr;
     cnna_tensor tensor{};
     uint32_t counters[1] = {};
 };
@@ -382,8 +385,8 @@ long played(int64_t runs, uint64_t seed, const std::string &forget, Layout layou
     const cnna_port in = port_of(6, 5, columns), out = port_of(CHANNELS, HIGH, WIDE);
     Board board(static_cast<size_t>(in.image_bytes), static_cast<size_t>(out.image_bytes), forget, random(), layout.begin);
     const size_t elements = CHANNELS * HIGH * WIDE;
-    const Detector detector;
-    int64_t boxes = 0;
+    const Detector of_boxes, of_areas(true);
+    int64_t boxes[2] = {};  // of each
 
     const cnna_write words[MOST_SLOTS] = {{SLOT, 0}, {SLOT, 1}, {SLOT, 2}, {SLOT, 3}};
     uint8_t *memories[MOST_SLOTS * 2] = {};
@@ -422,12 +425,12 @@ long played(int64_t runs, uint64_t seed, const std::string &forget, Layout layou
             const int8_t *table = nullptr;
             void *place = given.y.data();
             const int64_t type = CNNA_FLOAT32;
-            given.detects = random() % 2;
+            given.detects = random() % 2 ? random() % 2 ? &of_boxes : &of_areas : nullptr;
             Detections &found = given.found;
             void *const places[CNNA_DETECTED] = {found.boxes.data(), found.scores.data(), found.labels.data(), &found.count};
             const size_t rooms[CNNA_DETECTED] = {4 * MOST, MOST, MOST, 1};
             const cnna_job job{0, &given.tensor, &table, given.detects ? places : &place, &type, given.detects ? rooms : &elements, given.counters, nullptr,
-                               given.detects ? &detector.detector : nullptr};
+                               given.detects ? &given.detects->detector : nullptr};
             const uint64_t call = random() % 4;
             const double seconds = static_cast<double>(random() % 3) * 20e-6;  // some end in them, and some are left to the thread
             int code = CNNA_MEMORY;
@@ -454,9 +457,9 @@ long played(int64_t runs, uint64_t seed, const std::string &forget, Layout layou
         if (given.detects) {
             const cnna_head head{reinterpret_cast<const int8_t *>(answered.data()), out.ci, out.block_bytes};
             Detections right;
-            cnna_detect(&detector.heads, &head, &detector.wanted, right.boxes.data(), right.scores.data(), right.labels.data(), &right.count);
+            cnna_detect(&given.detects->heads, &head, &given.detects->wanted, right.boxes.data(), right.scores.data(), right.labels.data(), &right.count);
             if (!(given.found == right)) fail("a wrong answer", seen);
-            boxes += right.count;
+            boxes[given.detects == &of_areas] += right.count;
         } else {
             cnna_unpack(&out, answered.data(), answered.size(), 1, CNNA_FLOAT32, wanted.data(), elements);
             if (given.y != wanted) fail("a wrong answer", seen);
@@ -472,7 +475,7 @@ long played(int64_t runs, uint64_t seed, const std::string &forget, Layout layou
     accelerator.join();
     starving = 0;
     if (forget.empty() && !turns.taken()) fail("no run took a turn for itself", 0);
-    if (!boxes) fail("no box was found", 0);
+    if (!boxes[0] || !boxes[1]) fail("no box was found", 0);
     if (way.queue && (!board.queued || !counted)) fail("no run was queued behind another, or counted", board.queued);
     if (failed != board.errors) fail("an error was lost", failed);
     if (forget == "starve" && (!refused || !starved_runs)) fail("memory has never run out", refused);

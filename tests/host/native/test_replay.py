@@ -18,7 +18,7 @@ from cnna.host.native.detect import described as described_grids
 from cnna.host.native.library import FLOAT32, INT8, CTensor
 from cnna.host.native.tensors import TYPES, described
 from cnna.spec import cpu_ops
-from cnna.spec.detection.heads import KINDS, TABLES
+from cnna.spec.detection.heads import AREAS, KINDS, TABLES
 from cnna.spec.detection.suppression import kept
 from cnna.spec.samples import pack, resampling
 from cnna.spec.samples.resampling import FILTERS
@@ -83,7 +83,7 @@ def _detections(count: int, rng: np.random.Generator) -> Iterator[bytes]:
             # cells that pass, as few as in a picture
         ]
         for given, in_words in ((tensors, False), (tensors, True), (few, True)):
-            if in_words and heads.scores != TABLES:
+            if in_words and heads.scores not in (TABLES, AREAS):
                 continue
             found = by_numpy(heads, given, settings)
             words, memory = laid(rng, given) if in_words else (np.array([[1] * len(given), sizes[1]], np.int64), given)
