@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cnna.jobs.report import Reported, report
     from cnna.jobs.rtl import Generated, rtl
     from cnna.jobs.run import Ran, run
+    from cnna.jobs.search_choices import FoundChoices, search_choices
     from cnna.jobs.split import Split, split
     from cnna.spec.artifact import Artifact
     from cnna.spec.config import Config
@@ -55,6 +56,7 @@ _PLACES = {
     "cnna.jobs.eval": ("Evaluated", "eval"),
     "cnna.jobs.explain": ("Explained", "explain"),
     "cnna.jobs.explore": ("Explored", "Tilings", "explore", "tilings"),
+    "cnna.jobs.search_choices": ("FoundChoices", "search_choices"),
     "cnna.jobs.publish": ("Published", "publish"),
     "cnna.jobs.quantize": ("Quantized", "quantize"),
     "cnna.jobs.report": ("Reported", "report"),
@@ -85,6 +87,7 @@ __all__ = [
     "Evaluated",
     "Explained",
     "Explored",
+    "FoundChoices",
     "Generated",
     "InferenceSession",
     "ModelError",
@@ -112,6 +115,7 @@ __all__ = [
     "report",
     "rtl",
     "run",
+    "search_choices",
     "split",
     "tilings",
 ]

@@ -27,6 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_shape_option(parser)
     add_options(parser, again=True)
+    parser.add_argument("--choices", type=Path, metavar="F.json", help="choices of the plan, such as cnna explore --choices finds")
     parser.add_argument("--dump", type=Path, metavar="DIR", help="write the graph after every pass")
 
 
@@ -57,6 +58,7 @@ def run(args: argparse.Namespace) -> Outcome:
             detector=args.detector,
             output=output,
             dump=args.dump,
+            choices=args.choices,
             progress=progress.step,
             warn=warned,
         )

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from cnna.compiler.choose.choices import Choices as Choices
+from cnna.compiler.choose.choices import ProgramChoices as ProgramChoices
+from cnna.compiler.choose.choices import choices_of as choices_of
 from cnna.compiler.choose.choose import Choose, fastest_plan
 from cnna.compiler.cost import cost
 from cnna.compiler.frontend.model_ports import model_inputs, model_outputs
@@ -130,15 +133,18 @@ def compile_graph(
     dump: Dump | None = None,
     count: Count | None = None,
     choose: Choose = fastest_plan,
+    choices: ProgramChoices | None = None,
 ) -> Program:
     """Compiles an int8 graph for `batch` images a run. `dump` gets the graph with its inputs folded; count: as of `fastest_plan`.
 
-    choose: chooses the plan of the lowered kernels. ModelError: it does not fit; names node, limit and remedy.
+    choose: chooses the plan of the lowered kernels. choices: what of it is chosen already. ModelError: it does
+    not fit; names node, limit and remedy.
     """
     check_batch(batch, graph.name)
     folded, folds = fold_inputs(graph, config)
     if dump:
         dump("fold_inputs", folded)
+    choose = choose if choices is None else choices.chooser(graph.name, [node.name for node in folded.nodes])
     made, spans = choose(set_pitches(lower(folded, config, batch), config), config, graph.name, count)
     lowered, allocation, commands = made.lowered, made.allocation, made.commands
     tensors = _tensors(graph, lowered)
@@ -231,10 +237,12 @@ def compile_model(
     progress: Callable[[str], None] | None = None,
     cpu: bool = True,
     count: Count | None = None,
+    choices: Choices | None = None,
 ) -> Artifact:
     """Compiles a quantised ONNX model. dump: a folder for the graph after each pass; progress: called with each step's name.
 
     count: called with how many plans or commands of how many are done, and what is done with them.
+    choices: of the plans; None leaves them to the compiler.
     cpu: whether nodes with multiplications, and nodes between layers of the accelerator, may run on the CPU. ModelError: they may
     not but there are some, the model is not quantised, or a node or size does not run, be it on the CPU.
     """
@@ -246,8 +254,13 @@ def compile_model(
     found = import_quantised(source, writer, decide=cheaper(config) if cpu else _nothing_else)
     say("compile")
     made: list[tuple[PieceEntry, Sequence[bytes]]] = []
+    numbers = iter(range(len(found.pieces)))
     for piece in found.pieces:
-        made.append(cpu_piece(piece) if piece.cpu is not None else program_piece(piece, config, batch, writer, count))
+        if piece.cpu is not None:
+            made.append(cpu_piece(piece))
+        else:
+            own = None if choices is None else choices.of(next(numbers))
+            made.append(program_piece(piece, config, batch, writer, count, own))
     preprocess = stored(source.proto)
     manifest: ModelEntries = {
         "version": version("cnna"),
@@ -271,11 +284,16 @@ def _nothing_else(graph: ir.Graph, reasons: Reasons) -> Reasons:
 
 
 def program_piece(
-    piece: ImportedPiece, config: Config, batch: int, writer: GraphWriter | None = None, count: Count | None = None
+    piece: ImportedPiece,
+    config: Config,
+    batch: int,
+    writer: GraphWriter | None = None,
+    count: Count | None = None,
+    choices: ProgramChoices | None = None,
 ) -> tuple[PieceEntry, Sequence[bytes]]:
     """Entry and files of a piece on the accelerator. count: as of `compile_model`. ModelError: it does not fit."""
     assert piece.integer is not None
-    program = compile_graph(piece.integer, config, batch, writer, count)
+    program = compile_graph(piece.integer, config, batch, writer, count, choices=choices)
     if writer:
         writer.text("program", describe_program(program.commands, program.program))
     return {**program.entry(count), "nodes": piece.nodes}, (program.program, program.constants)

@@ -94,6 +94,11 @@ def _is_model(value: Any) -> bool:
     return is_path(value) or isinstance(value, bytes) or is_one(value, ONNX, "Quantized")
 
 
+def _are_models(value: Any) -> bool:
+    several = isinstance(value, Sequence) and not isinstance(value, str | bytes)
+    return _is_model(value) or (several and all(map(_is_model, value)))
+
+
 def _is_artifact(value: Any) -> bool:
     return is_path(value) or isinstance(value, bytes) or is_one(value, "Compiled", "Artifact")
 
@@ -179,8 +184,8 @@ KINDS: Mapping[str, Kind] = {
         ),
         WHOLE,
     ),
-    **dict.fromkeys(("bytes_per_cycle", "latency", "mts", "tensors", "count", "jobs"), WHOLE),
-    **dict.fromkeys(("min_score", "overlap", "search", "link"), NUMBER),
+    **dict.fromkeys(("bytes_per_cycle", "latency", "mts", "tensors", "count", "jobs", "tries"), WHOLE),
+    **dict.fromkeys(("min_score", "overlap", "search", "link", "target_fps", "target_ms"), NUMBER),
     **dict.fromkeys(("cpu", "examine", "check", "skip_unreadable", "resume", "again"), FLAG),
     **dict.fromkeys(
         (
@@ -199,6 +204,7 @@ KINDS: Mapping[str, Kind] = {
             "coordinates",
             "fit",
             "road",
+            "objective",
         ),
         TEXT,
     ),
@@ -219,6 +225,11 @@ KINDS: Mapping[str, Kind] = {
     "metrics": Kind("the name of a metric, or names by output", _is_metrics),
     "model": MODEL,
     "preprocess": TABLE,
+    **dict.fromkeys(
+        ("axes", "sweep"), Kind("names, such as ['dsp', 'bram']", lambda value: not isinstance(value, str) and _are_texts(value))
+    ),
+    "choices": PATH,
+    "weights": Kind("numbers, such as (3, 1)", lambda value: isinstance(value, Sequence) and all(map(is_number, value))),
     "shapes": Kind("sizes by input name, such as {'x': (1, 3, 64, 64)}, or the sizes of the only input", _is_shapes),
     **dict.fromkeys(("first", "second"), Kind("a path, a Reported, a Ran, or figures", _is_comparable)),
 }
@@ -226,6 +237,7 @@ ANY_MODEL = Kind(f"{MODEL.words}; or a .cnna, a Compiled or an Artifact", lambda
 OWN: Mapping[str, Mapping[str, Kind]] = {
     "compile": {"model": ANY_MODEL},
     "compare_evaluations": dict.fromkeys(("first", "second"), Kind("a path, an Evaluated, or figures", _is_evaluation)),
+    "explore": {"model": Kind(f"{MODEL.words}; or several", _are_models)},
     "publish": {"labels": PATH},
     "eval": {"data": PATH, "labels": PATH},
     "load": {"path": Kind("a path, or the bytes of a .cnna", lambda one: is_path(one) or isinstance(one, bytes))},

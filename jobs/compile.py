@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +17,12 @@ from cnna.spec.checks.archive import is_archive
 from cnna.spec.config import Config
 from cnna.spec.counts import counted, many
 from cnna.spec.errors import UserError, about_model
-from cnna.spec.files import check_outputs, make_folder
+from cnna.spec.files import check_outputs, make_folder, read_bytes
 from cnna.spec.host_time.end_to_end import EndToEnd, end_to_end
 from cnna.spec.manifest import ACCELERATOR, CpuEntry, pieces_text
 
 if TYPE_CHECKING:
+    from cnna.compiler.compile import Choices
     from cnna.host.model.session import InferenceSession
 
 SHOWN = 5e-4  # of the multiply-accumulates, below which a share would be shown as 0.0 %
@@ -101,6 +102,7 @@ def compile(  # as the command is called, whatever Python calls so
     detector: str | None = None,
     output: str | PathLike[str] | None = None,
     dump: str | PathLike[str] | None = None,
+    choices: str | PathLike[str] | None = None,
     progress: Progress | None = None,
     warn: Warn | None = None,
 ) -> Compiled:
@@ -109,9 +111,9 @@ def compile(  # as the command is called, whatever Python calls so
     model: a path, the bytes of an ONNX file, or an `onnx.ModelProto`, quantised; or a .cnna by its path, or compiled already.
     config: as of `config_of`; batch: images in one run. Both may be left out for a .cnna, which says them; else a batch is 1.
     detector: "auto" finds a detector's heads, for `cnna.Detector`; None: those that a .cnna has. cpu: whether the CPU may work
-    between layers and multiply. output: where to write the artifact. dump: a folder for the graph after every pass. UserError:
-    nothing says the configuration, or a file cannot be used. ModelError: the model cannot be read or compiled. Nothing is written
-    unless all has gone well.
+    between layers and multiply. output: where to write the artifact. dump: a folder for the graph after every pass. choices: a
+    file of choices of the plan, such as `search_choices` writes. UserError: nothing says the configuration, or a file cannot be
+    used. ModelError: the model cannot be read or compiled. Nothing is written unless all has gone well.
     """
     tell, warnings = progress or quiet, Warnings(warn)
     check_wanted(detector)
@@ -126,7 +128,8 @@ def compile(  # as the command is called, whatever Python calls so
         tell(0, 0, f"compiling for {chosen.name}")
         known = shaped(source, shapes, warnings, name)
         folder = None if dump is None else Path(dump)
-        made = compile_model(known, chosen, batch=images, dump=folder, cpu=cpu, count=tell)
+        given = None if choices is None else given_choices(choices, chosen, images)
+        made = compile_model(known, chosen, batch=images, dump=folder, cpu=cpu, count=tell, choices=given)
         made = with_heads(made, detector or heads, warnings)
     if output is not None:
         save(made, output)
@@ -194,6 +197,20 @@ def _wanted(
     if chosen is None:
         raise missing(name, "--config C")
     return name, known, chosen, 1 if batch is None else batch, None
+
+
+def given_choices(path: str | PathLike[str], config: Config, batch: int) -> "Choices":
+    """The choices in a file. UserError: it is none, or it was made for another configuration or batch."""
+    from cnna.compiler.compile import choices_of
+
+    found = choices_of(read_bytes(Path(path)), fspath(path))
+    if found.config not in (None, config.name):
+        raise UserError(
+            f"{fspath(path)}: these choices are for {found.config}, not for {config.name}; leave out its config to try them"
+        )
+    if found.batch not in (None, batch):
+        raise UserError(f"{fspath(path)}: these choices are for a batch of {found.batch}; give --batch {found.batch}")
+    return found
 
 
 def missing(name: str, what: str) -> UserError:

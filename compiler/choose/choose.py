@@ -17,6 +17,7 @@ from functools import cache
 from cnna.compiler.choose.mixed import Predict, Predicted, clocks, mixed
 from cnna.compiler.choose.search import finalists, unlike
 from cnna.compiler.lower.kernels import Lowered
+from cnna.compiler.plan.forced import NOTHING, Forced
 from cnna.compiler.plan.limits import LIMITS, PlanLimits
 from cnna.compiler.plan.plan import Plan, Planner
 from cnna.compiler.predict.predict import Count, PredictedSpan, predicted_spans
@@ -26,17 +27,19 @@ Chosen = tuple[Plan, Sequence[PredictedSpan] | None]
 Choose = Callable[[Lowered, Config, str, Count | None], Chosen]
 
 
-def fastest_plan(lowered: Lowered, config: Config, name: str, count: Count | None = None, limits: PlanLimits = LIMITS) -> Chosen:
+def fastest_plan(
+    lowered: Lowered, config: Config, name: str, count: Count | None = None, limits: PlanLimits = LIMITS, forced: Forced = NOTHING
+) -> Chosen:
     """The plan that takes the fewest clocks as far as can be told, and its predicted spans, if it was predicted for the choice.
 
-    count: as of `finalists` and `predicted_spans`. ModelError: no way fits.
+    count: as of `finalists` and `predicted_spans`. forced: what every plan has. ModelError: no way fits.
     """
 
     @cache  # a plan of `mixed` may be one of the finalists
     def predict(program: bytes) -> Sequence[PredictedSpan]:
         return predicted_spans(program, config, count=count)
 
-    planner = Planner(lowered, config, name, limits)
+    planner = Planner(lowered, config, name, limits, forced)
     plans = unlike(finalists(planner, count))
     if plans[0].clocks > limits.predicted_clocks:
         return plans[0], None

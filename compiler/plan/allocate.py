@@ -20,6 +20,7 @@ from cnna.compiler.lower.layout import (
     region_words,
     whole_place,
 )
+from cnna.compiler.plan.forced import NOTHING, Forced
 from cnna.compiler.plan.regions import Rivals, best_base, gaps_between, rivals_of
 from cnna.compiler.plan.tile import TILE_CLOCKS, Tiling, ddr_rate, find_tiling, least_words, tiling_clocks, tiling_work
 from cnna.spec.config import Config
@@ -53,17 +54,19 @@ def allocate(
     bands: Sequence[int] = (),
     streamed: Collection[str] | None = None,
     mixed: bool = False,
+    forced: Forced = NOTHING,
 ) -> Allocation:
     """Finds places for all maps and tilings for all kernels. ModelError: feature memory is too small for a kernel.
 
     apart: puts maps that are used at the same time into different regions if possible. bands: for each kernel, the number of bands
     of rows in which it runs if all of its maps lie on chip; none: every such kernel runs as a whole. streamed: `streamed_ports` if
     they are known. mixed: the kernels are those of `waves`. Many maps are then alive at one time, and whatever is not held or apart
-    stops the wave: so places are held wherever there is room, and tiles are staged away from the maps of the next kernels.
+    stops the wave: so places are held wherever there is room, and tiles are staged away from the maps of the next kernels. forced:
+    what is chosen already.
     """
     bands = bands or (1,) * len(lowered.kernels)
     lives = lifetimes(lowered)
-    spilled = set(streamed_ports(lowered, config) if streamed is None else streamed)
+    spilled = set(streamed_ports(lowered, config) if streamed is None else streamed) | forced.in_ddr(lowered.kernels)
     rivals = rivals_of(lowered) if apart else {}
     while True:
         features = _place_on_chip(lowered, lives, spilled, rivals, config, mixed)
@@ -72,11 +75,11 @@ def allocate(
             taken = sorted((p.base, p.base + map_words(lowered.maps[m])) for m, p in live.items())
             roles = [role for role, view in views_of(kernel).items() if view.map not in features]
             gaps = gaps_between(taken, config.deck_words)
-            tiling = None
+            tiling, own = None, forced.of(kernel)
             if mixed and roles:
                 free = _remote_gaps(lowered, features, lives, time, config)
-                tiling = find_tiling(kernel, lowered.maps, roles, free, config, bands[time], mixed)
-            tiling = tiling or find_tiling(kernel, lowered.maps, roles, gaps, config, bands[time], mixed)
+                tiling = find_tiling(kernel, lowered.maps, roles, free, config, bands[time], mixed, own)
+            tiling = tiling or find_tiling(kernel, lowered.maps, roles, gaps, config, bands[time], mixed, own)
             if tiling is None:
                 spilled.add(_next_to_spill(lowered, kernel, live, roles, config, name))
                 break

@@ -23,6 +23,7 @@ from cnna.compiler.lower.kernels import (
     views_of,
 )
 from cnna.compiler.lower.layout import Box, FeaturePlace, sets_of
+from cnna.compiler.plan.forced import ForcedLayer
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import PLANNED
 from cnna.spec.program.window import steps_in_row
@@ -124,23 +125,28 @@ def find_tiling(
     config: Config,
     bands: int = 1,
     short: bool = False,
+    forced: ForcedLayer | None = None,
 ) -> Tiling | None:
     """The fastest tiling whose staging fits into the gaps of feature memory. None: not even one row fits.
 
     spilled: the roles whose maps lie in DDR. bands: into which a kernel is cut whose maps all lie on chip. short: such a kernel of
-    the vector engine has tiles of which the vector ring holds the words of several.
+    the vector engine has tiles of which the vector ring holds the words of several. forced: what tiles may be.
     """
     height, units = maps[kernel.dest.map].height, -(-kernel.dest.blocks // config.chunk_blocks)
     if kernel.rows:
         height = kernel.rows[1] - kernel.rows[0]
     if not spilled:
         blocks = _short_blocks(kernel, config) if short else kernel.dest.blocks
-        return Tiling(kernel.images[1] - kernel.images[0], -(-height // bands), blocks, {})
+        rows = -(-height // bands)
+        if forced is not None:
+            rows, blocks = min(forced.rows or rows, height), forced.blocks or blocks
+        return Tiling(kernel.images[1] - kernel.images[0], rows, blocks, {})
     found: list[Tiling] = []
-    for blocks in dict.fromkeys(-(-units // 2**n) * config.chunk_blocks for n in range(units.bit_length() + 1)):
+    sizes = dict.fromkeys(-(-units // 2**n) * config.chunk_blocks for n in range(units.bit_length() + 1))
+    for blocks in sizes if forced is None or forced.blocks is None else (forced.blocks,):
         for copies in (2, 1):
             fitting: list[Tiling] = []
-            for rows in _row_candidates(height):
+            for rows in _row_candidates(height) if forced is None or forced.rows is None else (min(forced.rows, height),):
                 bare = Tiling(1, rows, min(blocks, kernel.dest.blocks), dict.fromkeys(spilled, (0,) * copies))
                 tiling = _staged(kernel, maps, bare, gaps, config)
                 fitting += [tiling] if tiling else []

@@ -53,6 +53,7 @@ def given(tmp_path_factory: pytest.TempPathFactory, in_float: onnx.ModelProto, q
         "rtl": {"config": "tiny", "module": "no such module"},
         "run": {"artifact": compiled, "data": calib, "limit": 1},
         "split": {"model": model, "link": 100, "output": str(folder / "r.json")},
+        "search_choices": {"model": model, "config": "tiny", "tries": 1},
         "tilings": {"model": model, "layer": "stem", "config": "tiny"},
     }
 
