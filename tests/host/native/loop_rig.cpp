@@ -416,7 +416,8 @@ long played(int64_t runs, uint64_t seed, const std::string &forget, Layout layou
     int64_t submitted = 0, seen = 0, failed = 0, refused = 0, starved_runs = 0;
     long before = 0, counted = 0;
     while (seen < runs) {
-        const size_t most = random() % 2 ? way.slots + 1 + way.queue : 1;  // with 1, no other job is open: a caller may do its work itself
+        // Eight runs with others open, then eight without them, once those have ended: a caller may do its work itself.
+        const size_t most = seen / 8 % 2 == 0 && random() % 2 ? way.slots + 1 + way.queue : 1;
         while (submitted < runs && open.size() < most) {
             Given &given = open.emplace_back();
             given.x.resize(static_cast<size_t>(6 * 5 * columns)), given.y.resize(elements);
