@@ -83,7 +83,7 @@ class Accelerator:
         self._write("CTRL", start=1, irq_enable=1)
 
     def queue(self, slot: int = 0) -> None:
-        """Queues the batch in a slot behind those that run or wait. RunError: no place is free, or an error has stopped them."""
+        """Queues the batch in a slot behind those that run or wait; after an error it is dropped. RunError: no place is free."""
         self.set_registers(slot)
         self._write("CTRL", queue=1, irq_enable=1)
 

@@ -82,11 +82,7 @@ class Queued(PingPong):
             self._finished = self.board.read(offset("FINISHED"))
             run.accelerator.start(run.slot)
             return
-        try:
-            run.accelerator.queue(run.slot)
-        except RunError:
-            if not self._stopped():
-                raise
+        run.accelerator.queue(run.slot)
 
     def _beside(self, running: Run | None, move: Callable[[], Moved]) -> Moved:
         """As of `PingPong`: the error may have stopped any of the open jobs."""

@@ -47,8 +47,9 @@ void LoopAccelerator::set(const Job &job, const Program &program) {
 // Writes CTRL. With a queue, registers may be written again as soon as the start is taken: a pulse reads 0 then.
 void LoopAccelerator::control(uint32_t pulse) {
     write(device_.ctrl, device_.keep | pulse), live_ = false;
+    if (!device_.queue || !(read(device_.ctrl) & pulse)) return;
     const Clock::time_point began = Clock::now();
-    while (device_.queue && read(device_.ctrl) & pulse) {
+    while (read(device_.ctrl) & pulse) {
         if (Seconds(Clock::now() - began).count() > device_.timeout_seconds) return;  // `state` finds that nothing goes on
         std::this_thread::yield();  // a thread may play the accelerator, and need the processor
     }
@@ -65,7 +66,7 @@ void LoopAccelerator::start(Job &job, const Program &program) {
 void LoopAccelerator::queue(Job &job, const Program &program) {
     set(job, program);
     job.started = job.queued = true, job.done = false;
-    if (!(read(device_.status) & device_.error)) control(device_.queue);  // else the bus would answer with an error
+    control(device_.queue);
 }
 
 void LoopAccelerator::watch(Job &job) {

@@ -81,6 +81,25 @@ def test_a_fault_in_the_middle_runs_again_what_it_dropped(served: BoardDevice, m
         assert np.array_equal(session.run(samples(3)), expected(samples(3)))
 
 
+def test_starts_after_an_error_are_dropped_and_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host has not seen the error when it queues: those runs would never end, or be taken for the one that failed."""
+    board, dropped = EmulatedBoard(), list[int]()  # which plays a program within the host's write
+    write, failures = board.mmio.write, failing(monkeypatch, EmulatorDevice)
+    failures[0] = 0
+
+    def noted(at: int, value: int) -> None:
+        if at == offset("CTRL") and CTRL.unpack(value)["soft_reset"]:
+            dropped.append(REGISTERS["QUEUE"].unpack(board.read(offset("QUEUE")))["dropped"])
+        write(at, value)
+
+    with BoardModel(requantised_copy(batch=1), board) as session:
+        monkeypatch.setattr(board.mmio, "write", noted)
+        failures[0] = 1
+        answers = list(session.stream(samples(1, seed=number) for number in range(6)))
+        assert all(np.array_equal(answer, expected(samples(1, seed=number))) for number, answer in enumerate(answers))
+        assert (len(answers), dropped) == (6, [board.places])
+
+
 def test_runs_of_two_models_are_queued_behind_each_other(served: BoardDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     """A queued start would take the registers of the model before it."""
     with BoardModel(requantised_copy(batch=1), served) as one, BoardModel(requantised_copy(batch=2), served) as two:

@@ -119,7 +119,7 @@ struct Board {
     std::deque<Memory> inputs, outputs;  // which a mutex cannot leave
     std::string forget;
     std::atomic<bool> over{false};
-    std::atomic<int> errors{0}, queued{0};  // queued: behind another
+    std::atomic<int> errors{0}, queued{0}, late{0};  // queued: behind another; late: after an error
     std::atomic<bool> resetting{false};
     bool had_error = false;  // before the reset
     uint64_t seed;
@@ -218,7 +218,9 @@ class Player {
         if (asked & START) {
             if (busy_) fail("a start beside a run", finished_);
             status_ = 0, show(), begin(slot);
-        } else if (asked & QUEUE && !(status_ & ERROR)) {  // else the error came while the host wrote
+        } else if (asked & QUEUE && status_ & ERROR) {  // which came before the host has seen it: the start is dropped
+            ++board_.late;
+        } else if (asked & QUEUE) {
             if (waiting_.size() == PLACES) fail("no place is free", finished_);
             board_.queued += busy_;
             busy_ ? waiting_.push_back(slot) : begin(slot);
@@ -478,10 +480,11 @@ long played(int64_t runs, uint64_t seed, const std::string &forget, Layout layou
     if (forget.empty() && !turns.taken()) fail("no run took a turn for itself", 0);
     if (!boxes[0] || !boxes[1]) fail("no box was found", 0);
     if (way.queue && (!board.queued || !counted)) fail("no run was queued behind another, or counted", board.queued);
+    if (way.queue && runs >= LONG && !board.late) fail("no run was queued after an error", 0);
     if (failed != board.errors) fail("an error was lost", failed);
     if (forget == "starve" && (!refused || !starved_runs)) fail("memory has never run out", refused);
-    std::printf("%lld answers right, %lld errors tried again, %d runs queued behind others, %ld counted, memory grew by %ld kB\n",
-                static_cast<long long>(seen), static_cast<long long>(failed), board.queued.load(), counted, grown);
+    std::printf("%lld answers right, %lld errors tried again, %d runs queued behind others, %d after an error, %ld counted, memory grew by %ld kB\n",
+                static_cast<long long>(seen), static_cast<long long>(failed), board.queued.load(), board.late.load(), counted, grown);
     return grown;
 }
 
