@@ -29,6 +29,14 @@ def test_candidates_come_on_top_of_the_counts() -> None:
     assert cells[3] == "200"
 
 
+def test_areas_that_were_drawn_are_not_added() -> None:
+    """A map of text would be shown with its areas twice."""
+    row = Row("dbnet", 1)
+    whole = bench_detectors.to_boxes(row, FOUND, {row.key: {BOXES: {"stream": {"python": WORK}, "single": {"python": WORK}}}})
+    assert whole is not None
+    assert whole.stream.libraries == 1_000_000
+
+
 def test_a_miss_is_said_with_its_cause(root: Path) -> None:
     """A floor would be missed silently, or a cause stay when it is met."""
     slow = {ROW.key: {BOXES: {"stream": {"python": HostWork(libraries=1e9, native=1e9).counts()}, "single": {}}}}

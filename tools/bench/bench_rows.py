@@ -30,13 +30,16 @@ FLOORS: dict[str, tuple[Floor, Floor]] = {  # for batch 1 and batch 4
 
 
 class Detected(NamedTuple):
-    """How a detector's heads are found. floor, deep_floor: least pictures a second from picture to boxes, and at DEEP."""
+    """How a detector's heads are found. floor, deep_floor: least pictures a second from picture to boxes, and at DEEP. drawn: its
+    candidates are areas that were drawn in its map before the host's work was counted.
+    """
 
     how: str
     floor: int
     deep_floor: int | None = None
     labels: int = 80
     bins: int = 1
+    drawn: bool = False
 
 
 DEEP = "zcu102x2"  # the array at two clocks
@@ -72,12 +75,9 @@ DETECTORS = {
     "yolov5n": Detected("auto", 370),
     "yolov8n": Detected("auto", 200, bins=16),
     "yolox_tiny": Detected("auto", 120),
-    "dbnet": Detected("auto", 140, labels=1),
+    "dbnet": Detected("auto", 140, labels=1, drawn=True),
 }
-WHY_BOXES = {  # row: why it misses its floor to boxes
-    "dbnet/b1": "Its map has one channel in words of 16: 6.5 MB are read for 410 kB, 102,400 lines, of 150 ns at worst. "
-    "Making it dense takes 8.8 million instructions, where areas could be sought in the words.",
-}
+WHY_BOXES: dict[str, str] = {}  # row: why it misses its floor to boxes
 PIX = {4: "zcu102,pix=4,bank_words=4096", 16: "zcu102,pix=16,bank_words=1024"}  # feature memory of 2 MiB as at 8
 SCALED = "resnet50"
 DPU = {"resnet50": 190.30, "vgg19": 38.87, "squeezenet": 1550.79, "inception_v1": 503.71, "inception_v2": 247.54}
