@@ -9,7 +9,7 @@ from cnna.spec.errors import UserError
 from cnna.spec.host_time.detector_time import gain
 
 WANTED = ("auto", "yolov3", "yolov5")  # what a caller may ask for: the last two for models that give raw maps
-TABLES = ("tables", "grids")  # what only the decode reads
+TABLES = ("tables", "grids", "rows")  # what only the decode reads
 
 
 def check_wanted(detector: str | None) -> None:

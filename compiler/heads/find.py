@@ -13,9 +13,10 @@ from cnna.compiler.heads import anchors, distances, maps, priors, raw_maps
 from cnna.compiler.heads.family import Asked, Corners
 from cnna.compiler.heads.grids import grids_of
 from cnna.compiler.heads.measured import Rows, runs_of
+from cnna.compiler.heads.own_rows import with_rows
 from cnna.compiler.heads.sources import BOX, NONE, Arrangement, arrangements, sources, traced
 from cnna.compiler.heads.tail import Outputs, Tail, UnlikeError
-from cnna.compiler.heads.units import units_of
+from cnna.compiler.heads.units import Units, units_of
 from cnna.spec.artifact import Artifact, CpuPiece
 from cnna.spec.detection.decode import Candidates, candidates
 from cnna.spec.detection.heads import AREAS, PEAKS, SOFTMAX, DetectorEntry, Heads, heads_of
@@ -23,6 +24,8 @@ from cnna.spec.errors import ArtifactError
 from cnna.spec.manifest import ModelInput, PieceEntry
 
 Floats = NDArray[np.float32]
+
+Found = tuple[Asked, DetectorEntry, Corners, Units]
 
 AUTO = "auto"
 LOOKS = "it looks like a"
@@ -159,10 +162,10 @@ def _by_families(
         made: NDArray[np.float32] = way.rows(asked_tails[-1].run(tensors))
         return made
 
-    def proven(asked: Asked, entry: DetectorEntry, corners: Corners) -> Heads:
+    def proven(asked: Asked, entry: DetectorEntry, corners: Corners, units: Units | None = None) -> Heads:
         heads = _proven(asked, entry, corners)
         if cut is None:
-            return heads
+            return heads if units is None else with_rows(heads, tail, way, units)
         asked_tails.append(cut)
         try:
             return _proven(asked, {**entry, "cut": True}, corners)
@@ -181,7 +184,7 @@ def _by_families(
             raise UnlikeError(f"{error}; as an SSD: {other}") from None
 
 
-def _yolo(tail: Tail, rows: Rows, traces: NDArray[np.int64], picture: tuple[int, int]) -> tuple[Asked, DetectorEntry, Corners]:
+def _yolo(tail: Tail, rows: Rows, traces: NDArray[np.int64], picture: tuple[int, int]) -> Found:
     """The heads of a YOLO. traces: as `traced`, of the output's rows."""
     source = sources(tail, traces)
     units = units_of(grids_of(tail, source), rows(tail.filled(0)), picture)
@@ -193,7 +196,7 @@ def _yolo(tail: Tail, rows: Rows, traces: NDArray[np.int64], picture: tuple[int,
 
     asked = Asked(tail, grids, source, made, runs_of(tail, grids, made, picture), picture)
     mixed = (source.head[:, :BOX] == NONE).any()
-    return asked, *(distances.found(asked) if mixed else anchors.found(asked))
+    return asked, *(distances.found(asked) if mixed else anchors.found(asked)), units
 
 
 def _proven(asked: Asked, entry: DetectorEntry, corners: Corners) -> Heads:

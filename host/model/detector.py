@@ -19,6 +19,7 @@ from cnna.host.model.letterbox import Picture, Placed, placed, put, read
 from cnna.host.model.planned import BOXES, CLASSES, COUNT, SCORES
 from cnna.host.model.session import InferenceSession
 from cnna.host.native.detect import Decoder, Found, Settings
+from cnna.host.native.detect_rows import model_rows_of
 from cnna.host.samples.pictures import frame
 from cnna.spec.artifact import Artifact, CpuPiece, Holder, Source, held
 from cnna.spec.cpu_ops import CpuPart, makes
@@ -67,7 +68,7 @@ class Detector:
         self._channels, *room = frame(entry["shape"], self._how)
         self._room = (room[0], room[1])
         self._whole = placed(self._room, self._room, corner=False)  # of a picture that needs no scaling
-        self._artifact = artifact
+        self._artifact, self._rows = artifact, model_rows_of(artifact.manifest)
         self._outputs = [output["name"] for output in artifact.manifest["model_outputs"]]
         self.session = InferenceSession(_without_tail(artifact, self._ports), device, **options)
         self._plan = self.session.detecting(self._decode)
@@ -105,6 +106,9 @@ class Detector:
     def outputs(self, picture: Any) -> dict[str, NDArray[Any]]:
         """The model's own outputs for one picture, by name, as any `InferenceSession` of the file gives them."""
         made = self.session.run(None, self._feed([picture])[1])
+        if self._rows is not None:
+            found = self._rows.run({port["name"]: q for port, q in zip(self._ports, made, strict=True)})
+            return {name: found[name] for name in self._outputs}
         real = {port["name"]: pack.dequantise(q, port["scale"], port["zero"]) for port, q in zip(self._ports, made, strict=True)}
         real |= self._tail.run(real) if self._tail else {}
         return {name: real[name] for name in self._outputs}

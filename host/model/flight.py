@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from cnna.host.model.inputs import Arrays, Inputs
 from cnna.host.native.answers import quick
+from cnna.host.native.detect_rows import ModelRows, model_rows_of
 from cnna.host.native.tensors import Feed
 from cnna.spec.artifact import Artifact, ProgramPiece
 from cnna.spec.cpu_ops import CpuPart, makes, reads
@@ -67,22 +68,28 @@ Way = TypeVar("Way", bound=UnderWay)
 class Route:
     """The pieces of one model in their order; those on the CPU are ready to run. threads: of onnxruntime, as `CpuPart` has them.
 
+    quickly: whether a detector's outputs may come from its heads by tables, in the place of its last piece.
     ToolError, ArtifactError: as of `CpuPart`.
     """
 
-    def __init__(self, artifact: Artifact, threads: int | None = None) -> None:
+    def __init__(self, artifact: Artifact, threads: int | None = None, quickly: bool = True) -> None:
         self.manifest, self.inputs = artifact.manifest, Inputs(artifact.manifest)
         self.outputs = [entry["name"] for entry in self.manifest["model_outputs"]]
         self.whole = {e["name"]: e["dtype"] for e in self.manifest["model_outputs"] if e["dtype"] in pack.WHOLE_BYTES}
-        self.steps: list[int | CpuPart] = []  # a program's number, or a part that runs on the CPU
+        self.steps: list[int | CpuPart | ModelRows] = []  # a program's number, or a part that runs on the CPU
         self.programs = artifact.programs
         self.watch: Watch | None = None  # sees every piece on the CPU: what it was given, all else that is known, and what it made
+        rows = model_rows_of(self.manifest) if quickly else None
         for number, piece in enumerate(artifact.pieces):
             if isinstance(piece, ProgramPiece):
                 self.steps.append(sum(isinstance(step, int) for step in self.steps))
                 continue
             operators, made = piece.manifest["operators"], makes(piece.manifest["operators"])
             wanted = [name for name in self._wanted_after(artifact, number) if name in made]
+            if rows is not None and number == len(artifact.pieces) - 1:
+                self.steps.append(rows)
+                self.whole |= dict.fromkeys(rows.heads.entry["heads"], "int8")
+                continue
             name = f"{self.manifest['name']}: its piece {number} on the CPU"
             self.steps.append(CpuPart(piece.model, operators, wanted, name, piece.manifest["numpy"], threads, quick()))
 

@@ -102,7 +102,7 @@ class Model:
         self._owned = isinstance(device, str)
         self.device_name = device if isinstance(device, str) else device.name
         threads = None if cpu_threads is None else whole("cpu_threads", cpu_threads, 1, MOST_CPU_THREADS)
-        self._route = Route(self.artifact, threads)
+        self._route = Route(self.artifact, threads, quickly=not check)
         self.cpu_agreement: Any = None
         if check and len(self.artifact.programs) < len(self.artifact.pieces):
             checking = _tools("cnna.sim.reference.cpu_pieces", CHECKING)

@@ -147,6 +147,20 @@ typedef struct {
  * scores, labels: [most]. */
 CNNA_API int cnna_detect(const cnna_heads *heads, const cnna_head *tensors, const cnna_wanted *wanted, float *boxes, float *scores, int64_t *labels, int64_t *count);
 
+/* Where the model's own output goes: number n of row r of boxes is box[r * box_row + n * box_number], and so with scores, the objectness
+ * before the classes. boxes: rows. elements: of the arrays. centred: whether boxes are middles and sizes where the heads have corners.
+ * order, scale: of the numbers that the heads have, the place in a row, and by what they are divided. */
+typedef struct {
+    float *box, *score;
+    int64_t box_row, box_number, box_elements, score_row, score_number, score_elements;
+    int64_t boxes, centred;
+    int64_t order[4];
+    float scale[4];
+} cnna_rows;
+
+/* All rows of the model's own output. tensors: of each head, dense planes. Scores are TABLES. */
+CNNA_API int cnna_model_rows(const cnna_heads *heads, const cnna_head *tensors, const cnna_rows *rows);
+
 /* The numbers of the boxes to keep, of finite boxes [count][4], the surest first: none overlaps one before it that is kept by more. kept: room for `count`. */
 CNNA_API int cnna_suppress(const float *boxes, size_t count, float overlap, int64_t *kept, size_t *left);
 

@@ -37,7 +37,7 @@ class Settings(NamedTuple):
 
 
 class Decoder:
-    """A detector's heads, ready to decode. Any thread may call it."""
+    """A detector's heads, ready to decode. Any thread may call it. c_heads: for the library, if it is there."""
 
     def __init__(self, heads: Heads, settings: Settings) -> None:
         self.heads, self.settings = heads, settings
@@ -51,9 +51,9 @@ class Decoder:
             scores = (entry["form"] == "centre", KINDS.index(heads.scores))
             counts = (entry["labels"], *scores, len(shapes), len(self._tables), len(self._grids))
             places = (self._channels.ctypes.data, self._cells.ctypes.data, self._tables.ctypes.data)
-            self._c_heads = CHeads(*counts, *places, self._grids, heads.edges)
+            self.c_heads = CHeads(*counts, *places, self._grids, heads.edges)
             self._c_wanted = wanted(settings)
-            self._call = partial(self._calls.cnna_detect, byref(self._c_heads))
+            self._call = partial(self._calls.cnna_detect, byref(self.c_heads))
             self._places: Any = CHead * len(shapes)
 
     def __call__(self, tensors: Sequence[Int8]) -> Found:
@@ -79,7 +79,7 @@ class Decoder:
         if self._calls is None:
             return None
         ports = [names.index(name) for name in self.heads.entry["heads"]]
-        made = CDetector(pointer(self._c_heads), pointer(self._c_wanted), (ctypes.c_int64 * len(ports))(*ports))
+        made = CDetector(pointer(self.c_heads), pointer(self._c_wanted), (ctypes.c_int64 * len(ports))(*ports))
         made.decoder = self  # whose arrays it points to
         return made
 

@@ -81,6 +81,18 @@ class CWanted(ctypes.Structure):
     _fields_ = (*((name, c_float) for name in ("least", "overlap")), *((name, c_int64) for name in ("best", "candidates", "most")))
 
 
+class CRows(ctypes.Structure):
+    """cnna_rows: where the model's own output goes."""
+
+    _fields_ = (
+        *((name, c_void_p) for name in ("box", "score")),
+        *((f"{which}_{name}", c_int64) for which in ("box", "score") for name in ("row", "number", "elements")),
+        *((name, c_int64) for name in ("boxes", "centred")),
+        ("order", c_int64 * 4),
+        ("scale", c_float * 4),
+    )
+
+
 class CDetector(ctypes.Structure):
     """cnna_detector: detections in place of outputs."""
 
@@ -98,6 +110,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cnna_top_k": (c_void_p, c_size_t, c_size_t, c_size_t, c_void_p, c_void_p),
     "cnna_resize": (c_void_p, *(c_int64,) * 5, c_void_p, *(c_int64,) * 3),
     "cnna_detect": (POINTER(CHeads), c_void_p, POINTER(CWanted), c_void_p, c_void_p, c_void_p, POINTER(c_int64)),
+    "cnna_model_rows": (POINTER(CHeads), c_void_p, POINTER(CRows)),
     "cnna_suppress": (c_void_p, c_size_t, c_float, c_void_p, POINTER(c_size_t)),
     "cnna_loop_open": (c_void_p, POINTER(c_void_p)),
     "cnna_loop_submit": (c_void_p, c_void_p),

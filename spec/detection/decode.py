@@ -176,7 +176,7 @@ def boxes_at(heads: Heads, number: int, tensors: Sequence[Int8], cells: NDArray[
     """Boxes float32 [n, 4] of some cells of a grid, left, top, right, bottom."""
     grid = heads.entry["grids"][number]
     row, column = np.divmod(cells, grid["size"][1])
-    a, b, c, d = (_number(heads, one, tensors, (row, column)) for one in grid["box"])
+    a, b, c, d = (number_at(heads, one, tensors, (row, column)) for one in grid["box"])
     if heads.entry["form"] == "centre":
         c, d = c * np.float32(0.5), d * np.float32(0.5)
         a, b, c, d = a - c, b - d, a + c, b + d
@@ -186,7 +186,8 @@ def boxes_at(heads: Heads, number: int, tensors: Sequence[Int8], cells: NDArray[
     return boxes
 
 
-def _number(heads: Heads, one: NumberEntry, tensors: Sequence[Int8], cells: Cells) -> NDArray[np.float32]:
+def number_at(heads: Heads, one: NumberEntry, tensors: Sequence[Int8], cells: Cells) -> NDArray[np.float32]:
+    """A number of the boxes in some cells, given by row and column."""
     table, (row, column) = heads.tables[one["table"]], cells
     q = tensors[one["head"]][one["channel"] : one["channel"] + one["bins"], row, column].astype(np.int16)
     value = table[q[0] + 128] if one["bins"] == 1 else _mean(table, q)

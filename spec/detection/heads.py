@@ -21,6 +21,7 @@ FORMS = ("centre", "corners")  # of a box: x, y, width, height; or left, top, ri
 TABLES, SOFTMAX, PEAKS, AREAS = KINDS = ("tables", "softmax", "peaks", "areas")  # how scores come from integers
 
 _NUMBER = plain(lambda value: is_number(value) and abs(value) <= 2.0**30)
+_TRUTH = plain(lambda value: type(value) is bool)
 _FIELD = each(plain(lambda value: is_whole(value, 0, 1 << 31)), 3)
 
 
@@ -56,15 +57,32 @@ class GridEntry(TypedDict):
     box: list[NumberEntry]
 
 
+class RowsEntry(TypedDict):
+    """How the model's own outputs come from heads: rows of a box, an objectness if there is one, and classes.
+
+    outputs: one, or boxes and scores apart. turned: numbers come before rows. centred: rows have middles and sizes where the heads
+    have corners. order, scale: of the numbers that the heads have, the place in a row, and by what they are divided.
+    """
+
+    outputs: list[str]
+    turned: Annotated[bool, _TRUTH]
+    centred: Annotated[bool, _TRUTH]
+    order: Annotated[list[int], each(plain(lambda value: is_whole(value, 0, 4)), 4)]
+    scale: Annotated[list[float], each(_NUMBER, 4)]
+
+
 class ScoresEntry(TypedDict, total=False):
     """scores: how they come from integers, one of KINDS, TABLES by default. cut: whether boxes end at the picture's edges.
+
+    rows: how the model's own outputs come from heads, where they can.
 
     PEAKS are TABLES, and count where none of the eight cells around has a greater one. With AREAS, cells that touch make one box
     together (`areas`); the steps of a box's first two numbers are then the size of a cell.
     """
 
     scores: Annotated[str, plain(lambda value: value in KINDS)]
-    cut: Annotated[bool, plain(lambda value: type(value) is bool)]
+    cut: Annotated[bool, _TRUTH]
+    rows: RowsEntry
 
 
 class DetectorEntry(ScoresEntry):
@@ -146,6 +164,9 @@ def heads_of(entry: DetectorEntry, shapes: Sequence[Sequence[int]], name: str) -
         rows[places] = True
         counted += places.size
     need(bool(rows.all()) and counted == len(rows), "rows twice")
+    how = entry.get("rows")
+    good = how is None or (sorted(how["order"]) == [0, 1, 2, 3] and all(how["scale"]) and len(how["outputs"]) in (1, 2))
+    need(good, "no proper rows")
     return Heads(entry, tuple((int(c), int(h), int(w)) for c, h, w in shapes), tables)
 
 
