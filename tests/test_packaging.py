@@ -18,7 +18,7 @@ import tomllib
 
 from cnna.spec.extras import install
 
-CODE = ("api", "spec", "cli", "jobs", "host", "hw", "compiler", "evaluate", "serve", "sim")
+CODE = ("api", "spec", "cli", "jobs", "host", "hw", "compiler", "evaluate", "pruning", "serve", "sim")
 SHIPPED = (
     *(*CODE, "docs", "examples", "bitstreams", ".ci", ".devcontainer", ".github"),
     *(".editorconfig", ".gitignore", ".pre-commit-config.yaml"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOMS = ("api", "cli", "compiler", "evaluate", "host", "jobs", "spec")
+ROOMS = ("api", "cli", "compiler", "evaluate", "host", "jobs", "pruning", "spec")
 SPEED = re.compile(r"\b(images|pictures|frames|inferences) a second|\bimages/s\b|(?<![\w_.])fps\b(?!\.)")
 NAMED = re.compile(r"accelerator|picture(s)?( from uint8 arrays)? to answer|clients got|ALONE|TO_ANSWER")
 FREE = ("docs/history.md",)  # what was said when it was written

@@ -37,6 +37,7 @@ NAVIGATION = (
             "other-boards",
             "preprocess",
             "quantise",
+            "pruning",
             "report",
             "explore",
             "eval",

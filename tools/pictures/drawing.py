@@ -7,6 +7,7 @@ FILL = {
     "spec": "#f7efc9",
     "hw": "#efe3f3",
     "compiler": "#dbe9f6",
+    "pruning": "#e6e6f8",
     "host": "#e3f1df",
     "serve": "#e0eef0",
     "sim": "#fdebd3",

@@ -1,0 +1,197 @@
+"""Prunes a float network until it takes so many predicted clocks fewer, or loses too much.
+
+The search finds the widths; then all layers behind the first narrower one are solved anew. Where a loss is stated, steps are
+taken back until it is met.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from onnx import ModelProto
+
+from cnna.pruning.clocks import Clocks
+from cnna.pruning.cut import Cut
+from cnna.pruning.fit import Fit, solvable, sums_behind
+from cnna.pruning.follow import follow
+from cnna.pruning.layers import layers_of
+from cnna.pruning.search import Memory, Search, Step, Tell
+from cnna.pruning.seen import HELD_OUT, LARGEST, Feeds, known
+from cnna.pruning.values import network
+from cnna.spec.config import Config
+from cnna.spec.errors import DataError
+
+MOST_PIXELS = 2e12  # multiply-accumulates of all runs while layers are solved: large networks are solved from fewer samples
+FEWEST = 24  # samples, whatever the size
+Loss = Callable[[ModelProto], float]  # points that a network loses
+
+
+@dataclass(frozen=True)
+class LayerRow:
+    """A layer before and after. channels: those that it makes. error: of these, as a share of their power; None: not solved."""
+
+    name: str
+    op: str
+    inputs: int
+    inputs_left: int
+    channels: int
+    channels_left: int
+    clocks: int
+    clocks_left: int
+    error: float | None
+
+
+@dataclass(frozen=True)
+class GroupRow:
+    """Channels that go or stay together. nodes: those that make them. why: what keeps all of them; None: they may go."""
+
+    nodes: tuple[str, ...]
+    channels: int
+    channels_left: int
+    why: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class Pruned:
+    """A pruned network. model: None if nothing was removed. met: whether it takes no more clocks than wanted. lost: the points that
+    it loses, where a loss was stated. said: why it was not met; None if it was.
+    """
+
+    model: ModelProto | None
+    before: Clocks
+    after: Clocks
+    steps: tuple[Step, ...]
+    layers: tuple[LayerRow, ...]
+    groups: tuple[GroupRow, ...]
+    met: bool
+    lost: float | None
+    said: str | None
+
+    def figures(self) -> dict[str, Any]:
+        """Lists and numbers alone."""
+        rows = {key: [asdict(one) for one in getattr(self, key)] for key in ("steps", "layers", "groups")}
+        saved = 1 - self.after.total / self.before.total
+        clocks = {"clocks": self.before.total, "clocks_left": self.after.total, "saved": saved}
+        return {**clocks, "met": self.met, "lost": self.lost, "said": self.said, **rows}
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What is wanted. share: of the clocks, to be saved. most: points that may be lost, as `loss` counts them; None: any."""
+
+    config: Config
+    share: float
+    most: float | None = None
+    loss: Loss | None = None
+
+
+def prepared(model: ModelProto, name: str, feeds: Feeds, tell: Tell) -> Fit:
+    """Follows the channels of a model, and sees what its layers make of samples. DataError: there are too few."""
+    if len(feeds) <= HELD_OUT:
+        few = f"pruning needs more than {HELD_OUT} samples, since every {HELD_OUT}th is held out; there are {len(feeds)}"
+        raise DataError(f"{name}: {few}")
+    found = follow(network(model, name, feeds[0]))
+    layers = layers_of(found)
+    chosen, sums = solvable(found, layers), sums_behind(found, layers)
+    macs = sum(layer.weights.size * layer.pixels(found.network.shapes[layer.node.output[0]]) for layer in layers.values())
+    count = int(min(len(feeds), max(FEWEST, MOST_PIXELS / max(macs * len(chosen) / 2, 1))))
+    some = [feeds[number * len(feeds) // count] for number in range(count)]
+
+    def counted(done: int, total: int) -> None:
+        tell(done, total, "running the float network")
+
+    seen = known(
+        found.network,
+        [layer for layer in layers.values() if layer.taps <= LARGEST],
+        some,
+        {number: one.output for number, one in sums.items()},
+        counted,
+    )
+    return Fit(found, layers, chosen, sums, seen, some)
+
+
+def prune(fit: Fit, goal: Goal, memory: Memory, tell: Tell) -> Pruned:
+    """Prunes what was prepared. ModelError: the model does not compile for the configuration."""
+    search = Search(fit, goal.config, memory, tell)
+    before = search.clocks({})
+    target = int(before.total * (1 - goal.share))
+    steps = search.run(target)
+    reached = bool(steps) and steps[-1].clocks <= target
+    tries = _Tries(fit, search, goal, target, tell)
+    if not steps:
+        kept = sum(not family.order for family in search.families)
+        nothing = f"nothing would be saved: no channels whose removal takes fewer clocks at {goal.config.name}"
+        nothing += f" ({kept} of {len(search.families)} groups of channels must stay; the report says why)" if kept else ""
+        return _result(fit, search, {}, (), None, {}, before, None, False, nothing)
+    model, errors, widths, lost, count = tries.best(steps)
+    taken = tuple(steps[:count])
+    after = search.clocks(widths)
+    met = after.total <= target and model is not None
+    said: str | None = None
+    if not met:
+        least = f"{1 - after.total / before.total:.1%} fewer clocks"
+        limited = reached or count < len(steps)
+        why = f"more would lose more than {goal.most:g} points" if limited else "no channels are left whose removal saves more"
+        said = f"{goal.share:.0%} fewer clocks cannot be had: {least} can, since {why}"
+    return _result(fit, search, widths, taken, model, errors, before, lost, met, said)
+
+
+class _Tries:
+    """Networks after some of the steps, with what they lose."""
+
+    def __init__(self, fit: Fit, search: Search, goal: Goal, target: int, tell: Tell) -> None:
+        self.fit, self.search, self.goal, self.target, self.tell = fit, search, goal, target, tell
+
+    def best(self, steps: Sequence[Step]) -> tuple[ModelProto | None, dict[int, float], dict[str, int], float | None, int]:
+        """The network after most steps whose loss is met, its layers' errors, its widths, what it loses, and how many steps."""
+        found = self._made(steps)
+        if self.goal.loss is None or found[3] is None or self.goal.most is None or found[3] <= self.goal.most:
+            return (*found, len(steps))
+        good, bad = 0, len(steps)
+        last: tuple[ModelProto | None, dict[int, float], dict[str, int], float | None] = None, {}, {}, None
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            tried = self._made(steps[:middle])
+            if tried[3] is not None and tried[3] <= self.goal.most:
+                good, last = middle, tried
+            else:
+                bad = middle
+        return (*last, good)
+
+    def _made(self, steps: Sequence[Step]) -> tuple[ModelProto, dict[int, float], dict[str, int], float | None]:
+        limit = max(self.target, steps[-1].clocks)
+        widths = self.search.given_back(steps, limit)
+
+        def count(done: int, total: int) -> None:
+            self.tell(done, total, "solving layers")
+
+        model, errors = self.fit.pruned(self.search.removed(widths), count)
+        return model, errors, widths, self.goal.loss(model) if self.goal.loss else None
+
+
+def _result(
+    fit: Fit,
+    search: Search,
+    widths: dict[str, int],
+    steps: tuple[Step, ...],
+    model: ModelProto | None,
+    errors: dict[int, float],
+    before: Clocks,
+    lost: float | None,
+    met: bool,
+    said: str | None,
+) -> Pruned:
+    after, whole, left = search.clocks(widths), Cut(fit.found, ()), Cut(fit.found, search.removed(widths))
+    rows = []
+    for number, layer in fit.layers.items():
+        (inputs, inputs_left), (made, made_left) = (
+            tuple(search.steps.width(name, cut) for cut in (whole, left)) for name in (layer.node.input[0], layer.node.output[0])
+        )
+        name, error = fit.found.network.called(number), errors.get(number)
+        spent = before.nodes.get(number, 0), after.nodes.get(number, 0)
+        rows.append(LayerRow(name, layer.node.op_type, inputs, inputs_left, made, made_left, *spent, error))
+    groups = []
+    for family in search.families:
+        names = tuple(fit.found.network.called(number) for number in family.nodes)
+        groups.append(GroupRow(names, family.channels, widths.get(family.name, family.channels), family.why))
+    return Pruned(model, before, after, steps, tuple(rows), tuple(groups), met, lost, said)

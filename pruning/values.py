@@ -1,0 +1,129 @@
+"""A float model as pruning reads it: constants by name, and shapes of all tensors for one sample."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import ModelProto, NodeProto, helper, numpy_helper
+
+from cnna.compiler.quantise.sessions import Session
+from cnna.spec.errors import ModelError
+
+Array = NDArray[Any]
+QUANTISED = ("QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger")
+
+
+@dataclass(frozen=True)
+class Network:
+    """A model whose constants are all initializers. shapes: of each tensor, for one sample."""
+
+    proto: ModelProto
+    name: str
+    shapes: Mapping[str, tuple[int, ...]]
+
+    @property
+    def nodes(self) -> Sequence[NodeProto]:
+        """In the order of the model."""
+        return list(self.proto.graph.node)
+
+    def constants(self) -> dict[str, Array]:
+        """The initializers by name."""
+        return {tensor.name: numpy_helper.to_array(tensor) for tensor in self.proto.graph.initializer}
+
+    def called(self, number: int) -> str:
+        """What reports call a node."""
+        node = self.proto.graph.node[number]
+        return str(node.name or node.output[0])
+
+    def inputs(self) -> list[str]:
+        """The names of what a user feeds."""
+        known = {tensor.name for tensor in self.proto.graph.initializer}
+        return [value.name for value in self.proto.graph.input if value.name not in known]
+
+    def outputs(self) -> list[str]:
+        """The names of the answers."""
+        return [value.name for value in self.proto.graph.output]
+
+
+def attributes(node: NodeProto) -> dict[str, Any]:
+    """The attributes of a node by name; texts as str."""
+    found = {one.name: helper.get_attribute_value(one) for one in node.attribute}
+    return {name: value.decode() if isinstance(value, bytes) else value for name, value in found.items()}
+
+
+def network(model: ModelProto, name: str, feeds: Mapping[str, Array]) -> Network:
+    """Reads a model. feeds: one sample. ModelError: it is quantised, or onnxruntime cannot run it."""
+    copy = folded(with_constants(model), name)
+    for node in copy.graph.node:
+        if node.op_type in QUANTISED:
+            what = f"{node.name or node.output[0]}: {node.op_type}"
+            raise ModelError(f"{name}: {what}: pruning takes a float model; quantise it afterwards")
+    shown = [output for node in copy.graph.node for output in node.output if output]
+    session = Session(showing(copy, shown).SerializeToString(), name, brief=True)
+    values = session.run(feeds)
+    shapes = {key: tuple(np.shape(value)) for key, value in {**values, **feeds}.items()}
+    shapes |= {tensor.name: tuple(tensor.dims) for tensor in copy.graph.initializer}
+    return Network(copy, name, shapes)
+
+
+def with_constants(model: ModelProto) -> ModelProto:
+    """A copy in which Constant nodes are initializers."""
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    del copy.graph.node[:]
+    for node in model.graph.node:
+        given = attributes(node)
+        if node.op_type == "Constant" and "value" in given:
+            copy.graph.initializer.append(numpy_helper.from_array(numpy_helper.to_array(given["value"]), node.output[0]))
+        else:
+            copy.graph.node.append(node)
+    return copy
+
+
+def folded(model: ModelProto, name: str) -> ModelProto:
+    """The model with what follows from constants alone as constants, such as a bias that a Reshape gives its axes."""
+    known = {tensor.name for tensor in model.graph.initializer}
+    made: list[str] = []
+    for node in model.graph.node:
+        if node.input and all(one in known for one in node.input if one) and not captured(node) and node.op_type not in QUANTISED:
+            made += [one for one in node.output if one]
+            known |= set(node.output)
+    made = [one for one in made if one not in {value.name for value in model.graph.output}]
+    if not made:
+        return model
+    alone = showing(model, made)
+    del alone.graph.input[:]
+    values = Session(alone.SerializeToString(), name, brief=True).run({})
+    kept = [node for node in model.graph.node if not set(node.output) & set(made)]
+    del model.graph.node[:]
+    model.graph.node.extend(kept)
+    model.graph.initializer.extend(numpy_helper.from_array(values[one], one) for one in made)
+    return model
+
+
+def showing(model: ModelProto, tensors: Sequence[str]) -> ModelProto:
+    """The model with some tensors as outputs, and only the nodes that make them."""
+    wanted, kept = set(tensors), []
+    for node in reversed(model.graph.node):
+        if wanted & set(node.output):
+            kept.append(node)
+            wanted |= {name for name in node.input if name} | captured(node)
+    found = ModelProto()
+    found.ir_version = model.ir_version
+    found.opset_import.extend(model.opset_import)
+    found.functions.extend(model.functions)
+    found.graph.name = model.graph.name
+    found.graph.node.extend(reversed(kept))
+    found.graph.input.extend(model.graph.input)
+    found.graph.initializer.extend(tensor for tensor in model.graph.initializer if tensor.name in wanted)
+    declared = {value.name: value for value in model.graph.output}
+    found.graph.output.extend(declared.get(name) or helper.make_empty_tensor_value_info(name) for name in dict.fromkeys(tensors))
+    return found
+
+
+def captured(node: NodeProto) -> set[str]:
+    """Names that graphs inside a node read, those of their own among them."""
+    inside = [one.g for one in node.attribute if one.HasField("g")]
+    return {name for graph in inside for each in graph.node for name in {*each.input, *captured(each)} if name}

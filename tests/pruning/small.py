@@ -1,0 +1,43 @@
+"""Small float networks for tests of pruning, and their answers by onnxruntime."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx
+import onnxruntime
+from numpy.typing import NDArray
+from onnx import numpy_helper, parser
+
+ALIKE = 1e-5  # of the greatest answer: what another order of sums changes
+
+
+def model(
+    nodes: str, weights: Mapping[str, Sequence[int] | NDArray], inputs: str, outputs: str, opset: int = 17
+) -> onnx.ModelProto:
+    """A network in ONNX's text form. weights: seeded random numbers of a shape, or an array."""
+    rng = np.random.default_rng(1)
+    made = parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]> net ({inputs}) => ({outputs}) {{ {nodes} }}')
+    for name, one in weights.items():
+        value = one if isinstance(one, np.ndarray) else rng.normal(0, 0.3, tuple(one)).astype(np.float32)
+        made.graph.initializer.append(numpy_helper.from_array(value, name))
+    onnx.checker.check_model(made, full_check=True)
+    return made
+
+
+def answers(made: onnx.ModelProto, feeds: Mapping[str, NDArray]) -> list[NDArray]:
+    """The outputs, without optimisations."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(made.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    found: list[NDArray] = session.run(None, dict(feeds))
+    return found
+
+
+def sample(shape: Sequence[int], seed: int = 2) -> NDArray[np.float32]:
+    """An input."""
+    return np.random.default_rng(seed).normal(0, 1, tuple(shape)).astype(np.float32)
+
+
+def numbers(*values: int) -> NDArray[np.int64]:
+    """A constant of whole numbers, such as a shape."""
+    return np.array(values, np.int64)
