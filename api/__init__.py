@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cnna.jobs.eval import Evaluated, eval
     from cnna.jobs.explain import Explained, explain
     from cnna.jobs.explore import Explored, Tilings, explore, tilings
+    from cnna.jobs.prune import Pruned, prune
     from cnna.jobs.publish import Published, publish
     from cnna.jobs.quantize import Quantized, quantize
     from cnna.jobs.report import Reported, report
@@ -56,6 +57,7 @@ _PLACES = {
     "cnna.jobs.eval": ("Evaluated", "eval"),
     "cnna.jobs.explain": ("Explained", "explain"),
     "cnna.jobs.explore": ("Explored", "Tilings", "explore", "tilings"),
+    "cnna.jobs.prune": ("Pruned", "prune"),
     "cnna.jobs.search_choices": ("FoundChoices", "search_choices"),
     "cnna.jobs.publish": ("Published", "publish"),
     "cnna.jobs.quantize": ("Quantized", "quantize"),
@@ -92,6 +94,7 @@ __all__ = [
     "InferenceSession",
     "ModelError",
     "Overlay",
+    "Pruned",
     "Published",
     "Quantized",
     "Ran",
@@ -110,6 +113,7 @@ __all__ = [
     "explain",
     "explore",
     "load",
+    "prune",
     "publish",
     "quantize",
     "report",

@@ -34,6 +34,7 @@ from cnna.spec.json_text import json_text
 COMMANDS = {
     "quantize": "turn a float ONNX model into an int8 one (QDQ)",
     "explain": "say what will happen to each node of a model, and how quick it will be",
+    "prune": "remove channels of a float ONNX model, so that it takes fewer clocks",
     "compile": "turn a quantised ONNX model into a .cnna",
     "convert": "turn a float ONNX model into a .cnna and compare it with float, in one step",
     "run": "run a .cnna on the simulated RTL, the emulator, the reference or a board",

@@ -185,7 +185,7 @@ KINDS: Mapping[str, Kind] = {
         WHOLE,
     ),
     **dict.fromkeys(("bytes_per_cycle", "latency", "mts", "tensors", "count", "jobs", "tries"), WHOLE),
-    **dict.fromkeys(("min_score", "overlap", "search", "link", "target_fps", "target_ms"), NUMBER),
+    **dict.fromkeys(("min_score", "overlap", "search", "link", "target_fps", "target_ms", "fewer_clocks", "max_loss"), NUMBER),
     **dict.fromkeys(("cpu", "examine", "check", "skip_unreadable", "resume", "again"), FLAG),
     **dict.fromkeys(
         (
@@ -216,7 +216,7 @@ KINDS: Mapping[str, Kind] = {
     "configs": Kind("a configuration, or several, each as text, a cnna.Config, or the path of a .cnna or .json", _are_configs),
     "columns": Kind("two columns, as in 'file,label'", _are_texts),
     "config": Kind("a configuration as text, a cnna.Config, or the path of a .cnna or .json", _of(str, PathLike, Config)),
-    "data": Kind("a path, an array, arrays by input name, or batches of these", _is_data),
+    **dict.fromkeys(("data", "test"), Kind("a path, an array, arrays by input name, or batches of these", _is_data)),
     "ddr": Kind("a cnna.Ddr, such as cnna.Ddr(bytes_per_cycle=16)", lambda one: is_one(one, "Ddr")),
     "device_options": Kind("a table of options of the device", _of(Mapping)),
     "fc_bits": Kind("8, 4 or 'auto'", lambda one: is_whole(one) or isinstance(one, str)),

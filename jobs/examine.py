@@ -90,7 +90,7 @@ def examined(
     config = config_of(DEFAULT if wanted.config is None else wanted.config)
     from cnna.compiler.quantise.examine import Examiner
 
-    labels = _labels(wanted.labels, data, images)
+    labels = labels_of(wanted.labels, data, images)
     seen, on = _split(wanted.search is not None, called(data), images, labels)
     with about_model(name):
         calibrated = calibrate(seen)
@@ -112,7 +112,7 @@ def examined(
     return Examined(model, report, {"model": name, "name": model.proto.graph.name, **measured.figures(), **more}, lines)
 
 
-def _split(search: bool, name: str, images: Arrays, labels: "_Labels | None") -> tuple[Arrays, "Measured"]:
+def _split(search: bool, name: str, images: Arrays, labels: "Labels | None") -> tuple[Arrays, "Measured"]:
     """The samples to calibrate with, and those to measure on: all, or for a search every third, held out of the calibration.
 
     DataError: there are too few.
@@ -131,14 +131,14 @@ def _split(search: bool, name: str, images: Arrays, labels: "_Labels | None") ->
 
 
 @dataclass(frozen=True, eq=False)
-class _Labels:
+class Labels:
     """The right class of each sample, and what error messages call them."""
 
     name: str
     classes: NDArray[np.int64]
 
 
-def _labels(labels: GivenLabels | None, data: Data, images: Arrays) -> _Labels | None:
+def labels_of(labels: GivenLabels | None, data: Data, images: Arrays) -> Labels | None:
     """Those that are given, or else those beside the samples. DataError: they are no whole numbers, or not one for each sample."""
     if isinstance(labels, str | PathLike):
         name, given = str(labels), _read(Path(labels))
@@ -152,7 +152,7 @@ def _labels(labels: GivenLabels | None, data: Data, images: Arrays) -> _Labels |
         raise DataError(f"{name}: {given.dtype} {list(given.shape)} is not one whole number, the class, for each sample")
     if len(given) != (count := len(next(iter(images.values())))):
         raise DataError(f"{name}: there are {len(given)} labels for {count} samples")
-    return _Labels(name, given.astype(np.int64))
+    return Labels(name, given.astype(np.int64))
 
 
 def _beside(data: Data) -> NDArray[Any] | None:
@@ -179,7 +179,7 @@ def _read(path: Path) -> NDArray[Any]:
 
 
 @contextmanager
-def _about_labels(labels: _Labels | None) -> Iterator[None]:
+def _about_labels(labels: Labels | None) -> Iterator[None]:
     """Puts the file's name in front of what is wrong with the labels."""
     try:
         yield

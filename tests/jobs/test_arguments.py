@@ -47,6 +47,7 @@ def given(tmp_path_factory: pytest.TempPathFactory, in_float: onnx.ModelProto, q
         "explain": {"model": float_model, "config": "tiny"},
         "explore": {"model": model, "dsp": 1},
         "load": {"path": str(folder / "m.cnna")},
+        "prune": {"model": float_model, "data": calib, "fewer_clocks": 0.1},
         "publish": {"model": model, "repository": str(folder / "r"), "name": "m", "configs": "nonsense"},
         "quantize": {"model": float_model, "data": calib},
         "report": {"artifact": compiled},

@@ -29,6 +29,7 @@ PARTS = (
     Part("", "cnna.jobs.run", ("run", "Ran")),
     Part("", "cnna.jobs.report", ("report", "Reported")),
     Part("", "cnna.jobs.compare", ("compare", "Compared", "compare_evaluations", "ComparedEvaluations")),
+    Part("", "cnna.jobs.prune", ("prune", "Pruned")),
     Part("", "cnna.jobs.explore", ("explore", "Explored", "tilings", "Tilings")),
     Part("", "cnna.jobs.ddr", ("Ddr",)),
     Part("Sessions", "cnna.host.model.session", ("InferenceSession", "Pending")),

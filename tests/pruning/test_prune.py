@@ -1,0 +1,192 @@
+"""Pruning a small network: the clocks that are saved, what is lost, what is kept after Ctrl-C, what is said where nothing is."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import cnna
+from cnna.cli.main import main
+from cnna.pruning import journal, search
+from tests.pruning.small import answers, model, sample
+
+SHAPE = (24, 3, 12, 12)
+CONV = "<pads = [1, 1, 1, 1]>"
+NODES = f"""a = Conv {CONV} (x, w1, b1) r = Relu (a) c = Conv {CONV} (r, w2, b2) s = Relu (c) d = Conv {CONV} (s, w3, b3)
+t = Add (d, r) h = Relu (t) g = GlobalAveragePool (h) f = Flatten (g) y = Gemm <transB = 1> (f, wf, bf)"""
+
+
+def _weights() -> dict[str, np.ndarray]:
+    """Two layers make channels 8 to 15 as sums of channels 0 to 7, or nearly so: those can be spared."""
+    rng = np.random.default_rng(5)
+    shapes = {"w1": (16, 3, 3, 3), "b1": (16,), "w2": (16, 16, 3, 3), "b2": (16,), "w3": (16, 16, 3, 3), "b3": (16,)}
+    made = {name: rng.normal(0, 0.2, shape).astype(np.float32) for name, shape in {**shapes, "wf": (6, 16), "bf": (6,)}.items()}
+    for name in ("w2", "b2"):
+        made[name][8:] = made[name][:8] * 0.5
+    return made
+
+
+@pytest.fixture(scope="module")
+def network() -> onnx.ModelProto:
+    return model(NODES, _weights(), "float[N,3,12,12] x", "float[N,6] y")
+
+
+@pytest.fixture(scope="module")
+def samples() -> np.ndarray:
+    return sample(SHAPE)
+
+
+def test_spare_channels_go_and_answers_stay(network: onnx.ModelProto, samples: np.ndarray) -> None:
+    """The search would take channels that matter, or the layers behind would not make up for those that went."""
+    found = cnna.prune(network, samples, "tiny", fewer_clocks=0.25)
+    assert found.met
+    assert found.clocks_left <= 0.75 * found.clocks
+    assert found.proto is not None
+    assert [layer["channels_left"] for layer in found.layers] == [16, 8, 16, 6]
+    (before,), (after,) = answers(network, {"x": samples}), answers(found.proto, {"x": samples})
+    assert np.square(after - before).sum() < 1e-6 * np.square(before).sum()
+    assert [value.name for value in found.proto.graph.input] == ["x"]
+    assert found.proto.graph.input[0].type == network.graph.input[0].type
+    assert found.proto.graph.output == network.graph.output
+    assert cnna.explain(found.proto, "tiny").predicted_cycles == found.clocks_left
+
+
+def test_what_is_left_is_solved_anew(network: onnx.ModelProto, samples: np.ndarray) -> None:
+    """Layers would keep weights that fit inputs which are no longer there."""
+    found = cnna.prune(network, samples, "tiny", fewer_clocks=0.45)
+    assert found.proto is not None
+    apart = sample(SHAPE, seed=9)
+    (before,), (after,) = answers(network, {"x": apart}), answers(found.proto, {"x": apart})
+    from cnna.pruning.cut import cut
+    from cnna.pruning.prune import prepared
+
+    fit = prepared(network, "net", [{"x": samples[i : i + 1]} for i in range(len(samples))], lambda *_: None)
+    seen = search.Search(fit, cnna.Config(**_tiny()), search.Memory(), lambda *_: None)
+    widths = {group["nodes"][0]: group["channels_left"] for group in found.groups if group["channels_left"] < group["channels"]}
+    (plain,) = answers(cut(fit.found, seen.removed(widths)), {"x": apart})
+    assert np.square(after - before).sum() < 0.25 * np.square(plain - before).sum()
+
+
+def _tiny() -> dict[str, object]:
+    from cnna.spec.config import as_dict, preset
+
+    return dict(as_dict(preset("tiny")))
+
+
+def test_a_stated_loss_takes_steps_back(network: onnx.ModelProto, samples: np.ndarray) -> None:
+    """A user would get a network that loses more than was stated."""
+    found = cnna.prune(network, samples, "tiny", fewer_clocks=0.8, max_loss=0, test=sample((40, 3, 12, 12), seed=3))
+    assert not found.met
+    assert found.said is not None
+    assert "more would lose more than 0 points" in found.said
+    assert found.lost is None or found.lost <= 0
+
+
+def test_nothing_to_save_is_said(samples: np.ndarray, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A user would get a model that lost channels for nothing, or no reason why there is none."""
+    small = {"w1": (8, 3, 3, 3), "w2": (4, 8, 1, 1)}
+    onnx.save(
+        model(f"y0 = Conv {CONV} (x, w1) y = Softmax <axis = 1> (y0)", small, "float[N,3,12,12] x", "float[N,8,12,12] y"),
+        tmp_path / "m.onnx",
+    )
+    np.save(tmp_path / "x.npy", samples)
+    command = ["prune", str(tmp_path / "m.onnx"), "--calib", str(tmp_path / "x.npy"), "--config", "tiny", "--fewer-clocks", "25%"]
+    assert main([*command, "-o", str(tmp_path / "p.onnx"), "--json", str(tmp_path / "p.json")]) == 1
+    assert not (tmp_path / "p.onnx").exists()
+    figures = json.loads((tmp_path / "p.json").read_text())
+    assert figures["groups"][0]["why"] == "Softmax (y) needs all of them"
+    assert "nothing would be saved" in capsys.readouterr().out
+
+
+def test_what_was_measured_is_kept_and_gone_on_from(
+    network: onnx.ModelProto,
+    samples: np.ndarray,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """After Ctrl-C a user would wait for all of it again, or get another network than in one go."""
+    onnx.save(network, tmp_path / "m.onnx")
+    np.save(tmp_path / "x.npy", samples)
+    out, kept = tmp_path / "p.onnx", tmp_path / "p.onnx.journal"
+    command = ["prune", str(tmp_path / "m.onnx"), "--calib", str(tmp_path / "x.npy"), "--config", "tiny", "--fewer-clocks", "25%"]
+    real, calls = search.clocks, []
+
+    def interrupted(*args: object) -> object:
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return real(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(search, "clocks", interrupted)
+    assert main([*command, "-o", str(out)]) == 130
+    assert f"{kept} keeps what was measured" in capsys.readouterr().err
+    assert kept.exists()
+    assert main([*command, "-o", str(out), "--report", str(tmp_path / "p.html")]) == 0
+    after = len(calls) - 3
+    assert not kept.exists()
+    calls.append(1)
+    assert main([*command, "-o", str(tmp_path / "whole.onnx")]) == 0
+    assert len(calls) - 4 - after == after + 2
+    assert out.read_bytes() == (tmp_path / "whole.onnx").read_bytes()
+    assert "Channels that go together" in (tmp_path / "p.html").read_text()
+
+
+def test_a_journal_of_another_search_is_refused(tmp_path: Path) -> None:
+    """Figures of another model would choose the channels."""
+    place = tmp_path / "j"
+    memory = journal.opened(place, "one")
+    memory.damage["a 1"] = 0.5
+    memory.changed(memory)
+    assert journal.opened(place, "one").damage == {"a 1": 0.5}
+    with pytest.raises(cnna.UserError, match="is of another model"):
+        journal.opened(place, "other")
+    place.write_text("{}")
+    with pytest.raises(cnna.UserError, match="is no journal"):
+        journal.opened(place, "one")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--fewer-clocks", "0"], "'0' is no share"),
+        (["--fewer-clocks", "130%"], "'130%' is no share"),
+        (["--fewer-clocks", "25%", "--max-loss", "-1"], "'-1' is no number of points"),
+        (["--fewer-clocks", "25%", "--report", "p.txt"], "must end in .html or .json"),
+    ],
+)
+def test_a_wrong_option_is_one_line(options: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A mistake would be seen only after the work, or as a traceback."""
+    command = ["prune", "m.onnx", "--calib", "x.npz", "-o", str(tmp_path / "p.onnx"), *options]
+    try:
+        code = main(command)
+    except SystemExit as ended:
+        code = int(str(ended.code))
+    assert code == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
+def test_a_quantised_model_is_refused(network: onnx.ModelProto, samples: np.ndarray) -> None:
+    """Its scales would belong to channels that are gone."""
+    with pytest.raises(cnna.ModelError, match="quantise"):
+        cnna.prune(cnna.quantize(network, samples), samples, "tiny", fewer_clocks=0.25)
+
+
+def test_too_few_samples_are_refused(network: onnx.ModelProto, samples: np.ndarray) -> None:
+    """There would be none to judge on, or none to solve from."""
+    with pytest.raises(cnna.DataError, match="needs more than 4 samples"):
+        cnna.prune(network, samples[:4], "tiny", fewer_clocks=0.25)
+
+
+def test_layers_without_a_plain_form_are_not_solved(samples: np.ndarray) -> None:
+    """Weights of a Gemm that multiplies its result would be solved for another result."""
+    scaled = model(NODES.replace("<transB = 1>", "<transB = 1, alpha = 2.0>"), _weights(), "float[N,3,12,12] x", "float[N,6] y")
+    found = cnna.prune(scaled, samples, "tiny", fewer_clocks=0.25)
+    assert found.proto is not None
+    assert found.layers[-1]["error"] is None
+    (before,), (after,) = answers(scaled, {"x": samples}), answers(found.proto, {"x": samples})
+    assert np.square(after - before).sum() < 1e-6 * np.square(before).sum()
