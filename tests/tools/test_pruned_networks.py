@@ -1,0 +1,35 @@
+"""The tool of docs/pruning.md: rows are what the command has written, and a new row leaves the others as they are."""
+
+from pathlib import Path
+
+import pruned_networks
+
+FOUND = {
+    "config": "tiny",
+    "clocks": 10000,
+    "clocks_left": 7500,
+    "saved": 0.25,
+    "top1": {"float": 0.5, "pruned_float": 0.25, "int8": 0.5, "pruned_int8": 0.125},
+    "agreement": {"pruned_int8": 0.75},
+    "seconds": 3.6,
+}
+
+
+def test_a_row_has_the_figures_of_the_command() -> None:
+    """The page would say something else than the command that it prints."""
+    cells = "digits | tiny | 10,000 | 7,500 | 25.0% | {} | 50.0% | 25.0% | 50.0% | 12.5% | 75.0% | 4"
+    assert pruned_networks.row("digits", FOUND, None) == f"| {cells.format('-')} |"
+    assert pruned_networks.row("digits", FOUND, (10000, 7600)) == f"| {cells.format('10,000 to 7,600, 24.0%')} |"
+    no_classes = {**FOUND, "top1": dict.fromkeys(FOUND["top1"]), "agreement": {"pruned_int8": None}}
+    assert pruned_networks.row("digits", no_classes, None).count(" - |") == 6
+
+
+def test_a_new_row_leaves_the_others(root: Path) -> None:
+    """Measuring one model would lose the rows of those that took an hour."""
+    page = (root / "docs" / "pruning.md").read_text()
+    one = pruned_networks.page_of(page, {"squeezenet": "| squeezenet | x |"})
+    both = pruned_networks.page_of(one, {**pruned_networks.rows_of(one), "digits": "| digits | y |"})
+    assert pruned_networks.rows_of(both) == {"digits": "| digits | y |", "squeezenet": "| squeezenet | x |"}
+    assert both.index("digits | y") < both.index("squeezenet | x")
+    outside = [text.partition(pruned_networks.BEGIN)[0] + text.partition(pruned_networks.END)[2] for text in (page, both)]
+    assert outside[0] == outside[1]
