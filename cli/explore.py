@@ -14,7 +14,9 @@ from cnna.cli.main import PAGES, Outcome
 from cnna.cli.options import add_cache_option, add_ddr_options, add_shape_option, configuration, ddr_options, given_shapes, warned
 from cnna.cli.progress import Progress, clear_line
 from cnna.jobs.charts import chart_library
-from cnna.jobs.explore import explore, tilings
+from cnna.jobs.ddr import Ddr
+from cnna.jobs.explore import Explored, explore, tilings
+from cnna.jobs.search_choices import TRIES, search_choices
 from cnna.spec.boards import BOARDS, LUT_SHARE
 from cnna.spec.counts import many
 from cnna.spec.errors import UserError
@@ -22,15 +24,32 @@ from cnna.spec.files import write_bytes, write_text
 from cnna.spec.host_time.cortex_a53 import Range
 from cnna.spec.host_time.end_to_end import TO_ANSWER, rates
 
+OBJECTIVES = ("fps", "alone", "latency", "dsp", "bram", "uram", "lut", "clock", "port", "ddr")
+SWEEP_OPTIONS = ("weights", "target_fps", "target_ms", "objective", "axes", "sweep", "jobs", "resume", "again")
+SWEPT = ("ports", "regions", "ring", "vector", "banks")
 QUIET_SECONDS = 20.0  # after which a line says that the command is at work, where there is no terminal
-OUTPUTS = {"png": (".png",), "html": PAGES}
+OUTPUTS = {"png": (".png",), "html": PAGES, "choices": (".json",)}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     parser.add_argument(
-        "model", type=Path, metavar="M.onnx", help="quantised, or float (explore then quantises it with random numbers)"
+        "model",
+        type=Path,
+        nargs="+",
+        metavar="M.onnx",
+        help="quantised, or float, which is then quantised with random numbers",
     )
+    parser.add_argument("--weights", type=_numbers, metavar="W,W", help="the models' shares of the images (default: equal)")
+    parser.add_argument(
+        "--target-fps", type=float, metavar="F", help="images a second from picture to answer that are enough, at the slow end"
+    )
+    parser.add_argument(
+        "--target-ms", type=float, metavar="MS", help="milliseconds from a batch alone to its answer, at the slow end"
+    )
+    parser.add_argument("--objective", metavar="O", help=f"what is best: {', '.join(OBJECTIVES)} (default: fps; dsp with a target)")
+    parser.add_argument("--axes", type=_names, metavar="A,A", help="what else has to be beaten (default: dsp,bram)")
+    parser.add_argument("--sweep", type=_names, default=[], metavar="S,S", help=f"tried in all sizes: {', '.join(SWEPT)}")
     parser.add_argument("--board", default="zcu102", choices=BOARDS, help="the chip and its DDR (default: zcu102)")
     parser.add_argument("--dsp", type=int, metavar="N", help="DSP48E2 at most (default: the board's, such as 2520)")
     parser.add_argument("--bram", type=int, metavar="N", help="BRAM36 at most (default: the board's, such as 912)")
@@ -43,7 +62,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--again", action="store_true", help="compile what is kept from before, too")
     parser.add_argument("--batch", type=int, metavar="N", help="images in a run (default: 1, and 2 and 4 for the quickest)")
     parser.add_argument("--layer", metavar="NAME", help="show all legal tilings of this layer instead, for --config")
-    parser.add_argument("--config", metavar="C", help="the configuration for --layer (default: zcu102)")
+    parser.add_argument("--choices", type=Path, metavar="F.json", help="search for quicker plans for --config, and write them")
+    parser.add_argument("--tries", type=int, metavar="N", help=f"plans that --choices predicts (default: {TRIES})")
+    parser.add_argument("--config", metavar="C", help="the configuration for --layer or --choices (default: zcu102)")
     parser.add_argument(
         "--png",
         type=Path,
@@ -61,6 +82,14 @@ def run(args: argparse.Namespace) -> Outcome:
     if args.batch is not None and args.batch < 1:
         raise UserError(f"--batch {args.batch}: must be at least 1")
     ddr = ddr_options(args)
+    if args.choices is not None or args.layer is not None:
+        for name in SWEEP_OPTIONS:
+            if getattr(args, name):
+                raise UserError(f"--{name.replace('_', '-')} is for comparing configurations, and not for --layer or --choices")
+    if args.choices is not None:
+        return _choices(args, ddr)
+    if args.tries is not None:
+        raise UserError(f"--tries {args.tries} is for --choices")
     if args.layer is not None:
         if ddr.given():
             raise UserError(
@@ -70,12 +99,16 @@ def run(args: argparse.Namespace) -> Outcome:
             raise UserError("--html is not for --layer; --png draws its tilings")
         if args.batch is not None:
             raise UserError("--batch is not for --layer, whose tilings are estimated for one image")
+        if len(args.model) > 1:
+            raise UserError("--layer is of one model; give that alone")
         return _layer(args)
     if args.config is not None:
-        raise UserError(f"--config {args.config} needs --layer; without it, explore compares configurations itself")
+        raise UserError(f"--config {args.config} needs --layer or --choices; without them, explore compares configurations itself")
     if args.html:
         chart_library(args.cache)  # what is missing is said before minutes of work
     limits: dict[str, Any] = {"dsp": args.dsp, "bram": args.bram, "uram": args.uram, "lut": args.lut, "batch": args.batch}
+    limits |= {"weights": args.weights, "target_fps": args.target_fps, "target_ms": args.target_ms, "sweep": args.sweep}
+    limits |= {"objective": args.objective, "axes": args.axes}
     limits |= {"jobs": cores() if args.jobs is None else args.jobs, "resume": args.resume, "again": args.again, "cache": args.cache}
     with Progress("compiling") as progress:
         early = Early(progress)
@@ -86,13 +119,34 @@ def run(args: argparse.Namespace) -> Outcome:
         except (KeyboardInterrupt, SystemExit):
             early.interrupted()
             raise
-    early.line(f"{found.compiled:,} of {many(len(found.points), 'point')} compiled now, the others kept from before")
+    early.line(counts(found))
     print(found)
     if args.png:
         write_bytes(args.png, found.picture())
     if args.html:
         write_text(args.html, found.page(args.cache))
     return Outcome(found.figures(), written=tuple(path for path in (args.png, args.html) if path))
+
+
+def counts(found: Explored) -> str:
+    """How many points were compiled, and how many did not have to be."""
+    known = len(found.points) - found.compiled + found.refused
+    parts = [f"{many(found.compiled, 'point')} compiled"]
+    parts += [f"{known:,} kept from before"] * (known > 0)
+    return ", ".join(parts + [f"{found.discarded:,} ruled out by their least clocks"] * (found.discarded > 0))
+
+
+def _names(text: str) -> list[str]:
+    """What was given, separated by commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _numbers(text: str) -> list[float]:
+    """Numbers, separated by commas. argparse.ArgumentTypeError: one is none."""
+    try:
+        return [float(name) for name in _names(text)]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text}: not numbers separated by commas, such as 3,1") from None
 
 
 def cores() -> int:
@@ -134,9 +188,22 @@ class Early:
         self._said = time.monotonic()
 
 
+def _choices(args: argparse.Namespace, ddr: Ddr) -> Outcome:
+    """Searches for choices of the plan, and writes them."""
+    if len(args.model) > 1 or args.layer is not None or args.png or args.html:
+        raise UserError("--choices is for one model, and not for --layer, --png or --html")
+    tries = TRIES if args.tries is None else args.tries
+    with Progress("compiling") as progress:
+        given: dict[str, Any] = {"ddr": ddr, "shapes": given_shapes(args), "progress": progress.step, "warn": warned}
+        config = configuration(args.config or "zcu102")
+        found = search_choices(args.model[0], config, batch=args.batch or 1, tries=tries, output=args.choices, **given)
+    print(found)
+    return Outcome(found.figures(), written=(args.choices,))
+
+
 def _layer(args: argparse.Namespace) -> Outcome:
     """Prints all legal tilings of one layer."""
-    found = tilings(args.model, args.layer, configuration(args.config or "zcu102"), shapes=given_shapes(args), warn=warned)
+    found = tilings(args.model[0], args.layer, configuration(args.config or "zcu102"), shapes=given_shapes(args), warn=warned)
     print(found)
     if args.png:
         write_bytes(args.png, found.picture())

@@ -13,7 +13,7 @@ from cnna.jobs.configurations import GivenConfig, config_of
 from cnna.jobs.ddr import Ddr
 from cnna.jobs.given import GivenModel, Progress, Shapes, Warn, Warnings, name_of, quiet, with_tools
 from cnna.jobs.result import ASIDE, Result, picture_html
-from cnna.jobs.sweep import Early, conditions, early, kept_of, placements, sent, space
+from cnna.jobs.sweep import Early, aim_of, conditions, early, kept_of, placements, reached, sent, several, space, weights_of
 from cnna.spec.config import preset
 from cnna.spec.counts import many
 from cnna.spec.errors import UserError, about_model
@@ -21,6 +21,7 @@ from cnna.spec.files import default_cache, write_bytes, write_text
 from cnna.spec.host_time.end_to_end import IN_PYTHON, NATIVELY
 
 if TYPE_CHECKING:
+    from cnna.compiler.explore.aim import Aim
     from cnna.compiler.explore.layer import Choice
     from cnna.compiler.explore.point import Point
     from cnna.compiler.explore.sizes import Budget
@@ -52,6 +53,7 @@ class Explored(Drawn):
 
     ddr: that was predicted with. host: how its work is modelled, "native" or "python". points: all, as figures; `pareto` marks
     those that no other beats. best: these, the quickest first. compiled: points that were; the others were kept from before.
+    discarded: points that need not be: what they take at least says that they are not among the best.
     notes: the lines that `warn` got.
     """
 
@@ -68,7 +70,9 @@ class Explored(Drawn):
     all_points: "Sequence[Point]" = field(metadata=ASIDE)
     best: "Sequence[Point]" = field(metadata=ASIDE)
     budget: "Budget" = field(metadata=ASIDE)
+    aim: "Aim" = field(metadata=ASIDE)
     compiled: int = field(metadata=ASIDE)
+    discarded: int = field(metadata=ASIDE)
     predicted_for: str = field(metadata=ASIDE)
     notes: tuple[str, ...] = field(default=(), metadata=ASIDE)
 
@@ -76,7 +80,7 @@ class Explored(Drawn):
         """A page of HTML with linked plots. cache: where their JavaScript is kept. ToolError: its package is missing."""
         from cnna.compiler.explore.page import html
 
-        return html(self.name, self.all_points, self.budget, chart_library(cache))
+        return html(self.name, self.all_points, self.budget, chart_library(cache), self.aim)
 
     def save(self, path: str | PathLike[str], cache: str | PathLike[str] | None = None) -> Path:
         """Writes the page if the name ends in .html, else the picture. UserError: it cannot be written."""
@@ -99,17 +103,22 @@ class Explored(Drawn):
         way = NATIVELY if self.host == NATIVE else IN_PYTHON
         refused = f"; {many(self.refused, 'configuration')} cannot run the model" if self.refused else ""
         return (
-            f"{table(self.best)}\nimages a second (fps) {alone}; those from picture to answer are modelled, {way}\n"
-            f"of {len(self.points):,} explored, those that none beats in speed to the answer (slow end), DSP48E2 and BRAM36 at once"
-            f"{refused}"
+            f"{table(self.best, self.aim)}\nimages a second (fps) {alone}; those from picture to answer are modelled, {way}\n"
+            f"of {len(self.points) + self.discarded:,} explored, {self.aim}{refused}"
         )
 
 
 @with_tools
 def explore(
-    model: GivenModel,
+    model: "GivenModel | Sequence[GivenModel]",
     board: str = "zcu102",
     *,
+    weights: Sequence[float] | None = None,
+    target_fps: float | None = None,
+    target_ms: float | None = None,
+    objective: str | None = None,
+    axes: Sequence[str] | None = None,
+    sweep: Sequence[str] = (),
     dsp: int | None = None,
     bram: int | None = None,
     uram: int | None = None,
@@ -125,48 +134,58 @@ def explore(
     progress: Progress | None = None,
     warn: Warn | None = None,
 ) -> Explored:
-    """Compiles and predicts for every configuration that fits, and ranks them by images a second from picture to answer.
+    """Compiles and predicts for every configuration that fits and may be among the best, and ranks them.
 
-    This takes minutes for a large model. A float model is quantised with random numbers, which changes no clock. board: whose chip
-    and DDR. dsp, bram, uram, lut: DSP48E2, BRAM36, URAM288 and LUTs at most; None: the board's. batch: images in a run; None: 1,
+    This takes minutes for a large model. A float model is quantised with random numbers, which changes no clock. Several models
+    share the accelerator; `weights` are their shares of the images. board: whose chip and DDR. target_fps, target_ms: what an
+    answer must reach, at the slow end. objective: "fps" (the usual one; from picture to answer), "latency" or "alone", and then
+    nothing of the answer is beaten in it and in all `axes` at once ("dsp" and "bram" unless others are given); or one of "dsp",
+    "bram", "uram", "lut", "clock", "port", "ddr", of which the least is wanted ("dsp" is usual with a target). sweep: of "ports",
+    "regions", "ring", "vector" and "banks", what is tried in all sizes.
+    dsp, bram, uram, lut: DSP48E2, BRAM36, URAM288 and LUTs at most; None: the board's. batch: images in a run; None: 1,
     and more for the quickest. jobs: processes that compile; the result does not depend on it, and a script that asks for several
     needs `if __name__ == "__main__":`. What is predicted is kept in `cache` (None: the user's cache folder) as it comes, and never
     compiled twice, unless `again`. resume: something must be kept already. found: gets the figures of each point as it comes;
-    `pareto` marks those that none so far beats. UserError: no such board, nothing fits, or nothing of the model runs on the
-    accelerator. ModelError: it cannot be read or compiled. ToolError: processes end again and again.
+    `pareto` marks those that none so far beats. UserError: no such board or objective, nothing fits or reaches the targets, or
+    nothing of a model runs on the accelerator. ModelError: it cannot be read or compiled. ToolError: processes end again and again.
     """
     tell, warnings, speed = progress or quiet, Warnings(warn), ddr or Ddr()
-    own, configs, budget = space(board, {"dsp": dsp, "bram36": bram, "luts": lut, "uram288": uram}, batch, speed)
+    own, configs, budget = space(board, {"dsp": dsp, "bram36": bram, "luts": lut, "uram288": uram}, batch, speed, sweep)
+    aim, models = aim_of(objective, axes, target_fps, target_ms), several(model)
+    predicted = conditions(speed, own, weights_of(weights, len(models)))
     if jobs < 1:
         raise UserError(f"--jobs {jobs}: must be at least 1")
-    with about_model(name_of(model)):
-        known = placements(model, shapes, warnings)
-    predicted = conditions(speed, own)
+    known = []
+    for one in models:
+        with about_model(name_of(one)):
+            known.append(placements(one, shapes, warnings))
     from cnna.compiler.explore import explore as compiler
-    from cnna.compiler.explore.point import pareto
     from cnna.compiler.explore.workers import Workers
 
-    kept = kept_of(Path(cache) if cache is not None else default_cache(), known, name_of(model), resume, again)
-    with sent([known], jobs) as source, Workers.local(jobs) as workers, about_model(name_of(model)):
-        sweep = compiler.Sweep(source, predicted, [kept], workers, tell)
-        sweep.found = early(sweep, found)
-        points, refused = compiler.explore(sweep, configs, batch)
-    best = pareto(points)
+    folder = Path(cache) if cache is not None else default_cache()
+    kept = [kept_of(folder, network, name_of(one), resume, again) for network, one in zip(known, models, strict=True)]
+    with sent(known, jobs) as source, Workers.local(jobs) as workers, about_model(", ".join(map(name_of, models))):
+        made = compiler.Sweep(source, predicted, kept, workers, aim, tell)
+        made.found = early(made, found)
+        points, refused = compiler.explore(made, configs, batch)
+    best = reached(points, aim, made.discarded)
     return Explored(
-        name=known.name,
+        name=" and ".join(network.name for network in known),
         board=board,
         dsp48e2=budget.dsp,
         bram36=budget.bram36,
         uram288=budget.uram288,
         luts=budget.luts,
         refused=refused,
-        compiled=sweep.compiled,
+        compiled=made.compiled,
+        discarded=made.discarded,
         ddr=speed.predicted(own.ddr).entry(),
         host=NATIVE if predicted.native else "python",
         points=[{**point.figures(), "pareto": point in best} for point in points],
         all_points=points,
         best=best,
         budget=budget,
+        aim=aim,
         predicted_for=f" for {speed.predicted(own.ddr)}" if speed.given() else "",
         notes=warnings.lines,
     )

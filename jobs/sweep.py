@@ -3,6 +3,7 @@
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -11,9 +12,11 @@ from cnna.jobs.ddr import Ddr
 from cnna.jobs.given import GivenModel, Note, Shapes, Warn, name_of, native_host, shaped
 from cnna.spec.boards import BOARDS, Board
 from cnna.spec.config import Config
+from cnna.spec.counts import many
 from cnna.spec.errors import UserError
 
 if TYPE_CHECKING:
+    from cnna.compiler.explore.aim import Aim
     from cnna.compiler.explore.explore import Conditions, Network, Source, Sweep
     from cnna.compiler.explore.kept import Kept
     from cnna.compiler.explore.point import Point
@@ -23,8 +26,11 @@ if TYPE_CHECKING:
 Early = Callable[[Mapping[str, Any]], object]  # gets the figures of a point
 
 
-def space(board: str, limits: Mapping[str, int | None], batch: int | None, ddr: Ddr) -> "tuple[Board, list[Config], Budget]":
-    """A board, its configurations within a budget, and this. limits: other ones than the board's, by field of Budget.
+def space(
+    board: str, limits: Mapping[str, int | None], batch: int | None, ddr: Ddr, swept: Sequence[str] = ()
+) -> "tuple[Board, list[Config], Budget]":
+    """A board, its configurations within a budget, and this. limits: other ones than the board's, by field of Budget. swept: as of
+    `configurations`.
 
     UserError: there is no such board, nothing fits, or the DDR or the batch cannot be.
     """
@@ -40,14 +46,56 @@ def space(board: str, limits: Mapping[str, int | None], batch: int | None, ddr: 
 
     own = BOARDS[board]
     budget = budget_of(own)._replace(**{name: value for name, value in limits.items() if value is not None})
-    return own, configurations(budget, own), budget
+    return own, configurations(budget, own, swept), budget
 
 
-def conditions(ddr: Ddr, board: Board) -> "Conditions":
-    """With what is predicted."""
+def conditions(ddr: Ddr, board: Board, weights: Sequence[float]) -> "Conditions":
+    """With what is predicted. weights: of the networks."""
     from cnna.compiler.explore.explore import Conditions
 
-    return Conditions(ddr.predicted(board.ddr), native_host())
+    return Conditions(ddr.predicted(board.ddr), native_host(), tuple(weight / sum(weights) for weight in weights))
+
+
+def aim_of(objective: str | None, axes: Sequence[str] | None, target_fps: float | None, target_ms: float | None) -> "Aim":
+    """What is wanted. None: the usual. UserError: as of `Aim`, or nothing says how quick the smallest has to be."""
+    from cnna.compiler.explore.aim import AXES, SIZES, Aim
+
+    usual = "fps" if target_fps is None and target_ms is None else "dsp"
+    aim = Aim(objective or usual, tuple(axes) if axes else AXES, target_fps, target_ms)
+    if aim.objective in SIZES and not aim.given:
+        raise UserError(
+            f"--objective {aim.objective}: the least is the smallest array; --target-fps or --target-ms says what it must do"
+        )
+    return aim
+
+
+def several(model: "GivenModel | Sequence[GivenModel]") -> Sequence[GivenModel]:
+    """The models. UserError: there is none."""
+    found = list(model) if isinstance(model, Sequence) and not isinstance(model, str | bytes) else [model]
+    if not found:
+        raise UserError("no model is given; name at least one")
+    return found
+
+
+def weights_of(weights: Sequence[float] | None, count: int) -> Sequence[float]:
+    """A weight for each of so many networks. UserError: there are others."""
+    found = [1.0] * count if weights is None else list(weights)
+    if len(found) != count or not all(0 < weight < inf for weight in found):
+        raise UserError(
+            f"--weights {','.join(f'{each:g}' for each in found)}: not {many(count, 'number')} above 0, one for each model"
+        )
+    return found
+
+
+def reached(points: "Sequence[Point]", aim: "Aim", discarded: int) -> "list[Point]":
+    """The points of the answer. UserError: none does what it must."""
+    best = aim.best(points)
+    if not best and aim.given:
+        quickest = max((point.fps for point in points), default=None)
+        most = f"; the quickest that was compiled does {quickest:.3g} images a second" if quickest else ""
+        rest = f", and the least clocks of {discarded:,} rule them out" if discarded else ""
+        raise UserError(f"no configuration reaches {aim.targets}{rest}{most}; allow more of the chip, or ask for less")
+    return best
 
 
 def placements(model: GivenModel, shapes: Shapes | None, warn: Warn) -> "Placements":
@@ -99,10 +147,9 @@ def sent(networks: "Sequence[Network]", jobs: int) -> "Iterator[Source]":
 
 def early(sweep: "Sweep", found: Early | None) -> "Callable[[Point], object]":
     """Hands the figures of each new point on, and whether no point so far beats it."""
-    from cnna.compiler.explore.point import pareto
 
     def hand(point: "Point") -> None:
         if found is not None:
-            found({**point.figures(), "pareto": point in pareto(sweep.points)})
+            found({**point.figures(), "pareto": point in sweep.aim.best(sweep.points)})
 
     return hand

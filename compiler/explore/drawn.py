@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from cnna.compiler.explore.point import Point, option, steps
+from cnna.compiler.explore.aim import SIZES, Aim
+from cnna.compiler.explore.point import Point, option
 from cnna.compiler.explore.sizes import Budget
 from cnna.compiler.report.axis_numbers import linear
 from cnna.spec.host_time.end_to_end import rates
@@ -12,12 +13,15 @@ from cnna.spec.host_time.end_to_end import rates
 SIZE_INCHES = (9.0, 6.0)  # of the picture
 NEAR = 0.07  # share of each axis within which only one of two points is named
 ALONE, TO_ANSWER = "fps, accelerator alone", "fps, picture to answer"  # headings
+MORE = {"latency": "ms, picture to answer", "uram": "URAM288", "clock": "MHz", "port": "ports"}  # of columns that only some want
 
 
-def table(points: Sequence[Point]) -> str:
-    """A line for each point."""
+def table(points: Sequence[Point], aim: Aim | None = None) -> str:
+    """A line for each point. aim: what is wanted adds its own columns."""
+    more = [name for name in MORE if aim and (name in (aim.objective, *aim.axes) or (name == "latency" and aim.target_ms))]
     sized = ("pix", "ci", "co", "bank words", "ring words", "batch", "DSP48E2", "BRAM36", "LUTs")
-    rows: list[tuple[str, ...]] = [(*sized, "clocks", ALONE, TO_ANSWER, "util.", "DDR bytes", "--config")]
+    heads = [MORE[name] for name in more]
+    rows: list[tuple[str, ...]] = [(*sized, "clocks", ALONE, TO_ANSWER, *heads, "util.", "DDR bytes", "--config")]
     for p in points:
         c = p.config
         sizes = (c.pix, c.ci, c.co, c.bank_words, c.ring_words, p.batch)
@@ -28,6 +32,7 @@ def table(points: Sequence[Point]) -> str:
             f"{p.cycles:,}",
             f"{p.alone:,.1f}",
             rates(p.answered),
+            *(f"{p.latency.slow * 1e3:,.2f}" if name == "latency" else f"{SIZES[name](c):,}" for name in more),
             f"{p.utilization:.1%}",
             f"{p.bytes:,}",
         )
@@ -65,3 +70,12 @@ def picture(name: str, points: Sequence[Point], budget: Budget, file: Path | Bin
     axes.set_title(f"{name}, at most {budget}")
     axes.legend(loc="lower right")
     figure.savefig(file, dpi=110, format="png")
+
+
+def steps(points: Sequence[Point]) -> list[Point]:
+    """The points that are quicker than every point with no more DSPs, sorted by DSPs."""
+    found: list[Point] = []
+    for point in sorted(points, key=lambda p: (p.dsp, -p.fps, *p.order)):
+        if not found or point.fps > found[-1].fps:
+            found.append(point)
+    return found

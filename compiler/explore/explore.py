@@ -8,19 +8,23 @@ synthesised configurations (`sizes.py`).
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
+from cnna.compiler.bound import LeastWork, least_work
 from cnna.compiler.compile import compile_graph
+from cnna.compiler.explore.aim import SIZES, SPEEDS, Aim
+from cnna.compiler.explore.grid import RING_WORDS
 from cnna.compiler.explore.kept import Kept, Refused, key
-from cnna.compiler.explore.point import Part, Point, pareto
+from cnna.compiler.explore.point import Part, Point
 from cnna.compiler.explore.sizes import bram36, dsp48e2, luts, uram288
 from cnna.compiler.explore.workers import Workers
 from cnna.compiler.graph.ir import Graph
 from cnna.compiler.placements import Pieces
+from cnna.spec.boards import ddr_of
 from cnna.spec.config import Config
 from cnna.spec.ddr import DdrSpeed
 from cnna.spec.errors import ModelError
@@ -61,6 +65,15 @@ class Conditions:
     shares: tuple[float, ...] = (1.0,)
 
 
+Bound: TypeAlias = Sequence[LeastWork]  # of each program of a network; none: it is not known
+
+
+def shape_of(task: Task) -> Task:
+    """The task for which the least work is found: it is the same for configurations that differ in nothing else."""
+    board = task.config.name.split("-")[0]
+    return replace(task, config=replace(task.config, name=board, ring_words=RING_WORDS[0], uram=False))
+
+
 def nobody(*args: object) -> None:
     """Whom nobody listens to."""
 
@@ -77,76 +90,119 @@ class Sweep:
     conditions: Conditions
     kept: Sequence[Kept]
     workers: Workers
+    aim: Aim = field(default_factory=Aim)
     say: Say = nobody
     found: Found = nobody
     total: int = 0
     compiled: int = 0  # points of which something was compiled, and not kept from before
+    discarded: int = 0  # points that were not compiled, since the bound says that they cannot be in the answer
     points: list[Point] = field(default_factory=list)
-    refused: dict[Config, str] = field(default_factory=dict)
+    refused: dict[tuple[Config, int], str] = field(default_factory=dict)
     _parts: dict[tuple[Config, int], dict[int, Part]] = field(default_factory=dict)
+    _bounds: dict[Task, Bound] = field(default_factory=dict)
 
     def run(self, wanted: Sequence[tuple[Config, int]]) -> None:
-        """Predicts these configurations with these batches, in this order where one process does it."""
+        """Predicts these configurations with these batches, in this order where one process does it. What the bound shows to be
+        needless is left out: it depends on the order and the workers what that is, but not which points are in the answer.
+        """
         self.total += len(wanted)
+        unknown = [task for config, batch in wanted for task in self._missing(config, batch)]
+        shapes = list(dict.fromkeys(map(shape_of, unknown)))
+        self.workers.run(partial(bounded, self.source), shapes, self._bounds.__setitem__)
         self.workers.run(partial(worked, self.source, self.conditions), self._tasks(wanted), self._take)
+
+    def _key(self, config: Config, batch: int) -> str:
+        return key(config, batch, self.conditions.memory, self.conditions.native)
+
+    def _missing(self, config: Config, batch: int) -> list[Task]:
+        """What is not known of a point."""
+        name = self._key(config, batch)
+        return [Task(number, config, batch) for number, kept in enumerate(self.kept) if kept.get(name) is None]
+
+    def _needless(self, config: Config, batch: int) -> bool:
+        """Whether the least that a point takes shows that it is not in the answer."""
+        memory = self.conditions.memory or ddr_of(config)
+        works = [self._bounds.get(shape_of(Task(number, config, batch)), ()) for number in range(len(self.kept))]
+        least = [sum(work.clocks(config, memory) for work in each) for each in works]
+        clocks = sum(share * each for share, each in zip(self.conditions.shares, least, strict=True))
+        seconds = clocks / (config.clock_mhz * 1e6)
+        return clocks > 0 and self.aim.needless(config, batch / seconds, seconds, self.points)
 
     def _tasks(self, wanted: Sequence[tuple[Config, int]]) -> Iterator[Task]:
         """What is not known yet, and takes what is known on the way."""
         for config, batch in wanted:
-            missing = []
+            missing = self._missing(config, batch)
+            if missing and self._needless(config, batch):
+                self.discarded += 1
+                self._tell(config, batch, "not needed")
+                continue
             for number, kept in enumerate(self.kept):
-                known = kept.get(key(config, batch, self.conditions.memory, self.conditions.native))
-                if known is None:
-                    missing.append(Task(number, config, batch))
-                else:
+                known = kept.get(self._key(config, batch))
+                if known is not None:
                     self._add(Task(number, config, batch), known)
             self.compiled += bool(missing)
             yield from missing
 
     def _take(self, task: Task, result: Part | Refused) -> None:
-        self.kept[task.network].put(key(task.config, task.batch, self.conditions.memory, self.conditions.native), result)
+        self.kept[task.network].put(self._key(task.config, task.batch), result)
         self._add(task, result)
 
     def _add(self, task: Task, result: Part | Refused) -> None:
         """Makes a point, once all of its parts are there."""
         if isinstance(result, Refused):
-            self.refused.setdefault(task.config, result.message)
+            self.refused.setdefault((task.config, task.batch), result.message)
         else:
             parts = self._parts.setdefault((task.config, task.batch), {})
             parts[task.network] = result
             if len(parts) == len(self.kept):
                 self.points.append(point_of(task.config, task.batch, [parts[n] for n in sorted(parts)], self.conditions.shares))
+                self._tell(task.config, task.batch, "compiled")
                 self.found(self.points[-1])
-        batch = f", batch {task.batch}" if task.batch > 1 else ""
-        self.say(len(self.points) + len(self.refused), self.total, f"compiled for {task.config.name}{batch}")
+                return
+        self._tell(task.config, task.batch, "compiled")
+
+    def _tell(self, config: Config, batch: int, done: str) -> None:
+        images = f", batch {batch}" if batch > 1 else ""
+        self.say(len(self.points) + len(self.refused) + self.discarded, self.total, f"{done}: {config.name}{images}")
 
 
 def explore(sweep: Sweep, configs: Sequence[Config], batch: int | None) -> tuple[list[Point], int]:
     """The predictions of all configurations, the smallest first, and how many configurations cannot run the networks.
 
-    batch: None tries 1 everywhere, then BATCHES on the best. The result does not depend on the number of workers. ModelError: no
-    configuration can run the networks; the message is that of the greatest one.
+    batch: None tries 1 everywhere, then BATCHES on the best; or BATCHES everywhere, if only some points are good enough. What is
+    best does not depend on the number of workers. ModelError: no configuration can run the networks; the message is that of the
+    greatest one.
     """
-    ordered = sorted(configs, key=lambda config: (dsp48e2(config), bram36(config), luts(config)))
-    sweep.total += 0 if batch else BEST * len(BATCHES)
-    sweep.run([(config, batch or 1) for config in ordered])
-    if not sweep.points and sweep.refused:
-        raise ModelError(next(sweep.refused[config] for config in reversed(ordered) if config in sweep.refused))
-    missing = len(sweep.refused)
-    if not batch:
-        sweep.total -= BEST * len(BATCHES)
-        sweep.run(list(product(_for_batches(sweep.points), BATCHES)))
+    own = SIZES.get(sweep.aim.objective, dsp48e2)
+    ordered = sorted(configs, key=lambda config: (own(config), dsp48e2(config), bram36(config), luts(config)))
+    everywhere = (1, *BATCHES) if sweep.aim.given else (1,)
+    alone = sweep.aim.objective == "latency"  # no batch answers sooner than one image
+    first = [(config, images) for config in ordered for images in ((batch,) if batch else (1,) if alone else everywhere)]
+    sweep.run(first)
+    if not sweep.points and sweep.refused and not sweep.discarded:
+        raise ModelError(next(sweep.refused[one] for one in reversed(first) if one in sweep.refused))
+    missing = len({config for config, _ in sweep.refused} - {point.config for point in sweep.points})
+    if not batch and not alone and not sweep.aim.given:
+        sweep.run(list(product(_for_batches(sweep.points, sweep.aim), BATCHES)))
     place = {config: number for number, config in enumerate(ordered)}
     return sorted(sweep.points, key=lambda point: (point.batch, place[point.config])), missing
 
 
-def _for_batches(points: Sequence[Point]) -> list[Config]:
+def _for_batches(points: Sequence[Point], aim: Aim) -> list[Config]:
     """The quickest to the answer, and the quickest accelerators: behind a slow host, those may lead in larger batches alone.
 
     Both are of points that no other one beats.
     """
-    found = [point.config for point in pareto(points)[:BEST]]
-    return list(dict.fromkeys([*found, *(point.config for point in pareto(points, lambda point: point.alone)[:BEST])]))
+    return list(dict.fromkeys(point.config for name in SPEEDS[:2] for point in replace(aim, objective=name).best(points)[:BEST]))
+
+
+def bounded(source: Source, task: Task) -> Bound:
+    """What a worker does to bound a point. source: as of `Sweep`."""
+    network = (_networks(source) if isinstance(source, Path) else source)[task.network]
+    try:
+        return [least_work(piece, task.config, task.batch) for piece in network.pieces(task.config) if isinstance(piece, Graph)]
+    except ModelError:  # compiling says why
+        return []
 
 
 def worked(source: Source, conditions: Conditions, task: Task) -> Part | Refused:

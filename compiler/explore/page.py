@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
+from cnna.compiler.explore.aim import Aim
 from cnna.compiler.explore.drawn import ALONE, TO_ANSWER
-from cnna.compiler.explore.point import Point, option, pareto, ranked
+from cnna.compiler.explore.point import Point, option
 from cnna.compiler.explore.sizes import Budget
 from cnna.compiler.report.charts import whole
 from cnna.compiler.report.html import script
@@ -43,10 +44,11 @@ COLUMNS = (  # heading, the point's figure, format
 )
 
 
-def html(name: str, points: Sequence[Point], budget: Budget, library: str) -> str:
-    """The page. library: as for `report.html.html`."""
-    best = pareto(points)
-    values = [_value(number, point, point in best) for number, point in enumerate(ranked(points), 1)]
+def html(name: str, points: Sequence[Point], budget: Budget, library: str, aim: Aim | None = None) -> str:
+    """The page. library: as for `report.html.html`. aim: by which points are compared; None: the usual one."""
+    aim = aim or Aim()
+    best = aim.best(points)
+    values = [_value(number, point, point in best) for number, point in enumerate(aim.ranked(points), 1)]
     heads = "".join(f'<th class="sorts">{heading}</th>' for heading, _, _ in COLUMNS)
     rows = "\n".join(_row(value) for value in values)
     drawn = {

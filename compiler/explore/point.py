@@ -1,6 +1,6 @@
 """A configuration with what is predicted for it, and which of several configurations no other beats."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cnna.spec.boards import board_of
@@ -74,6 +74,18 @@ class Point:
         return Range(1 / quick, 1 / slow)
 
     @property
+    def latency(self) -> Range:
+        """Seconds from a batch alone to its answer; quick and slow as of `answered`."""
+        ends = [part.whole.latency() for part in self.parts]
+        quick, slow = (self._mean(getattr(end, name) for end in ends) for name in ("quick", "slow"))
+        return Range(quick, slow)
+
+    @property
+    def order(self) -> tuple[float | str, ...]:
+        """What settles the order of points that are equally good: the smaller one, then the quicker accelerator."""
+        return self.dsp, self.bram36, -self.alone, self.batch, self.luts, option(self.config)
+
+    @property
     def fps(self) -> float:
         """Images a second by which configurations are compared: from picture to answer, at the slow end."""
         return self.answered.slow
@@ -104,6 +116,7 @@ class Point:
             "predicted_fps_at_300mhz": self.alone * REPORT_MHZ / self.config.clock_mhz,
             "fps_end_to_end": self.fps,
             "fps_end_to_end_quick": self.answered.quick,
+            "latency_seconds": self.latency.slow,
             "predicted_mac_utilization": self.utilization,
             "predicted_ddr_bytes": self.bytes,
         }
@@ -114,36 +127,3 @@ def option(config: Config) -> str:
     key = board_of(config).key
     base, own = ({**as_dict(each), **{name: int(getattr(each, name)) for name in OPTIONS}} for each in (preset(key), config))
     return ",".join([key, *(f"{key}={value}" for key, value in own.items() if key != "name" and value != base.get(key))])
-
-
-Figure = Callable[[Point], float]
-
-
-def _fps(point: Point) -> float:
-    return point.fps
-
-
-def ranked(points: Iterable[Point], speed: Figure = _fps) -> list[Point]:
-    """The quickest first; of points that are equally quick the smallest, then the one whose accelerator is quicker."""
-    return sorted(points, key=lambda p: (-speed(p), p.dsp, p.bram36, -p.alone, p.batch, p.luts, option(p.config)))
-
-
-def pareto(points: Iterable[Point], speed: Figure = _fps) -> list[Point]:
-    """The points that no other point matches or beats in speed, DSPs and block RAM together, quickest first.
-
-    Of equal points it keeps one, whatever order they come in.
-    """
-    kept: list[Point] = []
-    for point in ranked(points, speed):
-        if not any(other.dsp <= point.dsp and other.bram36 <= point.bram36 for other in kept):
-            kept.append(point)
-    return kept
-
-
-def steps(points: Sequence[Point]) -> list[Point]:
-    """The points that are quicker than every point with no more DSPs, sorted by DSPs."""
-    found: list[Point] = []
-    for point in sorted(pareto(points), key=lambda p: (p.dsp, -p.fps)):
-        if not found or point.fps > found[-1].fps:
-            found.append(point)
-    return found

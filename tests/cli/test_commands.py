@@ -286,21 +286,26 @@ def test_a_waveform_of_clocks_that_never_come_is_said(folder: Path, capsys: pyte
 
 
 def test_an_exploration_that_is_interrupted_leaves_nothing(folder: Path) -> None:
-    """Half a sweep is no answer: there must be one line, the shell's code, and no picture of what was done until then."""
+    """Half a sweep is no answer: there must be one line, the shell's code, and no picture of what was done until then.
+
+    What was predicted is kept, and the workers end with the command."""
     command = ["explore", str(folder / "q.onnx"), "--png", str(folder / "half.png"), "--json", str(folder / "half.json")]
+    command += ["--jobs", "2", "--cache", str(folder / "kept")]
     ours, theirs = pty.openpty()  # progress is for a terminal alone
     line = [sys.executable, "-m", "cnna.cli.main", *command]
     with subprocess.Popen(line, stderr=theirs, stdout=subprocess.PIPE, text=True) as child:
         os.close(theirs)
         said = b""
-        while b"compiling for " not in said:
+        while b" images a second from picture to answer" not in said:
             said += os.read(ours, 1024)
         child.send_signal(signal.SIGINT)
         out, _ = child.communicate(timeout=60)
     rest = os.read(ours, 1 << 16)
     os.close(ours)
     assert child.returncode == 130
+    assert b" kept; the same command with --resume goes on\r\n" in rest
     assert rest.endswith(b"cnna: interrupted\r\n")
+    assert list((folder / "kept" / "explore").iterdir())
     assert b"Traceback" not in rest
     assert not out
     assert not [path for path in folder.iterdir() if "half" in path.name]

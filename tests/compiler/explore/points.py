@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 
-from cnna.compiler.explore.explore import Conditions, Sweep, explore
+from cnna.compiler.explore.aim import Aim
+from cnna.compiler.explore.explore import Conditions, Sweep, evaluate, explore
 from cnna.compiler.explore.kept import Kept
 from cnna.compiler.explore.point import Part, Point
 from cnna.compiler.explore.workers import Workers
 from cnna.compiler.graph.ir import Graph
 from cnna.compiler.placements import Pieces
 from cnna.spec.config import Config
+from cnna.spec.errors import ModelError
 from cnna.spec.host_time.end_to_end import EndToEnd
 from cnna.spec.host_time.host_work import HostWork
 
@@ -34,10 +36,18 @@ class Fixed:
 
 
 def explored(
-    graphs: Sequence[Graph], configs: Sequence[Config], batch: int | None = None, workers: Workers | None = None
+    graphs: Sequence[Graph], configs: Sequence[Config], batch: int | None = None, aim: Aim | None = None
 ) -> tuple[list[Point], int]:
     """What `explore` finds for networks of one graph each, with equal shares, of which nothing is kept."""
     networks, shares = [Fixed(graph) for graph in graphs], (1 / len(graphs),) * len(graphs)
-    with workers or Workers.local(1) as opened:
+    with Workers.local(1) as opened:
         kept = [Kept(None, "") for _ in networks]
-        return explore(Sweep(networks, Conditions(shares=shares), kept, opened), configs, batch)
+        return explore(Sweep(networks, Conditions(shares=shares), kept, opened, aim or Aim()), configs, batch)
+
+
+def evaluated(graph: Graph, config: Config, batch: int) -> Point | None:
+    """The point of a graph; None: it does not fit."""
+    try:
+        return evaluate([graph], config, batch)
+    except ModelError:
+        return None

@@ -1,0 +1,130 @@
+"""What an exploration is for: which points are good enough, by what they are compared, and which need not be compiled for that."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from cnna.compiler.explore.point import Point
+from cnna.compiler.explore.sizes import bram36, dsp48e2, luts, uram288
+from cnna.spec.config import Config
+from cnna.spec.counts import listed
+from cnna.spec.errors import UserError
+
+SIZES: Mapping[str, Callable[[Config], float]] = {  # what a configuration takes, which nothing need be compiled for
+    "dsp": dsp48e2,
+    "bram": bram36,
+    "uram": uram288,
+    "lut": luts,
+    "clock": lambda config: config.clock_mhz,
+    "port": lambda config: config.ports,
+}
+FIGURES: Mapping[str, Callable[[Point], float]] = {"ddr": lambda point: point.bytes / point.batch}
+COSTS = (*SIZES, *FIGURES)  # less is better
+SPEEDS = ("fps", "alone", "latency")  # alone: of the accelerator
+AXES = ("dsp", "bram")
+SPEED_NAMES = {
+    "fps": "speed to the answer (slow end)",
+    "alone": "speed of the accelerator",
+    "latency": "time to the answer (slow end)",
+}
+NAMES = {
+    "dsp": "DSP48E2",
+    "bram": "BRAM36",
+    "uram": "URAM288",
+    "lut": "LUTs",
+    "clock": "MHz",
+    "port": "AXI ports",
+    "ddr": "DDR bytes",
+}
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What is wanted. objective: of SPEEDS, then no point of the answer is beaten in it and in all `axes`; or of COSTS, then the
+    answer begins with the least that reaches the targets. target_fps: images a second from picture to answer, at the slow end.
+    target_ms: for a batch alone, at the slow end. UserError: there is no such objective or axis.
+    """
+
+    objective: str = "fps"
+    axes: tuple[str, ...] = AXES
+    target_fps: float | None = None
+    target_ms: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.objective not in (*SPEEDS, *COSTS):
+            raise UserError(f"--objective {self.objective}: there is no such one; there are {', '.join((*SPEEDS, *COSTS))}")
+        for axis in self.axes:
+            if axis not in COSTS:
+                raise UserError(f"--axes {axis}: there is no such axis; there are {', '.join(COSTS)}")
+        for name, value in (("fps", self.target_fps), ("ms", self.target_ms)):
+            if value is not None and not value > 0:
+                raise UserError(f"--target-{name} {value:g}: must be more than 0")
+
+    def __str__(self) -> str:
+        """What the answer is, behind "of ... explored,"."""
+        enough = f" of those that reach {self.targets} (slow end)" if self.given else ""
+        if self.objective in SPEEDS:
+            costs = listed([NAMES[axis] for axis in self.axes])
+            return f"those that none beats in {SPEED_NAMES[self.objective]}, {costs} at once{enough}"
+        return f"that of the least {NAMES[self.objective]} first, then quicker ones{enough}"
+
+    @property
+    def targets(self) -> str:
+        """What must be reached, in words."""
+        fps = [] if self.target_fps is None else [f"{self.target_fps:g} images a second"]
+        return " and ".join(fps + ([] if self.target_ms is None else [f"an answer in {self.target_ms:g} ms"]))
+
+    @property
+    def given(self) -> bool:
+        """Whether some points are good enough, and others not."""
+        return self.target_fps is not None or self.target_ms is not None
+
+    def speed(self, point: Point) -> float:
+        """By which points are compared; more is better."""
+        return 1 / point.latency.slow if self.objective == "latency" else point.alone if self.objective == "alone" else point.fps
+
+    def cost(self, point: Point, name: str) -> float:
+        """One of COSTS."""
+        return SIZES[name](point.config) if name in SIZES else FIGURES[name](point)
+
+    def reached(self, point: Point) -> bool:
+        """Whether a point is good enough."""
+        late = self.target_ms is not None and point.latency.slow * 1e3 > self.target_ms
+        return not late and (self.target_fps is None or point.fps >= self.target_fps)
+
+    def ranked(self, points: Iterable[Point]) -> list[Point]:
+        """The best first; of points that are equally good the smallest, and then in an order that does not depend on theirs."""
+
+        def place(point: Point) -> tuple[float | str, ...]:
+            own = () if self.objective in SPEEDS else (self.cost(point, self.objective),)
+            costs = [self.cost(point, axis) for axis in self.axes]
+            return (*own, -self.speed(point), *costs, *point.order)
+
+        return sorted(points, key=place)
+
+    def best(self, points: Iterable[Point]) -> list[Point]:
+        """Those that are good enough and that no other one matches or beats, the best first. Of equal points it keeps one."""
+        kept: list[tuple[tuple[float, ...], Point]] = []
+        for point in self.ranked(filter(self.reached, points)):
+            costs = self._compared(point)
+            if not any(all(a <= b for a, b in zip(other, costs, strict=True)) for other, _ in kept):
+                kept.append((costs, point))
+        return [point for _, point in kept]
+
+    def _compared(self, point: Point) -> tuple[float, ...]:
+        """What a point that is ranked behind another one must have less of, to be kept."""
+        if self.objective in SPEEDS:
+            return tuple(self.cost(point, axis) for axis in self.axes)
+        return (-self.speed(point),)
+
+    def needless(self, config: Config, fps: float, seconds: float, points: Sequence[Point]) -> bool:
+        """Whether a point cannot be in the answer, if it does no more than `fps` and a batch takes it no less than `seconds`."""
+        if fps < (self.target_fps or 0) or (self.target_ms is not None and seconds * 1e3 > self.target_ms):
+            return True
+        if self.objective in SIZES:
+            own = SIZES[self.objective](config)
+            return any(SIZES[self.objective](point.config) < own for point in points if self.reached(point))
+        if self.objective in FIGURES or not all(axis in SIZES for axis in self.axes):
+            return False
+        costs, most = [SIZES[axis](config) for axis in self.axes], 1 / seconds if self.objective == "latency" else fps
+        others = (point for point in points if self.reached(point) and self.speed(point) > most)
+        return any(all(SIZES[axis](other.config) <= cost for axis, cost in zip(self.axes, costs, strict=True)) for other in others)

@@ -1,0 +1,87 @@
+"""Aims: the smallest that is quick enough, the quickest within a chip, and which points need not be compiled for either."""
+
+from typing import Any
+
+import pytest
+
+from cnna.compiler.bound import least_work
+from cnna.compiler.explore.aim import Aim
+from cnna.compiler.explore.grid import configurations
+from cnna.compiler.explore.sizes import Budget, dsp48e2
+from cnna.spec.boards import BOARDS, ddr_of
+from cnna.spec.config import preset
+from cnna.spec.errors import UserError
+
+from ... import networks
+from .points import evaluated, explored, point
+
+SMALL = Budget(250, 100)
+LARGE, MIDDLE, LEAST = (preset(name) for name in ("zcu102", "zcu104", "tiny"))
+POINTS = [  # the same network: 100, 50 and 5 images a second
+    point(LARGE, 1, (2432, 648.0, 0, 160_000), 3_000_000, 4_000_000),
+    point(MIDDLE, 1, (1408, 64.0, 0, 150_000), 6_000_000, 4_000_000),
+    point(LEAST, 1, (80, 32.0, 0, 39_000), 60_000_000, 4_000_000),
+]
+
+
+def test_the_smallest_that_is_quick_enough_comes_first() -> None:
+    """A user would pay for an array that is larger than the task, or get one that is too slow."""
+    assert Aim("dsp", target_fps=30).best(POINTS)[0].config == MIDDLE
+    assert Aim("dsp", target_fps=30).best(POINTS)[1:] == POINTS[:1]
+    assert Aim("dsp", target_fps=2).best(POINTS)[0].config == LEAST
+    assert Aim("dsp", target_ms=14).best(POINTS)[0].config == LARGE
+    assert Aim("dsp", target_fps=1000).best(POINTS) == []
+    assert Aim("lut", target_fps=2).best(POINTS)[0].config == min((LARGE, MIDDLE, LEAST), key=lambda config: config.macs)
+    assert Aim("latency").best(POINTS)[0].config == LARGE
+    assert [one.config for one in Aim(axes=("dsp",), target_fps=30).best(POINTS)] == [LARGE, MIDDLE]
+
+
+def test_what_cannot_be_in_the_answer_is_ruled_out_and_nothing_else() -> None:
+    """A point of the answer would never be compiled, or minutes pass with points that are in no answer."""
+    aim = Aim("dsp", target_fps=30)
+    assert aim.needless(MIDDLE, 29, 1 / 29, [])
+    assert not aim.needless(MIDDLE, 31, 1 / 31, [])
+    assert aim.needless(LARGE, 100, 0.01, POINTS[1:])
+    assert not aim.needless(LARGE, 100, 0.01, POINTS[2:])
+    assert Aim("dsp", target_ms=5).needless(LARGE, 1000, 0.006, [])
+    front = Aim()
+    assert front.needless(LARGE, 40, 1 / 40, POINTS[1:2])
+    assert not front.needless(LARGE, 60, 1 / 60, POINTS[1:2])
+    assert not front.needless(LEAST, 1, 1, POINTS[:2])
+    assert not Aim(axes=("dsp", "ddr")).needless(LARGE, 40, 1 / 40, POINTS[1:2])
+
+
+@pytest.mark.parametrize("options", [{"objective": "beauty"}, {"axes": ("dsp", "price")}, {"target_fps": 0}, {"target_ms": -1.0}])
+def test_what_cannot_be_wanted_is_refused(options: dict[str, Any]) -> None:
+    """A slip would explore for minutes and answer another question."""
+    with pytest.raises(UserError, match=r"there is no such|must be more than 0"):
+        Aim(**options)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_program_is_quicker_than_its_least_work(seed: int) -> None:
+    """A configuration that belongs to the answer would be ruled out before it is compiled."""
+    graph = networks.network(seed)
+    configs = configurations(Budget(2520, 912), BOARDS["zcu102"])
+    for config in (preset("tiny"), preset("kv260"), configs[seed * 7 % len(configs)]):
+        for batch in (1, 3):
+            if (found := evaluated(graph, config, batch)) is not None:
+                assert least_work(graph, config, batch).clocks(config, ddr_of(config)) <= found.cycles
+
+
+def test_ruling_out_changes_no_answer() -> None:
+    """The bound would save time at the price of the best point."""
+    graph = networks.network(3)
+    configs = configurations(SMALL)[::14]
+    all_points, _ = explored([graph], configs, 1)
+    for target in (2_000.0, 10_000.0):
+        for objective in ("dsp", "fps"):
+            aim = Aim(objective, target_fps=target)
+            assert aim.best(explored([graph], configs, 1, aim=aim)[0]) == aim.best(all_points)
+
+
+def test_arrays_of_every_size_are_offered() -> None:
+    """The smallest design for a small network would be missing on a large chip."""
+    offered = [dsp48e2(config) for config in configurations(Budget(2520, 912))]
+    assert min(offered) < 100
+    assert max(offered) > 2000
