@@ -24,8 +24,8 @@ from cnna.spec.files import write_bytes, write_text
 from cnna.spec.host_time.cortex_a53 import Range
 from cnna.spec.host_time.end_to_end import TO_ANSWER, rates
 
-OBJECTIVES = ("fps", "alone", "latency", "dsp", "bram", "uram", "lut", "clock", "port", "ddr")
-SWEEP_OPTIONS = ("weights", "target_fps", "target_ms", "objective", "axes", "sweep", "jobs", "resume", "again")
+OBJECTIVES = ("fps", "alone", "latency", "dsp", "bram", "uram", "lut", "clock", "port", "ddr", "energy")
+SWEEP_OPTIONS = ("weights", "target_fps", "target_ms", "objective", "axes", "energy", "sweep", "jobs", "resume", "again")
 SWEPT = ("ports", "regions", "ring", "vector", "banks")
 QUIET_SECONDS = 20.0  # after which a line says that the command is at work, where there is no terminal
 OUTPUTS = {"png": (".png",), "html": PAGES, "choices": (".json",)}
@@ -49,6 +49,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--objective", metavar="O", help=f"what is best: {', '.join(OBJECTIVES)} (default: fps; dsp with a target)")
     parser.add_argument("--axes", type=_names, metavar="A,A", help="what else has to be beaten (default: dsp,bram)")
+    parser.add_argument(
+        "--energy", type=_constants, metavar="K=V,K=V", help="pJ of mac, bram access and ddr byte, and static W (docs/explore.md)"
+    )
     parser.add_argument("--sweep", type=_names, default=[], metavar="S,S", help=f"tried in all sizes: {', '.join(SWEPT)}")
     parser.add_argument("--board", default="zcu102", choices=BOARDS, help="the chip and its DDR (default: zcu102)")
     parser.add_argument("--dsp", type=int, metavar="N", help="DSP48E2 at most (default: the board's, such as 2520)")
@@ -108,7 +111,7 @@ def run(args: argparse.Namespace) -> Outcome:
         chart_library(args.cache)  # what is missing is said before minutes of work
     limits: dict[str, Any] = {"dsp": args.dsp, "bram": args.bram, "uram": args.uram, "lut": args.lut, "batch": args.batch}
     limits |= {"weights": args.weights, "target_fps": args.target_fps, "target_ms": args.target_ms, "sweep": args.sweep}
-    limits |= {"objective": args.objective, "axes": args.axes}
+    limits |= {"objective": args.objective, "axes": args.axes, "energy": args.energy}
     limits |= {"jobs": cores() if args.jobs is None else args.jobs, "resume": args.resume, "again": args.again, "cache": args.cache}
     with Progress("compiling") as progress:
         early = Early(progress)
@@ -147,6 +150,14 @@ def _numbers(text: str) -> list[float]:
         return [float(name) for name in _names(text)]
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text}: not numbers separated by commas, such as 3,1") from None
+
+
+def _constants(text: str) -> dict[str, float]:
+    """Numbers by name. argparse.ArgumentTypeError: one is none."""
+    try:
+        return {name.strip(): float(value) for name, _, value in (each.partition("=") for each in _names(text))}
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text}: not numbers by name, such as mac=0.3,bram=10,ddr=160") from None
 
 
 def cores() -> int:

@@ -99,6 +99,10 @@ def _are_models(value: Any) -> bool:
     return _is_model(value) or (several and all(map(_is_model, value)))
 
 
+def _are_numbers(value: Mapping[Any, Any]) -> bool:
+    return all(isinstance(name, str) and is_number(one) for name, one in value.items())
+
+
 def _is_artifact(value: Any) -> bool:
     return is_path(value) or isinstance(value, bytes) or is_one(value, "Compiled", "Artifact")
 
@@ -229,6 +233,7 @@ KINDS: Mapping[str, Kind] = {
         ("axes", "sweep"), Kind("names, such as ['dsp', 'bram']", lambda value: not isinstance(value, str) and _are_texts(value))
     ),
     "choices": PATH,
+    "energy": Kind("numbers by name, such as {'mac': 0.3, 'ddr': 160}", lambda one: isinstance(one, Mapping) and _are_numbers(one)),
     "weights": Kind("numbers, such as (3, 1)", lambda value: isinstance(value, Sequence) and all(map(is_number, value))),
     "shapes": Kind("sizes by input name, such as {'x': (1, 3, 64, 64)}, or the sizes of the only input", _is_shapes),
     **dict.fromkeys(("first", "second"), Kind("a path, a Reported, a Ran, or figures", _is_comparable)),

@@ -13,7 +13,7 @@ from cnna.jobs.configurations import GivenConfig, config_of
 from cnna.jobs.ddr import Ddr
 from cnna.jobs.given import GivenModel, Progress, Shapes, Warn, Warnings, name_of, quiet, with_tools
 from cnna.jobs.result import ASIDE, Result, picture_html
-from cnna.jobs.sweep import Early, aim_of, conditions, early, kept_of, placements, reached, sent, several, space, weights_of
+from cnna.jobs.sweep import Early, aim_of, conditions, early, kept_of, placements, reached, sent, several, space, spent, weights_of
 from cnna.spec.config import preset
 from cnna.spec.counts import many
 from cnna.spec.errors import UserError, about_model
@@ -118,6 +118,7 @@ def explore(
     target_ms: float | None = None,
     objective: str | None = None,
     axes: Sequence[str] | None = None,
+    energy: Mapping[str, float] | None = None,
     sweep: Sequence[str] = (),
     dsp: int | None = None,
     bram: int | None = None,
@@ -140,8 +141,9 @@ def explore(
     share the accelerator; `weights` are their shares of the images. board: whose chip and DDR. target_fps, target_ms: what an
     answer must reach, at the slow end. objective: "fps" (the usual one; from picture to answer), "latency" or "alone", and then
     nothing of the answer is beaten in it and in all `axes` at once ("dsp" and "bram" unless others are given); or one of "dsp",
-    "bram", "uram", "lut", "clock", "port", "ddr", of which the least is wanted ("dsp" is usual with a target). sweep: of "ports",
-    "regions", "ring", "vector" and "banks", what is tried in all sizes.
+    "bram", "uram", "lut", "clock", "port", "ddr" and "energy", of which the least is wanted ("dsp" is usual with a target). energy:
+    picojoules ("mac", "bram", "ddr") and watts ("static") for that. sweep: of "ports", "regions", "ring", "vector" and "banks",
+    what is tried in all sizes.
     dsp, bram, uram, lut: DSP48E2, BRAM36, URAM288 and LUTs at most; None: the board's. batch: images in a run; None: 1,
     and more for the quickest. jobs: processes that compile; the result does not depend on it, and a script that asks for several
     needs `if __name__ == "__main__":`. What is predicted is kept in `cache` (None: the user's cache folder) as it comes, and never
@@ -151,7 +153,7 @@ def explore(
     """
     tell, warnings, speed = progress or quiet, Warnings(warn), ddr or Ddr()
     own, configs, budget = space(board, {"dsp": dsp, "bram36": bram, "luts": lut, "uram288": uram}, batch, speed, sweep)
-    aim, models = aim_of(objective, axes, target_fps, target_ms), several(model)
+    aim, models = aim_of(objective, axes, target_fps, target_ms, energy), several(model)
     predicted = conditions(speed, own, weights_of(weights, len(models)))
     if jobs < 1:
         raise UserError(f"--jobs {jobs}: must be at least 1")
@@ -181,7 +183,7 @@ def explore(
         discarded=made.discarded,
         ddr=speed.predicted(own.ddr).entry(),
         host=NATIVE if predicted.native else "python",
-        points=[{**point.figures(), "pareto": point in best} for point in points],
+        points=[{**point.figures(), **spent(point, aim), "pareto": point in best} for point in points],
         all_points=points,
         best=best,
         budget=budget,

@@ -56,12 +56,19 @@ def conditions(ddr: Ddr, board: Board, weights: Sequence[float]) -> "Conditions"
     return Conditions(ddr.predicted(board.ddr), native_host(), tuple(weight / sum(weights) for weight in weights))
 
 
-def aim_of(objective: str | None, axes: Sequence[str] | None, target_fps: float | None, target_ms: float | None) -> "Aim":
+def aim_of(
+    objective: str | None,
+    axes: Sequence[str] | None,
+    target_fps: float | None,
+    target_ms: float | None,
+    energy: Mapping[str, float] | None = None,
+) -> "Aim":
     """What is wanted. None: the usual. UserError: as of `Aim`, or nothing says how quick the smallest has to be."""
     from cnna.compiler.explore.aim import AXES, SIZES, Aim
+    from cnna.compiler.explore.energy import energy_of
 
     usual = "fps" if target_fps is None and target_ms is None else "dsp"
-    aim = Aim(objective or usual, tuple(axes) if axes else AXES, target_fps, target_ms)
+    aim = Aim(objective or usual, tuple(axes) if axes else AXES, target_fps, target_ms, energy_of(energy))
     if aim.objective in SIZES and not aim.given:
         raise UserError(
             f"--objective {aim.objective}: the least is the smallest array; --target-fps or --target-ms says what it must do"
@@ -145,11 +152,16 @@ def sent(networks: "Sequence[Network]", jobs: int) -> "Iterator[Source]":
         yield file
 
 
+def spent(point: "Point", aim: "Aim") -> dict[str, float]:
+    """The figure of a point that follows from an aim."""
+    return {"energy_joules": aim.energy.joules(point)}
+
+
 def early(sweep: "Sweep", found: Early | None) -> "Callable[[Point], object]":
     """Hands the figures of each new point on, and whether no point so far beats it."""
 
     def hand(point: "Point") -> None:
         if found is not None:
-            found({**point.figures(), "pareto": point in sweep.aim.best(sweep.points)})
+            found({**point.figures(), **spent(point, sweep.aim), "pareto": point in sweep.aim.best(sweep.points)})
 
     return hand

@@ -1,8 +1,9 @@
 """What an exploration is for: which points are good enough, by what they are compared, and which need not be compiled for that."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from cnna.compiler.explore.energy import Energy
 from cnna.compiler.explore.point import Point
 from cnna.compiler.explore.sizes import bram36, dsp48e2, luts, uram288
 from cnna.spec.config import Config
@@ -17,7 +18,10 @@ SIZES: Mapping[str, Callable[[Config], float]] = {  # what a configuration takes
     "clock": lambda config: config.clock_mhz,
     "port": lambda config: config.ports,
 }
-FIGURES: Mapping[str, Callable[[Point], float]] = {"ddr": lambda point: point.bytes / point.batch}
+FIGURES: Mapping[str, Callable[[Point, Energy], float]] = {
+    "ddr": lambda point, energy: point.bytes / point.batch,
+    "energy": lambda point, energy: energy.joules(point),
+}
 COSTS = (*SIZES, *FIGURES)  # less is better
 SPEEDS = ("fps", "alone", "latency")  # alone: of the accelerator
 AXES = ("dsp", "bram")
@@ -34,6 +38,7 @@ NAMES = {
     "clock": "MHz",
     "port": "AXI ports",
     "ddr": "DDR bytes",
+    "energy": "energy of a frame",
 }
 
 
@@ -41,13 +46,15 @@ NAMES = {
 class Aim:
     """What is wanted. objective: of SPEEDS, then no point of the answer is beaten in it and in all `axes`; or of COSTS, then the
     answer begins with the least that reaches the targets. target_fps: images a second from picture to answer, at the slow end.
-    target_ms: for a batch alone, at the slow end. UserError: there is no such objective or axis.
+    target_ms: for a batch alone, at the slow end. energy: the constants of that cost. UserError: there is no
+    such objective or axis.
     """
 
     objective: str = "fps"
     axes: tuple[str, ...] = AXES
     target_fps: float | None = None
     target_ms: float | None = None
+    energy: Energy = field(default_factory=Energy)
 
     def __post_init__(self) -> None:
         if self.objective not in (*SPEEDS, *COSTS):
@@ -84,7 +91,7 @@ class Aim:
 
     def cost(self, point: Point, name: str) -> float:
         """One of COSTS."""
-        return SIZES[name](point.config) if name in SIZES else FIGURES[name](point)
+        return SIZES[name](point.config) if name in SIZES else FIGURES[name](point, self.energy)
 
     def reached(self, point: Point) -> bool:
         """Whether a point is good enough."""

@@ -13,7 +13,13 @@ from cnna.spec.host_time.end_to_end import rates
 SIZE_INCHES = (9.0, 6.0)  # of the picture
 NEAR = 0.07  # share of each axis within which only one of two points is named
 ALONE, TO_ANSWER = "fps, accelerator alone", "fps, picture to answer"  # headings
-MORE = {"latency": "ms, picture to answer", "uram": "URAM288", "clock": "MHz", "port": "ports"}  # of columns that only some want
+MORE = {  # headings of columns that only some want
+    "energy": "mJ a frame",
+    "latency": "ms, picture to answer",
+    "uram": "URAM288",
+    "clock": "MHz",
+    "port": "ports",
+}
 
 
 def table(points: Sequence[Point], aim: Aim | None = None) -> str:
@@ -32,7 +38,7 @@ def table(points: Sequence[Point], aim: Aim | None = None) -> str:
             f"{p.cycles:,}",
             f"{p.alone:,.1f}",
             rates(p.answered),
-            *(f"{p.latency.slow * 1e3:,.2f}" if name == "latency" else f"{SIZES[name](c):,}" for name in more),
+            *(_shown(p, name, aim) for name in more if aim),
             f"{p.utilization:.1%}",
             f"{p.bytes:,}",
         )
@@ -40,6 +46,13 @@ def table(points: Sequence[Point], aim: Aim | None = None) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [[text.rjust(width) for text, width in zip(row[:-1], widths, strict=False)] + [row[-1]] for row in rows]
     return "\n".join("  ".join(line) for line in lines)
+
+
+def _shown(point: Point, name: str, aim: Aim) -> str:
+    """A figure of MORE."""
+    if name in SIZES:
+        return f"{SIZES[name](point.config):,}"
+    return f"{1e3 * (point.latency.slow if name == 'latency' else aim.cost(point, name)):,.3g}"
 
 
 def picture(name: str, points: Sequence[Point], budget: Budget, file: Path | BinaryIO) -> None:

@@ -14,6 +14,7 @@ from itertools import product
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
+from cnna.compiler.accesses import accesses
 from cnna.compiler.bound import LeastWork, least_work
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.explore.aim import SIZES, SPEEDS, Aim
@@ -242,10 +243,16 @@ def part_of(
     memory: None is the DDR of the configuration's board. native: whether the host has its native library.
     """
     entries: list[PieceEntry] = []
+    touched = 0
     for piece in pieces:
-        entries.append(compile_graph(piece, config, batch).entry(memory=memory) if isinstance(piece, Graph) else piece)
+        if isinstance(piece, Graph):
+            made = compile_graph(piece, config, batch)
+            entries.append(made.entry(memory=memory))
+            touched += accesses(made.program, config, sum(work["ddr_read_bytes"] + work["ddr_write_bytes"] for work in made.layers))
+        else:
+            entries.append(piece)
     programs = [entry for entry in entries if entry["kind"] == ACCELERATOR]
     moved = sum(layer["ddr_read_bytes"] + layer["ddr_write_bytes"] for program in programs for layer in program["layers"])
     cycles = sum(program["predicted"]["cycles"] for program in programs)
     whole = end_to_end(entries, cycles, config.clock_mhz, batch, native)
-    return Part(cycles, moved, sum(program["macs"] for program in programs), whole)
+    return Part(cycles, moved, sum(program["macs"] for program in programs), whole, touched)

@@ -12,12 +12,15 @@ from cnna.spec.metrics import REPORT_MHZ
 
 @dataclass(frozen=True)
 class Part:
-    """What one network takes on a configuration, a batch of it. `bytes`: DDR traffic, reads and writes. whole: with the host."""
+    """What one network takes on a configuration, a batch of it. `bytes`: DDR traffic, reads and writes. whole: with the host.
+    accesses: to block RAM, of 8 bytes.
+    """
 
     cycles: int
     bytes: int
     macs: int
     whole: EndToEnd
+    accesses: int = 0
 
     @property
     def answered(self) -> Range:
@@ -54,6 +57,11 @@ class Point:
     def bytes(self) -> int:
         """DDR traffic of a batch."""
         return round(self._mean(part.bytes for part in self.parts))
+
+    @property
+    def accesses(self) -> int:
+        """Accesses to block RAM of a batch."""
+        return round(self._mean(part.accesses for part in self.parts))
 
     @property
     def macs(self) -> int:

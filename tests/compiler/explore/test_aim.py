@@ -1,18 +1,25 @@
 """Aims: the smallest that is quick enough, the quickest within a chip, and which points need not be compiled for either."""
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from cnna.compiler.accesses import accesses
 from cnna.compiler.bound import least_work
+from cnna.compiler.compile import compile_graph
 from cnna.compiler.explore.aim import Aim
+from cnna.compiler.explore.energy import Energy, energy_of
 from cnna.compiler.explore.grid import configurations
 from cnna.compiler.explore.sizes import Budget, dsp48e2
+from cnna.compiler.graph import ir
 from cnna.spec.boards import BOARDS, ddr_of
 from cnna.spec.config import preset
 from cnna.spec.errors import UserError
 
 from ... import networks
+from ...graph_builder import Builder
 from .points import evaluated, explored, point
 
 SMALL = Budget(250, 100)
@@ -85,3 +92,27 @@ def test_arrays_of_every_size_are_offered() -> None:
     offered = [dsp48e2(config) for config in configurations(Budget(2520, 912))]
     assert min(offered) < 100
     assert max(offered) > 2000
+
+
+def test_energy_is_counts_times_constants() -> None:
+    """Two designs would be compared by other constants than those that were given."""
+    one = replace(POINTS[1], batch=2, parts=(replace(POINTS[1].parts[0], accesses=7_000_000),))
+    own = Energy(mac=2.0, bram=3.0, ddr=5.0, static=1.5)
+    counted = 2 * one.macs + (3 * 7_000_000 + 5 * one.bytes) / 2
+    assert own.joules(one) == pytest.approx(counted * 1e-12 + 1.5 / one.alone)
+    assert Aim("energy", energy=Energy(static=100)).best(POINTS)[0].config == LARGE
+    assert energy_of({"mac": 2.0}) == Energy(mac=2.0)
+    for given in ({"mac": -1.0}, {"watts": 1.0}):
+        with pytest.raises(UserError, match=r"--energy mac=-1: must be|--energy watts: there is no such"):
+            energy_of(given)
+
+
+def test_accesses_are_those_of_the_steps() -> None:
+    """Energy would miss what the engines read, which is most of it. One layer: nine taps, two steps a group of pixels and chunk."""
+    b = Builder(np.random.default_rng(1), "one")
+    graph = b.graph(b.conv(b.input(8, 6, 6), 16, ir.Window((3, 3), (1, 1), (1, 1), (1, 1, 1, 1))))
+    program = compile_graph(graph, LEAST).program
+    groups, chunks, sets = 36 // LEAST.pix, 16 // LEAST.co, 8 // LEAST.ci
+    read = groups * chunks * sets * 9 * (LEAST.pix * LEAST.ci + LEAST.ring_word_bytes)
+    written = 36 * 16
+    assert accesses(program, LEAST, 800) == (read + written + 800) // 8
