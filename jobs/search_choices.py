@@ -69,12 +69,10 @@ def search_choices(
     if output is not None:
         check_outputs({"output": Path(output)}, ())
     from cnna.compiler.explore.choices import search
-    from cnna.compiler.graph.ir import Graph
 
     with about_model(name_of(model)):
         pieces = placements(model, shapes, warnings).pieces(chosen)
-        graphs = [piece for piece in pieces if isinstance(piece, Graph)]
-        found = search(graphs, chosen, batch, tries, progress or quiet, speed.predicted(ddr_of(chosen)))
+        found = search(pieces, chosen, batch, tries, progress or quiet, speed.predicted(ddr_of(chosen)))
     made = FoundChoices(
         config=chosen.name,
         batch=batch,

@@ -14,6 +14,7 @@ from cnna.compiler.compile import Program, compile_graph
 from cnna.compiler.explore.layer import Layers
 from cnna.compiler.graph.ir import Graph
 from cnna.compiler.lower.lower import lower
+from cnna.compiler.placements import Pieces
 from cnna.compiler.plan.fold import fold_inputs
 from cnna.compiler.plan.forced import ForcedLayer
 from cnna.compiler.plan.pitch import set_pitches
@@ -89,11 +90,12 @@ class _Search:
         return list(sizes)[:TILES]
 
 
-def search(graphs: Sequence[Graph], config: Config, batch: int, tries: int, say: Say, memory: DdrSpeed | None = None) -> Searched:
-    """Tries so many other plans, for each program its share of them. say: is called with tries done, all, and what is tried.
+def search(pieces: Pieces, config: Config, batch: int, tries: int, say: Say, memory: DdrSpeed | None = None) -> Searched:
+    """Tries so many other plans for the graphs among the pieces, for each program its share of them.
 
-    memory: as of `part_of`. ModelError: a program does not fit as the compiler plans it.
+    say: is called with tries done, all, and what is tried. memory: as of `part_of`. ModelError: a program does not fit as the compiler plans it.
     """
+    graphs = [piece for piece in pieces if isinstance(piece, Graph)]
     found: list[_Search] = []
     done = 0
     for number, graph in enumerate(graphs, 1):
