@@ -21,8 +21,8 @@ ABOUT = f"""\
 `cnna.Detector` decodes boxes on the accelerator's integers ([how](detectors.md)). "fps" is of the accelerator alone. *Modelled* are
 pictures a second of a long stream, from a uint8 picture of the input's size to its boxes, the slow and the quick end, with memory
 that the processor caches. The host's work was counted; {CANDIDATES} candidates a picture are added to it, each with
-{CANDIDATE_LINES} lines that no cache has. DBNet's were counted: {CANDIDATES} areas of 48x6 cells were drawn in its map of 640x640, as
-such maps have them for words of 60x18 pixels, which cover a quarter of the picture. The floor is for the slow end with four
+{CANDIDATE_LINES} lines that no cache has. DBNet's were counted: {CANDIDATES} areas of 48x6 cells were drawn in its map of 640x640,
+as such maps have them for words of 60x18 pixels, which cover a quarter of the picture. The floor is for the slow end with four
 cores. The last column is the same for the model's own outputs, whose decode runs whole, on the CPU.
 `make host-cost ROWS=yolov8n/b1 HOST=boxes` counts again.
 

@@ -36,7 +36,7 @@ AHEAD = 3  # batches at most that a stream takes before the answer of the first 
 SETTLED = 0.3  # seconds
 CALLS = 50  # of the function that does nothing
 BOXES, NONE, LEAST = "boxes", 1.0, 0.25  # the path of a detector, a score that no zero has, and the usual least one
-# rows and columns of an area of text: a word of 18x60 pixels, shrunk on each side by 0.84 of its area over its edge, as DBNet has it
+# rows and columns of an area of text: a word of 18x60 pixels, shrunk on each side by 0.84 of its area over its edge, as by DBNet
 AREA_CELLS = (6, 48)
 AREAS_ACROSS = 10  # areas beside each other
 
