@@ -2,14 +2,17 @@
 //
 // Weights are whole numbers that add up to 2^14, so a plain colour stays what it is. Between the passes a value has 6 bits more than
 // a byte. `cnna.spec.samples.resampling` makes the same weights and the same picture in numpy, equal to the bit.
+//
+// The first pass lays eight rows side by side, so that a vector has one place of all of them, whatever the weights, the channels and the
+// distances between pixels are. Each row of the picture goes through it once: its line is kept until no row of the answer needs it.
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <vector>
 
 #include "checks.h"
 #include "cnna_host.h"
+#include "resize_filter.h"
 #include "vectors.h"
 
 #if defined(__aarch64__)
@@ -20,135 +23,221 @@ namespace cnna {
 
 namespace {
 
-constexpr int WEIGHT_BITS = 14, EXTRA_BITS = 6;
+constexpr int EXTRA_BITS = 6;
 constexpr int64_t MOST_PIXELS = 1 << 15;  // along an axis
-constexpr size_t FEW = 4;                 // channels that one vector holds
 
-// For every pixel of the answer: its first pixel of the picture, and the weights from there on. All have `taps` weights.
-struct Filter {
-    size_t taps = 0;
-    std::vector<int64_t> first;
-    std::vector<int16_t> weights;
+// Eight sums.
+struct Sums {
+#if defined(__aarch64__)
+    int32x4_t low, high;
+
+    Sums() = default;
+    explicit Sums(int32_t first) : low(vdupq_n_s32(first)), high(low) {}
+    void add(Shorts8 values, int16_t weight) {
+        const auto x = reinterpret_cast<int16x8_t>(values);
+        low = vmlal_n_s16(low, vget_low_s16(x), weight), high = vmlal_high_n_s16(high, x, weight);
+    }
+    template <int SHIFT>  // at most 16
+    Shorts8 shifted() const {
+        return reinterpret_cast<Shorts8>(vshrn_high_n_s32(vshrn_n_s32(low, SHIFT), high, SHIFT));
+    }
+#else
+    using Whole8 = int32_t __attribute__((vector_size(2 * LANES)));
+    Whole8 all;
+
+    Sums() = default;
+    explicit Sums(int32_t first) : all(Whole8{} + first) {}
+    void add(Shorts8 values, int16_t weight) { all += __builtin_convertvector(values, Whole8) * weight; }
+    template <int SHIFT>
+    Shorts8 shifted() const {
+        return __builtin_convertvector(all >> SHIFT, Shorts8);
+    }
+#endif
 };
 
-double height(int64_t filter, double distance) {
-    const double from = std::fabs(distance);
-    if (filter == CNNA_AREA) return distance > -0.5 && distance <= 0.5 ? 1.0 : 0.0;
-    return from < 1.0 ? 1.0 - from : 0.0;
-}
-
-Filter filter_of(int64_t filter, int64_t size, int64_t wanted) {
-    const double scale = static_cast<double>(size) / static_cast<double>(wanted), wide = std::max(scale, 1.0);
-    const double support = (filter == CNNA_AREA ? 0.5 : 1.0) * wide;
-    Filter made;
-    made.taps = static_cast<size_t>(std::min<int64_t>(size, static_cast<int64_t>(std::ceil(support)) * 2 + 1));
-    made.weights.assign(made.taps * static_cast<size_t>(wanted), 0);
-    std::vector<double> heights(made.taps);
-    for (int64_t at = 0; at < wanted; ++at) {
-        const double center = (static_cast<double>(at) + 0.5) * scale;
-        const auto low = std::max<int64_t>(0, static_cast<int64_t>(center - support + 0.5));
-        const auto high = std::min<int64_t>(size, static_cast<int64_t>(center + support + 0.5));
-        const int64_t first = std::min(low, size - static_cast<int64_t>(made.taps));
-        double sum = 0;
-        for (size_t tap = 0; tap < made.taps; ++tap) {
-            const int64_t pixel = first + static_cast<int64_t>(tap);
-            heights[tap] = pixel < low || pixel >= high ? 0 : height(filter, (static_cast<double>(pixel) + 0.5 - center) / wide);
-            sum += heights[tap];
-        }
-        int16_t *weights = made.weights.data() + static_cast<size_t>(at) * made.taps;
-        double until = 0;
-        int given = 0;  // of the weight that all have together: rounded here, so that no rest is left over for one of them
-        for (size_t tap = 0; tap < made.taps; ++tap) {
-            until += heights[tap];
-            const int rounded = static_cast<int>(std::floor(until / sum * (1 << WEIGHT_BITS) + 0.5));
-            weights[tap] = static_cast<int16_t>(rounded - given);
-            given = rounded;
-        }
-        made.first.push_back(first);
-    }
+Shorts8 shorts8(const int16_t *from) {
+    Shorts8 made;
+    std::memcpy(&made, from, sizeof made);
     return made;
 }
 
-// Four bytes as four numbers.
-Whole4 widened(const uint8_t *from) {
+// Sixteen bytes of as many numbers, which are bytes.
+Bytes16 bytes16(Shorts8 first, Shorts8 second) { return evens16(reinterpret_cast<Bytes16>(first), reinterpret_cast<Bytes16>(second)); }
+
+void store8(int16_t *to, Shorts8 values) { store16(to, reinterpret_cast<Bytes16>(values)); }
+
+// ROWS rows side by side: values of one place lie together, so that a vector has them all.
+constexpr size_t ROWS = 8;
+
+// Bytes [begin, end) of rows, each of `bytes`, side by side. LANES - 1 places behind them are written too.
+void lay_beside(const uint8_t *const (&rows)[ROWS], size_t begin, size_t end, size_t bytes, int16_t *to) {
+    for (size_t at = begin; at < end; at += LANES, to += LANES * ROWS) {
+        Bytes16 own[ROWS] = {}, other[ROWS];
+        for (size_t row = 0; row < ROWS; ++row) {
+            if (at + LANES <= bytes)
+                own[row] = load16(rows[row] + at);
+            else
+                std::memcpy(&own[row], rows[row] + at, bytes - at);
+        }
+        const auto round = [](const Bytes16(&from)[ROWS], Bytes16(&made)[ROWS]) {
+#pragma GCC unroll 4
+            for (size_t i = 0; i < ROWS / 2; ++i) {
+                made[2 * i] = in_turn16<false>(from[i], from[i + ROWS / 2]);
+                made[2 * i + 1] = in_turn16<true>(from[i], from[i + ROWS / 2]);
+            }
+        };
+        round(own, other), round(other, own), round(own, other);
+#pragma GCC unroll 8
+        for (size_t pair = 0; pair < ROWS; ++pair) {
 #if defined(__aarch64__)
-    uint32_t four;
-    std::memcpy(&four, from, sizeof four);
-    return reinterpret_cast<Whole4>(vmovl_u16(vget_low_u16(vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(four))))));
+            const auto both = reinterpret_cast<uint8x16_t>(other[pair]);
+            store8(to + 2 * pair * ROWS, reinterpret_cast<Shorts8>(vmovl_u8(vget_low_u8(both))));
+            store8(to + (2 * pair + 1) * ROWS, reinterpret_cast<Shorts8>(vmovl_high_u8(both)));
 #else
-    return Whole4{from[0], from[1], from[2], from[3]};
+            const Bytes16 none{};
+            store8(to + 2 * pair * ROWS, reinterpret_cast<Shorts8>(in_turn16<false>(other[pair], none)));
+            store8(to + (2 * pair + 1) * ROWS, reinterpret_cast<Shorts8>(in_turn16<true>(other[pair], none)));
 #endif
-}
-
-// As `along_row`, for pixels of at most FEW channels: all of a pixel at once. FEW - 1 bytes behind the row are read, and as many
-// numbers behind the line are written.
-void along_row_at_once(const uint8_t *row, size_t channels, const Filter &filter, int16_t *to) {
-    constexpr int shift = WEIGHT_BITS - EXTRA_BITS;
-    const int16_t *weights = filter.weights.data();
-    for (const int64_t first : filter.first) {
-        const uint8_t *from = row + static_cast<size_t>(first) * channels;
-        Whole4 sum = Whole4{} + (1 << (shift - 1));
-        for (size_t tap = 0; tap < filter.taps; ++tap, from += channels) {
-            sum += widened(from) * weights[tap];
         }
-        using Line4 = int16_t __attribute__((vector_size(FEW * sizeof(int16_t))));
-        const Line4 line = __builtin_convertvector(sum >> shift, Line4);
-        std::memcpy(to, &line, sizeof line);
-        to += channels, weights += filter.taps;
     }
 }
 
-// One row of the picture, scaled along its columns: [wanted][channels] with EXTRA_BITS more bits.
-void along_row(const uint8_t *row, size_t channels, const Filter &filter, int16_t *to) {
-    constexpr int shift = WEIGHT_BITS - EXTRA_BITS;
-    const int16_t *weights = filter.weights.data();
-    for (const int64_t first : filter.first) {
-        const uint8_t *from = row + static_cast<size_t>(first) * channels;
-        for (size_t channel = 0; channel < channels; ++channel) {
-            int32_t sum = 1 << (shift - 1);
-            for (size_t tap = 0; tap < filter.taps; ++tap) sum += weights[tap] * from[tap * channels + channel];
-            *to++ = static_cast<int16_t>(sum >> shift);
-        }
-        weights += filter.taps;
+// Rows side by side, each of them to a line of its own. ROWS - 1 values behind them are written too.
+void lay_apart(const int16_t *from, size_t count, int16_t *const (&lines)[ROWS], size_t first) {
+    for (size_t at = 0; at < count; at += ROWS, from += ROWS * ROWS) {
+        Shorts8 own[ROWS], other[ROWS];
+#pragma GCC unroll 8
+        for (size_t i = 0; i < ROWS; ++i) own[i] = shorts8(from + i * ROWS);
+        const auto round = [](const Shorts8(&rows)[ROWS], Shorts8(&made)[ROWS]) {
+#pragma GCC unroll 4
+            for (size_t i = 0; i < ROWS / 2; ++i) {
+                made[2 * i] = in_turn8<false>(rows[i], rows[i + ROWS / 2]);
+                made[2 * i + 1] = in_turn8<true>(rows[i], rows[i + ROWS / 2]);
+            }
+        };
+        round(own, other), round(other, own), round(own, other);
+        for (size_t row = 0; row < ROWS; ++row) store8(lines[row] + first + at, other[row]);
     }
 }
 
-// One row of the answer from the rows of the first pass. sums: room for a row.
-void along_columns(const std::vector<const int16_t *> &rows, const int16_t *weights, std::vector<int32_t> &sums, uint8_t *to) {
+// Pixels [begin, end) of the answer from pixels of the picture, rows side by side. COUNT: channels at once. TAPS: of the filter; 0: any.
+template <size_t COUNT, size_t TAPS>
+void along_rows(const int16_t *pixels, size_t channels, const Filter &filter, size_t begin, size_t end, int16_t *to) {
+    constexpr int shift = WEIGHT_BITS - EXTRA_BITS;
+    const size_t taps = TAPS ? TAPS : filter.taps;
+    const int16_t *weights = filter.weights.data() + begin * taps;
+    for (size_t at = begin; at < end; ++at, weights += taps) {
+        const int16_t *first = pixels + static_cast<size_t>(filter.first[at] - filter.first[begin]) * channels * ROWS;
+        for (size_t channel = 0; channel < channels; channel += COUNT, first += COUNT * ROWS, to += COUNT * ROWS) {
+            Sums sums[COUNT];
+            for (Sums &sum : sums) sum = Sums(1 << (shift - 1));
+            const int16_t *from = first;
+            for (size_t tap = 0; tap < taps; ++tap, from += channels * ROWS)
+                for (size_t i = 0; i < COUNT; ++i) sums[i].add(shorts8(from + i * ROWS), weights[tap]);
+            for (size_t i = 0; i < COUNT; ++i) store8(to + i * ROWS, sums[i].template shifted<shift>());
+        }
+    }
+}
+
+using AlongRows = void (*)(const int16_t *, size_t, const Filter &, size_t, size_t, int16_t *);
+
+template <size_t COUNT>
+AlongRows along_rows_of(size_t taps) {
+    constexpr AlongRows known[] = {along_rows<COUNT, 2>, along_rows<COUNT, 3>, along_rows<COUNT, 4>};
+    return taps >= 2 && taps <= 4 ? known[taps - 2] : along_rows<COUNT, 0>;
+}
+
+AlongRows along_rows_of(size_t channels, size_t taps) {
+    return channels % 3 == 0 ? along_rows_of<3>(taps) : channels % 4 == 0 ? along_rows_of<4>(taps) : along_rows_of<1>(taps);
+}
+
+// The first pass: ROWS rows of the picture to a line each, in stretches that the first cache holds.
+class FirstPass {
+  public:
+    FirstPass(const Filter &filter, size_t channels, size_t columns)
+        : filter_(filter), channels_(channels), bytes_(columns * channels), along_(along_rows_of(channels, filter.taps)) {
+        const size_t wanted = filter.first.size();
+        size_t most = 0, longest = 0;
+        for (size_t at = 0, end = 0; at < wanted; at = end) {
+            for (end = at + 1; end < wanted && span(at, end + 1) * channels <= MOST_PLACES && (end + 1 - at) * channels <= MOST_PLACES;) ++end;
+            ends_.push_back(end);
+            most = std::max(most, span(at, end) * channels), longest = std::max(longest, (end - at) * channels);
+        }
+        pixels_.resize((most + LANES) * ROWS), made_.resize((longest + ROWS) * ROWS);
+    }
+
+    void operator()(const uint8_t *const (&rows)[ROWS], int16_t *const (&lines)[ROWS]) {
+        size_t begin = 0;
+        for (const size_t end : ends_) {
+            const size_t first = static_cast<size_t>(filter_.first[begin]) * channels_;
+            lay_beside(rows, first, first + span(begin, end) * channels_, bytes_, pixels_.data());
+            along_(pixels_.data(), channels_, filter_, begin, end, made_.data());
+            lay_apart(made_.data(), (end - begin) * channels_, lines, begin * channels_);
+            begin = end;
+        }
+    }
+
+  private:
+    static constexpr size_t MOST_PLACES = 512;  // of a stretch, before and behind: 16 bytes for each
+
+    // Pixels of the picture for such pixels of the answer.
+    size_t span(size_t begin, size_t end) const { return static_cast<size_t>(filter_.first[end - 1] - filter_.first[begin]) + filter_.taps; }
+
+    const Filter &filter_;
+    const size_t channels_, bytes_;
+    const AlongRows along_;
+    std::vector<size_t> ends_;
+    std::vector<int16_t> pixels_, made_;
+};
+
+// The second pass: a row of the answer from lines of the first, WIDTH places at a time. The lines are of whole parts.
+constexpr size_t WIDTH = 4 * ROWS;
+
+template <size_t TAPS>
+void along_columns(const std::vector<const int16_t *> &lines, const int16_t *weights, size_t count, uint8_t *to) {
     constexpr int shift = WEIGHT_BITS + EXTRA_BITS;
-    std::fill(sums.begin(), sums.end(), 1 << (shift - 1));
-    for (size_t tap = 0; tap < rows.size(); ++tap) {
-        const int16_t *from = rows[tap];
-        const int32_t weight = weights[tap];
-        if (weight)
-            for (size_t i = 0; i < sums.size(); ++i) sums[i] += weight * from[i];
+    const size_t taps = TAPS ? TAPS : lines.size();
+    for (size_t at = 0; at < count; at += WIDTH) {
+        Sums sums[WIDTH / ROWS];
+        for (Sums &sum : sums) sum = Sums(1 << (shift - 1));
+        for (size_t tap = 0; tap < taps; ++tap)
+            for (size_t i = 0; i < WIDTH / ROWS; ++i) sums[i].add(shorts8(lines[tap] + at + i * ROWS), weights[tap]);
+        Bytes16 made[WIDTH / LANES];
+        for (size_t i = 0; i < WIDTH / LANES; ++i) made[i] = bytes16(sums[2 * i].shifted<16>() >> (shift - 16), sums[2 * i + 1].shifted<16>() >> (shift - 16));
+        if (at + WIDTH <= count)
+            std::memcpy(to + at, made, WIDTH);
+        else
+            std::memcpy(to + at, made, count - at);
     }
-    for (size_t i = 0; i < sums.size(); ++i) to[i] = static_cast<uint8_t>(sums[i] >> shift);
+}
+
+using AlongColumns = void (*)(const std::vector<const int16_t *> &, const int16_t *, size_t, uint8_t *);
+
+AlongColumns along_columns_of(size_t taps) {
+    constexpr AlongColumns known[] = {along_columns<2>, along_columns<3>, along_columns<4>};
+    return taps >= 2 && taps <= 4 ? known[taps - 2] : along_columns<0>;
 }
 
 int resize(const uint8_t *picture, int64_t rows, int64_t columns, int64_t pitch, size_t channels, const Filter &across,
            const Filter &down, uint8_t *answer, int64_t answer_pitch) {
-    const size_t width = across.first.size() * channels, kept = down.taps, line_pitch = width + FEW;
-    const size_t row_bytes = static_cast<size_t>(columns) * channels;
-    const bool few = channels > 1 && channels <= FEW;
+    const size_t width = across.first.size() * channels, kept = down.taps + ROWS;
+    const size_t line_pitch = (width + WIDTH + ROWS - 1) / WIDTH * WIDTH;
     std::vector<int16_t> lines(kept * line_pitch);
-    std::vector<uint8_t> copy(row_bytes + FEW);  // of a row, behind which may be read
-    std::vector<int64_t> holds(kept, -1);
-    std::vector<const int16_t *> used(kept);
-    std::vector<int32_t> sums(width);
+    const auto line = [&](int64_t row) { return lines.data() + static_cast<size_t>(row) % kept * line_pitch; };
+    FirstPass first_pass(across, channels, static_cast<size_t>(columns));
+    const AlongColumns second_pass = along_columns_of(down.taps);
+    std::vector<const int16_t *> used(down.taps);
+    int64_t next = down.first[0];
     for (size_t at = 0; at < down.first.size(); ++at) {
-        for (size_t tap = 0; tap < kept; ++tap) {
-            const int64_t row = down.first[at] + static_cast<int64_t>(tap);
-            const size_t place = static_cast<size_t>(row) % kept;
-            int16_t *line = lines.data() + place * line_pitch;
-            if (holds[place] != row && row < rows) {
-                if (few) std::memcpy(copy.data(), picture + row * pitch, row_bytes);
-                few ? along_row_at_once(copy.data(), channels, across, line) : along_row(picture + row * pitch, channels, across, line);
-                holds[place] = row;
-            }
-            used[tap] = line;
+        const int64_t end = down.first[at] + static_cast<int64_t>(down.taps);
+        for (; next < end; next += ROWS) {
+            const uint8_t *from[ROWS];
+            int16_t *to[ROWS];
+            for (int64_t i = 0; i < static_cast<int64_t>(ROWS); ++i) from[i] = picture + std::min(next + i, rows - 1) * pitch, to[i] = line(next + i);
+            first_pass(from, to);
         }
-        along_columns(used, down.weights.data() + at * kept, sums, answer + static_cast<int64_t>(at) * answer_pitch);
+        for (size_t tap = 0; tap < down.taps; ++tap) used[tap] = line(down.first[at] + static_cast<int64_t>(tap));
+        second_pass(used, down.weights.data() + at * down.taps, width, answer + static_cast<int64_t>(at) * answer_pitch);
     }
     return CNNA_OK;
 }

@@ -126,6 +126,8 @@ def pictures(count: int, seed: int) -> Iterator[tuple[NDArray[np.uint8], tuple[i
     rng = np.random.default_rng(seed)
     for number in range(count):
         rows, columns, *size = (int(value) for value in rng.integers(1, 120, 4))
-        shape = (rows, columns, int(rng.choice([1, 3, 4])))
+        if number % 5 == 0:  # several stretches of a row
+            columns, size[1] = columns * int(rng.integers(1, 12)), size[1] * int(rng.integers(1, 6))
+        shape = (rows, columns, int(rng.choice([1, 3, 3, 4, 2, 6])))
         values = rng.integers(0, 256, shape, np.uint8) if number % 2 else rng.choice(np.array([0, 255], np.uint8), shape)
         yield values, (size[0], size[1])
