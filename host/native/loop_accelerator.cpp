@@ -124,10 +124,12 @@ int LoopAccelerator::note_end(const Job &job, Program &program, bool only, Secon
     for (size_t counter = 0; counter < counters_.size(); ++counter) job.counters[counter] = read(counters_[counter]);
     if (device_.queue && (read(device_.status) & device_.error || unnoted() > 1)) std::fill_n(job.counters, counters_.size(), 0);
     write(device_.status, device_.done);
-    const Clock::time_point cleared = Clock::now();
-    while (only && read(device_.status) & device_.done) {
-        if (Seconds(Clock::now() - cleared) > limit) return CNNA_STANDSTILL;
-        std::this_thread::yield();  // a thread may play the accelerator, and need the processor
+    if (only && read(device_.status) & device_.done) {
+        const Clock::time_point cleared = Clock::now();
+        while (read(device_.status) & device_.done) {
+            if (Seconds(Clock::now() - cleared) > limit) return CNNA_STANDSTILL;
+            std::this_thread::yield();  // a thread may play the accelerator, and need the processor
+        }
     }
     ++finished_;
     return CNNA_OK;

@@ -126,6 +126,37 @@ def test_lines_that_are_written_from_end_to_end_are_not_fetched(on, tmp_path):
     assert lines - few <= found["misses", copied][1] <= lines + few
 
 
+QUEUED = f"""
+import mmap, sys
+sys.path.insert(0, {str(HERE)!r})
+from stages import *
+import numpy as np
+from cnna.spec.regmap import REGISTERS as FIELDS, offset
+page = np.frombuffer(mmap.mmap(-1, 4096), np.uint32)
+mark_region(REGISTERS, page.ctypes.data, page.nbytes)
+ctrl, status, finished = (offset(name) >> 2 for name in ("CTRL", "STATUS", "FINISHED"))
+done = FIELDS["STATUS"].pack(done=1)
+mark(SET_STAGE, {NUMBERS["resize"]})
+def seen():
+    return int(page[ctrl]), int(page[status]), int(page[finished])
+found = []
+for pulse in ("start", "queue", "queue"):
+    page[ctrl] = FIELDS["CTRL"].pack(irq_enable=1, **{{pulse: 1}})
+    found.append(seen())
+for run in range(3):
+    page[status] = done
+    found.append(seen())
+mark(SET_STAGE, 0)
+irq = FIELDS["CTRL"].pack(irq_enable=1)
+assert found == [(irq, done, 1)] * 3 + [(irq, done, 2), (irq, done, 3), (irq, 0, 3)], found
+"""
+
+
+def test_queued_runs_end_one_by_one(on, tmp_path):
+    """All would end before the host looks, so that it would neither wait nor read their counters; or none would."""
+    _counted(on, QUEUED, site(tmp_path / "site", "numpy"))
+
+
 def test_a_loop_has_the_clocks_of_the_a53():
     """llvm-mca must know the A53: it issues two adds a clock, and a chain of them takes a clock each."""
     independent = tuple(0x91000400 | register << 5 | register for register in range(8))  # add xN, xN, #1

@@ -78,9 +78,11 @@ def played() -> dict[str, int]:
     return {
         "ctrl": offset("CTRL"),
         "start": ctrl.pack(start=1) | ctrl.pack(begin=1),
+        "queue": ctrl.pack(queue=1),
         "reset": ctrl.pack(soft_reset=1),
         "status": offset("STATUS"),
         "done": REGISTERS["STATUS"].pack(done=1),
+        "finished": offset("FINISHED"),
     }
 
 

@@ -4,10 +4,12 @@
  * reaches the plugin and no file. Stage 0 is not counted. Counters belong to a vCPU, and callbacks add to them; QEMU's inline counters
  * lose additions when several vCPUs count at once.
  *
- * The plugin is also the accelerator, as far as its registers go: a start sets STATUS.done at once. QEMU must run with a guest base of
- * 0 (`-B 0`), so that a guest address is an address here.
+ * The plugin is also the accelerator, as far as its registers go: a run that was started, or queued, ends at once, or as soon as the host
+ * has cleared STATUS.done of the run before. So runs end one by one, as they do where they take longer than the host's work. QEMU must run
+ * with a guest base of 0 (`-B 0`), so that a guest address is an address here.
  *
- * Arguments: out=FILE, and the register offsets and masks ctrl=, start=, reset=, status=, done=. The file has a line for each count:
+ * Arguments: out=FILE, and the register offsets and masks ctrl=, start=, queue=, reset=, status=, done=, finished=. The file has a line
+ * for each count:
  *   instructions STAGE N | entries STAGE N | lines STAGE N | misses STAGE L1 L2 | whole STAGE INTO_L2 PAST | call STAGE NUMBER N
  *   bytes STAGE REGION read|written BYTES ACCESSES
  *   block ADDRESS WORDS... : STAGE N STAGE N ...
@@ -102,7 +104,8 @@ std::atomic<uint64_t> shifted;
 std::deque<Executions> blocks;  // grows without moving what callbacks point to
 std::mutex growing;
 std::string out;
-uint64_t ctrl, start, reset, status, done;
+uint64_t ctrl, start, queue, reset, status, done, finished;
+uint32_t waiting;  // runs that have not ended
 
 Count &own(unsigned vcpu, unsigned of) { return vcpus[vcpu % VCPUS].stages[of]; }
 
@@ -117,15 +120,27 @@ void executed(unsigned vcpu, void *data) {
 
 uint32_t *word(uint64_t address) { return reinterpret_cast<uint32_t *>(address); }
 
-/* What an accelerator does that finishes at once. */
+/* The next run ends, if the host has seen the end of the one before. */
+void end_run(uint64_t base) {
+  if (!waiting || *word(base + status)) return;
+  waiting--;
+  ++*word(base + finished);
+  *word(base + status) = static_cast<uint32_t>(done);
+}
+
 void written_register(uint64_t address) {
   const uint64_t base = regions[REGISTERS].begin, at = address - base;
   if (at == ctrl) {
-    if (*word(address) & start) *word(base + status) = static_cast<uint32_t>(done);
-    if (*word(address) & reset) *word(base + status) = 0;
+    const uint32_t asked = *word(address);
+    *word(address) = asked & ~static_cast<uint32_t>(start | queue | reset);  // pulses read 0
+    if (asked & (start | reset)) waiting = 0, *word(base + status) = 0;
+    if (asked & (start | queue)) waiting++;
   } else if (at == status) {
     *word(address) = 0;  // the only write is that of a one to done, which clears it
+  } else {
+    return;
   }
+  end_run(base);
 }
 
 /* A line that the first cache lacks comes from the second, or from DDR. */
@@ -292,8 +307,9 @@ __attribute__((visibility("default"))) int qemu_plugin_install(PluginId id, cons
     const char *argument = arguments[i];
     if (!std::strncmp(argument, "out=", 4))
       out = argument + 4;
-    else if (!take(argument, "ctrl", ctrl) && !take(argument, "start", start) && !take(argument, "reset", reset) &&
-             !take(argument, "status", status) && !take(argument, "done", done))
+    else if (!take(argument, "ctrl", ctrl) && !take(argument, "start", start) && !take(argument, "queue", queue) &&
+             !take(argument, "reset", reset) && !take(argument, "status", status) && !take(argument, "done", done) &&
+             !take(argument, "finished", finished))
       return 1;
   }
   if (out.empty()) return 1;

@@ -20,6 +20,7 @@ from cnna.host.board.board_device import BoardDevice
 from cnna.host.device.accelerator import Accelerator
 from cnna.host.model.detector import Detector
 from cnna.host.model.inputs import Inputs
+from cnna.host.model.queued import Queued
 from cnna.host.model.session import InferenceSession
 from cnna.host.native import library
 from cnna.host.samples import pictures
@@ -32,7 +33,7 @@ from cnna.spec.samples.preprocess import Preprocess
 
 CAMERA = (480, 640)  # rows and columns of the picture that is resized
 WARM = 2  # batches before those that are counted
-AHEAD = 3  # batches at most that a stream takes before the answer of the first of them is there
+AHEAD = 4  # batches at most that a stream takes before the answer of the first of them is there
 SETTLED = 0.3  # seconds
 CALLS = 50  # of the function that does nothing
 BOXES, NONE, LEAST = "boxes", 1.0, 0.25  # the path of a detector, a score that no zero has, and the usual least one
@@ -127,7 +128,7 @@ def prepared(artifact: Artifact) -> Artifact:
 def pool_bytes(artifact: Artifact) -> int:
     """Enough memory for everything that the session places."""
     sizes = [sum(p.manifest["segments"].values()) + len(p.program) + len(p.constants) for p in artifact.programs]
-    return 2 * sum(sizes) + (1 << 22)
+    return 3 * sum(sizes) + (1 << 22)
 
 
 def feeds_of(artifact: Artifact, count: int) -> list[Feed]:
@@ -200,8 +201,8 @@ def mark_stages(marks: Marks) -> None:
         *((pack, name, "quantise") for name in ("lookup", "quantise")),
         (Preprocess, "apply", "quantise"),
         (Accelerator, "store_inputs", "pack"),
-        *((Accelerator, name, "start") for name in ("set_registers", "start")),
-        (Accelerator, "finish", "wait"),
+        *((Accelerator, name, "start") for name in ("set_registers", "start", "queue")),
+        (Queued, "_end", "wait"),
         (Accelerator, "load_outputs", "unpack"),
         (pack, "dequantise", "unpack"),
         (CpuPart, "run", "cpu"),

@@ -19,8 +19,8 @@ from cnna.host.native.cache import own_cache
 from cnna.spec.config import Config
 from cnna.spec.errors import RunError
 from cnna.spec.identity import capability_words
+from cnna.spec.regmap import PLACES, SPACE_BYTES, offset
 from cnna.spec.regmap import REGISTERS as FIELDS
-from cnna.spec.regmap import SPACE_BYTES, offset
 
 PAGE = 4096
 CORES = 4  # of a ZCU102, whatever this machine has
@@ -102,6 +102,7 @@ def open_board(config: Config, pynq: Path, pool_bytes: int, cached: bool = False
     device = _Device(pool_bytes)
     for name, word in capability_words(config).items():
         device.words[offset(name) >> 2] = word
+    device.words[offset("QUEUE") >> 2] = FIELDS["QUEUE"].pack(places=PLACES)
     mmio = MMIO(PAGE, SPACE_BYTES, device)
     mmio.write(offset("CTRL"), FIELDS["CTRL"].pack(start=1))
     if not FIELDS["STATUS"].unpack(mmio.read(offset("STATUS")))["done"]:
