@@ -14,7 +14,15 @@ if TYPE_CHECKING:
     from cnna.host.model.detector import Detector
     from cnna.host.model.session import InferenceSession
     from cnna.host.model.vart import Overlay
-    from cnna.jobs.compare import Compared, ComparedEvaluations, compare, compare_evaluations
+    from cnna.jobs.bench import Benched, bench
+    from cnna.jobs.compare import (
+        Compared,
+        ComparedBenchmarks,
+        ComparedEvaluations,
+        compare,
+        compare_benchmarks,
+        compare_evaluations,
+    )
     from cnna.jobs.compile import Compiled, compile, load
     from cnna.jobs.convert import Converted, convert
     from cnna.jobs.ddr import Ddr
@@ -50,8 +58,11 @@ _PLACES = {
     "cnna.host.model.detector": ("Detector",),
     "cnna.host.model.session": ("InferenceSession",),
     "cnna.host.model.vart": ("Overlay",),
+    "cnna.jobs.bench": ("Benched", "bench"),
     "cnna.jobs.compile": ("Compiled", "compile", "load"),
-    "cnna.jobs.compare": ("Compared", "ComparedEvaluations", "compare", "compare_evaluations"),
+    "cnna.jobs.compare": (
+        *("Compared", "ComparedBenchmarks", "ComparedEvaluations", "compare", "compare_benchmarks", "compare_evaluations"),
+    ),
     "cnna.jobs.convert": ("Converted", "convert"),
     "cnna.jobs.ddr": ("Ddr",),
     "cnna.jobs.eval": ("Evaluated", "eval"),
@@ -76,9 +87,11 @@ __all__ = [
     "ArgumentError",
     "Artifact",
     "ArtifactError",
+    "Benched",
     "CheckError",
     "CnnaError",
     "Compared",
+    "ComparedBenchmarks",
     "ComparedEvaluations",
     "Compiled",
     "Config",
@@ -105,7 +118,9 @@ __all__ = [
     "ToolError",
     "UserError",
     "__version__",
+    "bench",
     "compare",
+    "compare_benchmarks",
     "compare_evaluations",
     "compile",
     "convert",

@@ -53,7 +53,7 @@ def evaluate(
     if isinstance(samples.source, ArrayFile):
         samples.source.note = tell
     judge = task_of(named, choice, samples)
-    numbers, selection = _selected(samples, options.get("limit"), options.get("seed"))
+    numbers, selection = selected(samples, options.get("limit"), options.get("seed"))
     runners = open_models(paths, options, choice.of_heads(named))
     try:
         identities = [runner.identity for runner in runners]
@@ -61,7 +61,7 @@ def evaluate(
         about = _about(runners, samples, judge, choice, truth)
         step, skip = step_of(runners, options.get("batch")), options.get("skip_unreadable") or False
         loop = Loop(samples, judge, runners, numbers, step, skip, count, None if truth is None else identities.index(truth))
-        with Journal(_journal(options, about), about) as kept:
+        with Journal(journal_path(options, about), about) as kept:
             with _said(kept, numbers, tell):
                 loop.run(kept)
             found = _evaluation(loop, kept, base, selection)
@@ -86,7 +86,7 @@ def _check(paths: Sequence[Path], options: Options) -> None:
         raise UserError("--truth names the model whose answers --metric FILE.py:NAME takes for right; give that too")
 
 
-def _selected(data: Dataset, limit: int | None, seed: int | None) -> tuple[list[int], str]:
+def selected(data: Dataset, limit: int | None, seed: int | None) -> tuple[list[int], str]:
     """The samples to take, and in words how they were chosen."""
     count = len(data)
     if limit is None or limit >= count:
@@ -128,7 +128,7 @@ def _about(runners: Sequence[Runner], data: Dataset, task: Task, choice: Choice,
     }
 
 
-def _journal(options: Options, about: Mapping[str, Any]) -> Path:
+def journal_path(options: Options, about: Mapping[str, Any]) -> Path:
     """The journal's file: the user's, or one in the cache that is named after its evaluation."""
     given, cache = options.get("journal"), options.get("cache")
     if given is not None:

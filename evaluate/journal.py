@@ -2,7 +2,7 @@
 
 Its first line says of which evaluation it is. Each further line is a sample: its number, and a record for each model, or why it
 was left out. A line ends with its check, so that one that was changed is found. What was being written when a process was killed
-is dropped.
+is dropped. A benchmark keeps its rows in the same way.
 """
 
 import fcntl
@@ -20,7 +20,8 @@ from cnna.evaluate.tasks.task import Record
 from cnna.spec.errors import UserError
 from cnna.spec.json_text import json_text
 
-KIND = "cnna evaluation journal"
+EVALUATION, BENCHMARK = "evaluation", "benchmark"
+COMMANDS = {EVALUATION: "cnna eval", BENCHMARK: "cnna bench"}  # by what a journal is of
 CHECK = "check"  # the key of a line's check, which is made of the line without it
 
 
@@ -33,20 +34,20 @@ class Entry:
 
 
 class Journal:
-    """An open journal. about: what the evaluation is, by the names that a message calls its parts.
+    """An open journal. about: what the evaluation is, by the names that a message calls its parts. of: what it is of, in a word.
 
     entries: those that it holds, by the sample's number. UserError: it is of another evaluation, is no journal, cannot be written,
     or another process writes it.
     """
 
-    def __init__(self, path: Path, about: Mapping[str, Any]) -> None:
-        self.path, self.entries = path, dict[int, Entry]()
+    def __init__(self, path: Path, about: Mapping[str, Any], of: str = EVALUATION) -> None:
+        self.path, self.entries, self._of = path, dict[int, Entry](), of
         about = json.loads(json_text(dict(about)))
         try:
             self._file: IO[bytes] = path.open("a+b", buffering=0)  # what could not be written is not tried again later
         except OSError as error:
             raise UserError(f"{path}: {(error.strerror or str(error)).lower()}; --journal F names another file") from None
-        head = {"kind": KIND, "about": about}
+        head = {"kind": f"cnna {of} journal", "about": about}
         try:
             self._lock()
             self._file.seek(0)
@@ -84,21 +85,21 @@ class Journal:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UserError(f"{self.path}: another process makes this evaluation now; wait for it, or give --journal F") from None
+            raise UserError(f"{self.path}: another process makes this {self._of} now; wait for it, or give --journal F") from None
 
     def _read(self, kept: bytes, about: Mapping[str, Any]) -> None:
         whole, newline, _ = kept.rpartition(b"\n")
         lines = whole.split(b"\n")
         try:
             head = json.loads(lines[0])
-            if head["kind"] != KIND:
+            if head["kind"] != f"cnna {self._of} journal":
                 raise ValueError
             other = dict(head["about"])
         except (ValueError, KeyError, TypeError, RecursionError):
-            raise UserError(f"{self.path}: no journal of cnna eval; give --journal another name") from None
+            raise UserError(f"{self.path}: no journal of {COMMANDS[self._of]}; give --journal another name") from None
         if wrong := [name for name in about if other.get(name) != about[name]]:
             raise UserError(
-                f"{self.path}: the journal of another evaluation (other {wrong[0]}); give another --journal, or remove the file"
+                f"{self.path}: the journal of another {self._of} (other {wrong[0]}); give another --journal, or remove the file"
             )
         for number, line in enumerate(lines[1:], 2):
             found = _entry(line)

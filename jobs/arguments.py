@@ -144,6 +144,10 @@ def _is_evaluation(value: Any) -> bool:
     return is_path(value) or isinstance(value, Mapping) or is_one(value, "Evaluated")
 
 
+def _is_benchmark(value: Any) -> bool:
+    return is_path(value) or isinstance(value, Mapping) or is_one(value, "Benched")
+
+
 def _is_function(value: Any) -> bool:
     return isinstance(value, str) or callable(value)
 
@@ -226,6 +230,7 @@ KINDS: Mapping[str, Kind] = {
     "fc_bits": Kind("8, 4 or 'auto'", lambda one: is_whole(one) or isinstance(one, str)),
     "labels": Kind("a path, or an array of classes", _of(str, PathLike, np.ndarray)),
     "measured": Kind("a path or figures of a run", _of(str, PathLike, Mapping)),
+    "matrix": Kind("a path of a YAML file, or the same as a table", _of(str, PathLike, Mapping)),
     "metrics": Kind("the name of a metric, or names by output", _is_metrics),
     "model": MODEL,
     "preprocess": TABLE,
@@ -243,6 +248,7 @@ OWN: Mapping[str, Mapping[str, Kind]] = {
     "compile": {"model": ANY_MODEL},
     "compare_evaluations": dict.fromkeys(("first", "second"), Kind("a path, an Evaluated, or figures", _is_evaluation)),
     "explore": {"model": Kind(f"{MODEL.words}; or several", _are_models)},
+    "compare_benchmarks": dict.fromkeys(("first", "second"), Kind("a path, a Benched, or figures", _is_benchmark)),
     "publish": {"labels": PATH},
     "eval": {"data": PATH, "labels": PATH},
     "load": {"path": Kind("a path, or the bytes of a .cnna", lambda one: is_path(one) or isinstance(one, bytes))},

@@ -1,4 +1,4 @@
-"""`cnna.compare`: two runs, reports or configurations side by side, layer by layer; `cnna.compare_evaluations`: two evaluations."""
+"""`cnna.compare`: two runs, reports or configurations, layer by layer; and the same for evaluations and benchmarks."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from cnna.jobs.bench import Benched
 from cnna.jobs.charts import chart_library
 from cnna.jobs.eval import Evaluated
 from cnna.jobs.given import with_tools
@@ -16,6 +17,7 @@ from cnna.spec.errors import DataError
 from cnna.spec.files import read_bytes, write_text
 
 Compareable: TypeAlias = str | PathLike[str] | Reported | Ran | Mapping[str, Any]
+Benchmark: TypeAlias = str | PathLike[str] | Benched | Mapping[str, Any]
 Evaluation: TypeAlias = str | PathLike[str] | Evaluated | Mapping[str, Any]
 
 
@@ -105,7 +107,42 @@ def compare_evaluations(first: Evaluation, second: Evaluation) -> ComparedEvalua
     return ComparedEvaluations(**evaluations.compared(*sides))
 
 
-def _both(first: Compareable | Evaluated, second: Compareable | Evaluated) -> list[tuple[dict[str, Any], str]]:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ComparedBenchmarks(Result):
+    """Two benchmarks. rows: each figure of both, and their ratio. changed: what else is not the same, in both."""
+
+    kind: str
+    a: Mapping[str, Any]
+    b: Mapping[str, Any]
+    changed: Mapping[str, Sequence[Any]]
+    rows: Sequence[Mapping[str, Any]]
+
+    def __str__(self) -> str:
+        from cnna.evaluate.speed import compare
+
+        return compare.text(self.figures())
+
+
+@with_tools
+def compare_benchmarks(first: Benchmark, second: Benchmark) -> ComparedBenchmarks:
+    """Compares two benchmarks: the rows that both have, and what else has changed, such as versions and settings.
+
+    Each is a `Benched`, the path of figures that `cnna bench --json` has written, or such figures. DataError: one is no benchmark,
+    or they have no row in common.
+    """
+    from cnna.evaluate.speed import compare as benchmarks
+
+    both = _both(first, second)
+    for found, name in both:
+        if not benchmarks.is_benchmark(found):
+            raise DataError(f"{name}: not what `cnna bench --json` writes; a benchmark compares with another")
+    a, b = (benchmarks.checked(found, name) for found, name in both)
+    return ComparedBenchmarks(**benchmarks.compared(a, b, (both[0][1], both[1][1])))
+
+
+def _both(
+    first: "Compareable | Evaluated | Benched", second: "Compareable | Evaluated | Benched"
+) -> list[tuple[dict[str, Any], str]]:
     """The figures of both, and what errors call them."""
     from cnna.compiler.report import compare as compiler
 

@@ -131,13 +131,19 @@ ROOMS = {
         "`evaluate`: models measured on a user's data, side by side",
         ("compiler.frontend", "compiler.report", "host.model", "host.samples", "evaluate.datasets", "evaluate.tasks"),
     ),
-    "evaluate.speed": ("models under the load of LoadGen", ("host.board", "host.model", "serve.protocol")),
+    "evaluate.speed": (
+        "models under the load of LoadGen",
+        (
+            *("evaluate", "evaluate.datasets", "evaluate.tasks", "compiler.frontend", "host.board", "host.model"),
+            *("serve.models", "serve.protocol"),
+        ),
+    ),
     "jobs": (
         "what the commands do, as functions for Python",
         (
             *("compiler", "compiler.frontend", "compiler.quantise", "compiler.explain", "compiler.report"),
             *("compiler.explore", "compiler.heads", "evaluate", "host.board", "host.model", "host.native", "host.samples"),
-            *("compiler.split", "pruning", "sim.reference", "sim.rtl", "serve.models"),
+            *("compiler.split", "evaluate.speed", "pruning", "sim.reference", "sim.rtl", "serve.models"),
         ),
     ),
     "cli": (
@@ -147,6 +153,7 @@ ROOMS = {
             *(
                 "compiler.zoo",
                 "evaluate",
+                "evaluate.speed",
                 "host.board",
                 "host.model",
                 "host.native",

@@ -37,6 +37,10 @@ class Endpoint:
         raw = b"".join(x.tobytes() for x in arrays.values())
         return _outputs(*self._asked("POST", "/infer", head + raw, {LENGTH: str(len(head))}))
 
+    def close(self) -> None:
+        """Ends the connection."""
+        self._connection.close()
+
     def _asked(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> tuple[bytes, int | None]:
         """The body of the answer, and how long its JSON is, where more follows."""
         try:

@@ -43,7 +43,7 @@ class Device:
 
     def __init__(self, ports: Sequence[Port], answers: Sequence[Answer], batch: int, samples: Inputs | None, count: int) -> None:
         self.answers, self.batch, self.count = answers, batch, count
-        self._samples = samples or {port.name: _random(port, count) for port in ports}
+        self._samples = samples or {port.name: random_samples(port, count) for port in ports}
 
     def ask(self, thread: int, numbers: Sequence[int]) -> NDArray[np.float32]:
         """The answers to some samples, [n, ...]: all outputs in a row."""
@@ -131,7 +131,7 @@ def _onnx(job: Mapping[str, Any]) -> Opened:
     found = session.get_inputs()
     fixed = next((one.shape[0] for one in found if isinstance(one.shape[0], int)), None)
     kinds = {"tensor(float)": "float32", "tensor(double)": "float64", "tensor(float16)": "float16", "tensor(bool)": "bool"}
-    ports = [Port(one.name, _sizes(one.shape[1:]), kinds.get(one.type, one.type[len("tensor(") : -1])) for one in found]
+    ports = [Port(one.name, sizes_of(one.shape[1:]), kinds.get(one.type, one.type[len("tensor(") : -1])) for one in found]
     return ports, [lambda inputs: session.run(None, dict(inputs))], fixed or job["batch"]
 
 
@@ -143,7 +143,7 @@ def _board(job: Mapping[str, Any]) -> Opened:
     artifact = load(job["model"])
     session = ExitStack().enter_context(InferenceSession(artifact, open_overlay(job["overlay"])))
     entries = artifact.manifest["model_inputs"]
-    ports = [Port(entry["name"], _sizes(entry["shape"]), entry["dtype"]) for entry in entries]
+    ports = [Port(entry["name"], sizes_of(entry["shape"]), entry["dtype"]) for entry in entries]
     return ports, [lambda inputs: session.run(None, dict(inputs))], int(artifact.manifest["batch"])
 
 
@@ -156,12 +156,12 @@ def _listed(end: Endpoint) -> Answer:
     return lambda inputs: list(end.infer(inputs).values())
 
 
-def _sizes(shape: Sequence[Any]) -> tuple[int, ...]:
+def sizes_of(shape: Sequence[Any]) -> tuple[int, ...]:
     """A sample's shape; sizes that are open become 1."""
     return tuple(size if isinstance(size, int) and size > 0 else 1 for size in shape)
 
 
-def _random(port: Port, count: int) -> NDArray[Any]:
+def random_samples(port: Port, count: int) -> NDArray[Any]:
     """Samples of no meaning: a device's time does not depend on their values."""
     made = np.random.default_rng(0)
     if np.dtype(port.dtype).kind == "f":

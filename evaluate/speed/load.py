@@ -26,7 +26,7 @@ FLAGS = ("-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "
 JOB, DETAIL, LOGGED = "job.json", "mlperf_log_detail.txt", "mlperf_log_accuracy.json"
 LINE = ":::MLLOG "  # what a line of the detailed log begins with
 FAILED = "LoadGen's process ended"
-KEPT = ("result_", "effective_target_qps", "early_stopping_met", "num_errors", "loadgen_version")  # beginnings of keys
+KEPT = ("result_", "effective_target_qps", "early_stopping_", "num_errors", "loadgen_version")  # beginnings of keys
 
 
 class Logged(NamedTuple):

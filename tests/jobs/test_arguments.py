@@ -39,7 +39,9 @@ def given(tmp_path_factory: pytest.TempPathFactory, in_float: onnx.ModelProto, q
     report = cnna.report(compiled).figures()
     (folder / "r.json").write_text(json.dumps(report))
     return {
+        "bench": {"matrix": {"models": model, "scenarios": "Offline", "devices": "no such device"}, "cache": folder},
         "compare": {"first": str(folder / "r.json"), "second": report},
+        "compare_benchmarks": {"first": {"kind": "benchmark"}, "second": str(folder / "r.json")},
         "compare_evaluations": {"first": {"kind": "evaluation"}, "second": str(folder / "r.json")},
         "compile": {"model": model, "config": "tiny"},
         "convert": {"model": float_model, "data": calib, "config": "tiny", "limit": 1},

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench_host import HEADS, cells
-from bench_rows import DPU, EXTRA, NETWORKS, PLANNED_BYTES, VARIED, VARIED_SHARE, Floor, Row
+from bench_rows import EXTRA, NETWORKS, PLANNED_BYTES, VARIED, VARIED_SHARE, Floor, Row
 
 from cnna.cli.options import configuration
 from cnna.compiler.explore.sizes import bram36, dsp48e2
+from cnna.evaluate.speed.published import DPU
 
 Found = Mapping[str, Any]
 DSP = 2520  # of a ZU9

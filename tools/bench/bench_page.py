@@ -14,7 +14,6 @@ from bench_rows import (
     BATCHES,
     CODED,
     DEEP,
-    DPU,
     EXTRA,
     LAYER_CLOCKS,
     LAYER_SHARE,
@@ -30,6 +29,8 @@ from bench_rows import (
     rows,
     streams,
 )
+
+from cnna.evaluate.speed.published import DPU
 
 PROSE = 128  # characters in a line of prose at most
 HEAD = f"""# Performance

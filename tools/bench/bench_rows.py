@@ -80,8 +80,6 @@ DETECTORS = {
 WHY_BOXES: dict[str, str] = {}  # row: why it misses its floor to boxes
 PIX = {4: "zcu102,pix=4,bank_words=4096", 16: "zcu102,pix=16,bank_words=1024"}  # feature memory of 2 MiB as at 8
 SCALED = "resnet50"
-DPU = {"resnet50": 190.30, "vgg19": 38.87, "squeezenet": 1550.79, "inception_v1": 503.71, "inception_v2": 247.54}
-DPU |= {"mobilenet_v1": 1038.05, "mobilenet_v2": 764.41, "yolov3": 37.82}
 VARIED_SHARE = 0.96  # of the predicted frames a second: the floor of VARIED's rows that have none of their own
 STREAMED = ("squeezenet", "mobilenet_v2", "resnet50", "yolov8n")  # in rows of streams
 WHY = {  # row: why it misses a floor, as measured

@@ -1,0 +1,126 @@
+"""Two benchmarks side by side, from the JSON of each: figures, their ratio, and what has changed besides. For `cnna compare`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cnna.evaluate.speed.benchmark import KIND, SCHEMA
+from cnna.evaluate.speed.scenarios import ACCURACY, FIGURES
+from cnna.evaluate.speed.text import number as shown
+from cnna.evaluate.speed.text import table, where_of
+from cnna.spec.errors import DataError
+
+COMPARISON = "benchmark comparison"
+HEADS = ("model", "on", "scenario", "batch", "column", "figure", "A", "B", "B / A")
+NEEDED = ("model", "scenario", "device", "column", "configuration", "batch", "figure")
+
+
+def is_benchmark(found: Mapping[str, Any]) -> bool:
+    """Whether the figures are of a benchmark."""
+    return found.get("kind") == KIND
+
+
+def checked(found: Mapping[str, Any], file: str) -> Mapping[str, Any]:
+    """The figures. DataError: they are not what `cnna bench --json` writes."""
+    if (schema := found.get("schema")) != SCHEMA:
+        raise DataError(
+            f"{file}: has schema {schema!r:.20}, but this version of cnna reads {SCHEMA}; measure again with this version"
+        )
+    try:
+        for row in found["rows"]:
+            if any(name not in row for name in NEEDED) or (row["scenario"] != ACCURACY and not float(row["figure"]) > 0):
+                raise ValueError
+            where_of(row)
+        if not (isinstance(found["versions"], dict) and isinstance(found["matrix"], dict)):
+            raise ValueError
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise DataError(f"{file}: not what `cnna bench --json` writes; measure again") from None
+    return found
+
+
+def compared(a: Mapping[str, Any], b: Mapping[str, Any], names: tuple[str, str]) -> dict[str, Any]:
+    """Figures of both. DataError: they have no row in common."""
+    ours, theirs = _by_key(a), _by_key(b)
+    rows = [row for key, first in ours.items() if key in theirs for row in _pairs(key, first, theirs[key])]
+    if not rows:
+        raise DataError(
+            f"{names[0]} and {names[1]} have no row in common: no model, place, batch, scenario and column of both is one"
+        )
+    return {
+        "kind": COMPARISON,
+        "a": {"file": names[0], "only": [_words(key) for key in ours if key not in theirs]},
+        "b": {"file": names[1], "only": [_words(key) for key in theirs if key not in ours]},
+        "changed": _changed(a, b),
+        "rows": rows,
+    }
+
+
+Key = tuple[str, str, Any, str, str]
+
+
+def _by_key(found: Mapping[str, Any]) -> dict[Key, Mapping[str, Any]]:
+    return {(row["model"], where_of(row), row["batch"], row["scenario"], row["column"]): row for row in found["rows"]}
+
+
+def _words(key: Key) -> str:
+    model, where, batch, scenario, column = key
+    return f"{model}, {where}, batch {batch}, {scenario}, {column}"
+
+
+def _pairs(key: Key, a: Mapping[str, Any], b: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The scenario's figure of both, or each figure of the accuracy."""
+    model, where, batch, scenario, column = key
+    about = {"model": model, "on": where, "batch": batch, "scenario": scenario, "column": column}
+    if scenario != ACCURACY:
+        ratio = b["figure"] / a["figure"]
+        better = None if ratio == 1 else (ratio > 1) == FIGURES[scenario].higher
+        own = {"unit": FIGURES[scenario].unit, "a": a["figure"], "b": b["figure"], "ratio": ratio, "better": better}
+        return [{**about, **own, "clocks": [a.get("clocks"), b.get("clocks")]}]
+    return [
+        {**about, "unit": name, "a": one["value"], "b": b["accuracy"][name]["value"], "ratio": None, "better": None, "clocks": None}
+        for name, one in a["accuracy"].items()
+        if name in b["accuracy"]
+    ]
+
+
+def _changed(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """What besides the figures is not the same, in both."""
+    flat = [
+        {
+            **{f"version of {name}": value for name, value in one["versions"].items()},
+            "commit": one.get("commit"),
+            "processor": one.get("processor"),
+            **{name: value for name, value in one["matrix"].items() if name not in ("models", "batches", "scenarios", "devices")},
+        }
+        for one in (a, b)
+    ]
+    return {
+        name: [flat[0].get(name), flat[1].get(name)] for name in {**flat[0], **flat[1]} if flat[0].get(name) != flat[1].get(name)
+    }
+
+
+def rows_of(found: Mapping[str, Any]) -> list[Sequence[str]]:
+    """The table's rows."""
+    made: list[Sequence[str]] = []
+    for row in found["rows"]:
+        if row["ratio"] is None:
+            a, b = (f"{row[key]:.2%}" if row[key] is not None else "-" for key in ("a", "b"))
+            ratio = "-" if None in (row["a"], row["b"]) else f"{100 * (row['b'] - row['a']):+.2f} points"
+        else:
+            a, b, ratio = shown(row["a"]), shown(row["b"]), f"{row['ratio']:.3f}{_mark(row['better'])}"
+        place = (row["model"], row["on"], row["scenario"], str(row["batch"]), row["column"], row["unit"])
+        made.append((*place, a, b, ratio))
+    return made
+
+
+def _mark(better: bool | None) -> str:
+    return "" if better is None else " better" if better else " worse"
+
+
+def text(found: Mapping[str, Any]) -> str:
+    """Both benchmarks, a row for each figure, and what else has changed."""
+    lines = [f"{key.upper()}: {found[key]['file']}" for key in ("a", "b")]
+    lines += [f"changed: {name}: {a} became {b}" for name, (a, b) in found["changed"].items()]
+    lines += table([HEADS, *rows_of(found)])
+    for key in ("a", "b"):
+        lines += [f"only {key.upper()} has: {one}" for one in found[key]["only"]]
+    return "\n".join(lines)

@@ -1,0 +1,146 @@
+"""A benchmark in words: one table, with a column for each kind of time, and notes below it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cnna.evaluate.speed.benchmark import MEASURED
+from cnna.evaluate.speed.matrix import HTTP, MODELLED, ONNXRUNTIME, PREDICTED
+from cnna.evaluate.speed.published import DPU
+from cnna.evaluate.speed.scenarios import ACCURACY, FIGURES, OFFLINE, SERVER
+from cnna.evaluate.standard_errors import Estimate
+from cnna.evaluate.text import shown, title
+
+COLUMNS = (PREDICTED, "counted", MODELLED, MEASURED)
+OF_COLUMNS = {
+    PREDICTED: "predicted clocks, of the accelerator alone",
+    "counted": "clocks that the simulated RTL counts, of the accelerator alone",
+    MODELLED: "predicted clocks and a model of the host, its slow end: from picture to answer",
+    MEASURED: "by the clock on the wall",
+}
+DISCLAIMER = "measured with LoadGen; these are not results of MLPerf"
+OTHERS = "DPU"  # the column of published figures
+OF_OTHERS = "DPU: published frames a second of Vitis AI's on a ZCU102, measured on a board by its makers (docs/performance.md)"
+LEFT = 3  # columns of words
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the table: rows that differ in their kind of time alone. where: a configuration, or what else answers."""
+
+    model: str
+    where: str
+    batch: int | None
+    scenario: str
+    rows: Mapping[str, Mapping[str, Any]]  # by column
+    accuracy: Mapping[str, Any] | None
+
+    @property
+    def asked(self) -> str:
+        """The scenario, with how much Server asks."""
+        rates = {row["target_qps"] for row in self.rows.values()} if self.scenario == SERVER else set()
+        return f"{self.scenario}, {min(rates):,.4g}/s" if len(rates) == 1 else self.scenario
+
+    @property
+    def unit(self) -> str:
+        """Of its figures."""
+        return FIGURES[self.scenario].unit
+
+
+def where_of(row: Mapping[str, Any]) -> str:
+    """A configuration, or what else answers."""
+    device = str(row["device"])
+    if row["configuration"] is not None:
+        return str(row["configuration"])
+    return "CPU, onnxruntime" if device == ONNXRUNTIME else device.removeprefix(HTTP)
+
+
+def lines_of(found: Mapping[str, Any]) -> list[Line]:
+    """The table's lines, in the order of the rows."""
+    keys: dict[tuple[Any, ...], dict[str, Mapping[str, Any]]] = {}
+    accuracies: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+    for row in found["rows"]:
+        place = (row["model"], where_of(row), row["batch"])
+        if row["scenario"] == ACCURACY:
+            accuracies.setdefault((*place, row["column"] == MEASURED), row["accuracy"])
+        else:
+            asked = row["target_qps"] if row["scenario"] == SERVER else None
+            keys.setdefault((*place, row["scenario"], asked), {})[row["column"]] = row
+    made = []
+    for (model, where, batch, scenario, _), rows in keys.items():
+        accuracy = accuracies.get((model, where, batch, set(rows) == {MEASURED}))
+        made.append(Line(model, where, batch, scenario, rows, accuracy))
+    return made
+
+
+def text(found: Mapping[str, Any]) -> str:
+    """The table and its notes."""
+    lines = lines_of(found)
+    if not lines:
+        return "\n".join([_head(found), *_accuracies(found)])
+    columns = [column for column in COLUMNS if any(column in line.rows for line in lines)]
+    others = any(_other(line) for line in lines)
+    figures = list(dict.fromkeys(name for line in lines for name in line.accuracy or ()))
+    heads = ("model", "on", "scenario", "batch", "unit", *columns, *([OTHERS] if others else []), *map(title, figures))
+    rows = [heads, *(_row(line, columns, others, figures) for line in lines)]
+    notes = [f"{column}: {OF_COLUMNS[column]}" for column in columns] + ([OF_OTHERS] if others else [])
+    return "\n".join([_head(found), *table(rows), *notes, *_invalid(lines)])
+
+
+def _head(found: Mapping[str, Any]) -> str:
+    versions = found["versions"]
+    commit = f" ({found['commit']})" if found["commit"] else ""
+    return f"cnna {versions['cnna']}{commit}, LoadGen {versions['mlcommons-loadgen']}, on {found['processor']}: {DISCLAIMER}"
+
+
+def _row(line: Line, columns: Sequence[str], others: bool, figures: Sequence[str]) -> tuple[str, ...]:
+    cells = [_figure(line.rows[column]) if column in line.rows else "-" for column in columns]
+    published = [f"{_other(line):,.0f}" if _other(line) else "-"] if others else []
+    accuracy = [
+        shown(Estimate(**line.accuracy[name]), True) if line.accuracy and name in line.accuracy else "-" for name in figures
+    ]
+    batch = "-" if line.batch is None else str(line.batch)
+    return (line.model, line.where, line.asked, batch, line.unit, *cells, *published, *accuracy)
+
+
+def _other(line: Line) -> float:
+    return DPU.get(line.model, 0.0) if line.scenario == OFFLINE else 0.0
+
+
+def _figure(row: Mapping[str, Any]) -> str:
+    return f"{number(row['figure'])}{'' if row['valid'] else ' !'}"
+
+
+def number(value: float) -> str:
+    """Four digits, or all before the point."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
+def _invalid(lines: Sequence[Line]) -> list[str]:
+    """Why LoadGen does not call a run valid."""
+    found = {
+        f"! {line.model}, {line.where}, {line.asked}, {column}: {row['why_invalid']}"
+        for line in lines
+        for column, row in line.rows.items()
+        if not row["valid"]
+    }
+    return sorted(" ".join(one.split()) for one in found)
+
+
+def _accuracies(found: Mapping[str, Any]) -> list[str]:
+    """Lines for a matrix that has AccuracyOnly alone."""
+    made = []
+    for row in found["rows"]:
+        figures = ", ".join(f"{title(name)} {shown(Estimate(**one), True)}" for name, one in row["accuracy"].items())
+        made.append(f"{row['model']}, {where_of(row)}, batch {row['batch']}: {figures}")
+    return made
+
+
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(wide) if n < LEFT else cell.rjust(wide) for n, (cell, wide) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]

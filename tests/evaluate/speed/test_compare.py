@@ -1,0 +1,98 @@
+"""Two benchmarks side by side, and the table of one: figures of different times never share a column."""
+
+from typing import Any
+
+import pytest
+
+from cnna.evaluate.speed.compare import checked, compared
+from cnna.evaluate.speed.compare import text as text_of_both
+from cnna.evaluate.speed.published import DPU
+from cnna.evaluate.speed.text import text
+from cnna.spec.errors import DataError
+
+
+def row(scenario: str, column: str, figure: float | None, **changed: Any) -> dict[str, Any]:
+    """A row of the JSON."""
+    devices = {"measured": "onnxruntime", "counted": "rtl"}
+    own: dict[str, Any] = {"model": "resnet50", "scenario": scenario, "device": devices.get(column, column), "column": column}
+    own |= {"configuration": None if column == "measured" else "zcu102", "batch": 1, "figure": figure, "valid": True}
+    return {**own, "why_invalid": None, "target_qps": 200.0, "clocks": 1000, **changed}
+
+
+def benchmark(*rows: dict[str, Any], **changed: Any) -> dict[str, Any]:
+    """What `cnna bench --json` writes."""
+    own = {"kind": "benchmark", "schema": 1, "versions": {"cnna": "1", "mlcommons-loadgen": "6"}, "commit": "a"}
+    return {**own, "processor": "p", "matrix": {"seconds": 10}, "rows": list(rows), **changed}
+
+
+RIGHT = {"top1": {"value": 0.5, "standard_error": 0.1, "samples": 4}}
+FIRST = benchmark(
+    row("Offline", "predicted", 100.0),
+    row("Offline", "counted", 99.0),
+    row("Offline", "measured", 20.0),
+    row("Server", "predicted", 30.0, valid=False, why_invalid="too slow"),
+    row("AccuracyOnly", "predicted", None, accuracy=RIGHT),
+)
+
+
+def test_the_table_has_a_column_for_each_kind_of_time() -> None:
+    """A prediction would be read as a measurement, or a published figure as ours."""
+    lines = text(FIRST).splitlines()
+    assert lines[0].endswith("measured with LoadGen; these are not results of MLPerf")
+    heads, offline, cpu, server = (line.split("  ") for line in lines[1:5])
+    assert [cell.strip() for cell in heads if cell.strip()][-5:] == ["predicted", "counted", "measured", "DPU", "top-1"]
+    assert [cell.strip() for cell in offline if cell.strip()][-5:] == ["100", "99", "-", f"{DPU['resnet50']:.0f}", "50.0% ± 10.0"]
+    assert [cell.strip() for cell in cpu if cell.strip()][-5:] == ["-", "-", "20", "190", "-"]
+    assert [cell.strip() for cell in server if cell.strip()][-5:] == ["30 !", "-", "-", "-", "50.0% ± 10.0"]
+    assert "! resnet50, zcu102, Server, 200/s, predicted: too slow" in lines
+
+
+def test_two_benchmarks_show_figures_and_what_has_changed() -> None:
+    """A slower accelerator would be looked for where another version, or a shorter run, is the cause."""
+    other = benchmark(
+        row("Offline", "predicted", 110.0),
+        row("Server", "predicted", 33.0),
+        row("AccuracyOnly", "predicted", None, accuracy={"top1": {**RIGHT["top1"], "value": 0.45}}),
+        row("SingleStream", "predicted", 1.0),
+        versions={"cnna": "2", "mlcommons-loadgen": "6"},
+        matrix={"seconds": 20},
+    )
+    found = compared(checked(FIRST, "a.json"), checked(other, "b.json"), ("a.json", "b.json"))
+    assert [(one["scenario"], one["better"]) for one in found["rows"]] == [
+        ("Offline", True),
+        ("Server", False),
+        ("AccuracyOnly", None),
+    ]
+    assert found["rows"][0]["ratio"] == pytest.approx(1.1)
+    assert found["changed"] == {"version of cnna": ["1", "2"], "seconds": [10, 20]}
+    assert found["a"]["only"] == [
+        "resnet50, zcu102, batch 1, Offline, counted",
+        "resnet50, CPU, onnxruntime, batch 1, Offline, measured",
+    ]
+    assert found["b"]["only"] == ["resnet50, zcu102, batch 1, SingleStream, predicted"]
+    said = text_of_both(found)
+    assert "changed: seconds: 10 became 20" in said
+    assert "1.100 better" in said
+    assert "-5.00 points" in said
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"schema": 2}, "has schema 2, but"),
+        ({"rows": 5}, "not what `cnna bench --json` writes"),
+        ({"rows": [{}]}, "not what `cnna bench --json` writes"),
+        ({"rows": [row("Offline", "predicted", 0.0)]}, "not what `cnna bench --json` writes"),
+        ({"versions": []}, "not what `cnna bench --json` writes"),
+    ],
+)
+def test_another_file_is_refused(wrong: dict[str, Any], said: str) -> None:
+    """A user would see a traceback."""
+    with pytest.raises(DataError, match=f"x.json: .*{said}|x.json: {said}"):
+        checked({**FIRST, **wrong}, "x.json")
+
+
+def test_benchmarks_without_a_common_row_do_not_compare() -> None:
+    """An empty table would look like no change."""
+    with pytest.raises(DataError, match="have no row in common"):
+        compared(FIRST, benchmark(row("SingleStream", "predicted", 1.0)), ("a", "b"))

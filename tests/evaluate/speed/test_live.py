@@ -1,0 +1,118 @@
+"""Devices that take their own time: what they are asked, and a server of the protocol over HTTP."""
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cnna.evaluate.speed.endpoint import LENGTH, Endpoint
+from cnna.evaluate.speed.live import Device, Live, Port
+from cnna.spec.errors import RunError
+
+
+@dataclass(frozen=True)
+class Sample:
+    """As LoadGen gives it."""
+
+    id: int
+    index: int
+
+
+def test_samples_are_asked_in_whole_batches_and_answered_once() -> None:
+    """A board's batch would be refused where it is not full, or answers would go to other samples."""
+    asked: list[int] = []
+    samples = {"x": np.arange(10, dtype=np.float32)[:, None]}
+
+    def answer(inputs: Any) -> list[Any]:
+        asked.append(len(inputs["x"]))
+        return [inputs["x"] * 2, inputs["x"] + 1]
+
+    done: dict[int, list[float]] = {}
+    ready = threading.Event()
+
+    def complete(answered: list[Sample], answers: Any) -> None:
+        done.update({sample.id: list(row) for sample, row in zip(answered, answers, strict=True)})
+        if len(done) == 7:
+            ready.set()
+
+    device = Device([Port("x", (1,), "float32")], [answer], 4, samples, 10)
+    live = Live(device, complete)
+    live.issue([Sample(100 + number, number) for number in range(7)])
+    assert ready.wait(60)
+    live.flush()
+    live.close()
+    assert set(asked) == {4}
+    assert done == {100 + number: [2.0 * number, number + 1.0] for number in range(7)}
+    assert device.service().batch == 4
+
+
+class Handler(BaseHTTPRequestHandler):
+    """A model `twice` of a server, which doubles its input; binary, and in JSON where no binary was asked."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *words: Any) -> None:
+        """Says nothing."""
+
+    def do_GET(self) -> None:
+        """The model's metadata."""
+        if self.path != "/v2/models/twice":
+            return self._send(404, b"no such model", {})
+        return self._send(200, json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 3]}]}).encode(), {})
+
+    def do_POST(self) -> None:
+        """An answer."""
+        body, length = self.rfile.read(int(self.headers["Content-Length"])), int(self.headers[LENGTH])
+        head = json.loads(body[:length])
+        (x,) = head["inputs"]
+        assert x["parameters"]["binary_data_size"] == len(body) - length
+        y = np.frombuffer(body[length:], "<f4") * 2
+        output: dict[str, Any] = {"name": "y", "datatype": "FP32", "shape": x["shape"]}
+        if len(y) == 3:  # a server may answer in JSON all the same
+            return self._send(200, json.dumps({"outputs": [{**output, "data": y.tolist()}]}).encode(), {})
+        text = json.dumps({"outputs": [{**output, "parameters": {"binary_data_size": y.nbytes}}]}).encode()
+        return self._send(200, text + y.tobytes(), {LENGTH: str(len(text))})
+
+    def _send(self, status: int, body: bytes, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    """Of the server."""
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_server_answers_tensors(address: str) -> None:
+    """Accuracy over HTTP would be of other numbers than the server's."""
+    end = Endpoint(address, "twice")
+    assert end.inputs() == [("x", (3,), "float32")]
+    for count in (1, 2):
+        x = np.arange(3 * count, dtype=np.float32).reshape(count, 3)
+        assert np.array_equal(end.infer({"x": x})["y"], x * 2)
+    end.close()
+
+
+def test_a_server_that_refuses_or_is_not_there_is_named(address: str) -> None:
+    """LoadGen would wait for an answer that never comes."""
+    end = Endpoint(address, "other")
+    with pytest.raises(RunError, match="model other: 404 no such model"):
+        end.inputs()
+    end.close()
+    with pytest.raises(RunError, match=r"127\.0\.0\.1:1: "):
+        Endpoint("http://127.0.0.1:1", "twice").inputs()
