@@ -93,7 +93,8 @@ class _Search:
 def search(pieces: Pieces, config: Config, batch: int, tries: int, say: Say, memory: DdrSpeed | None = None) -> Searched:
     """Tries so many other plans for the graphs among the pieces, for each program its share of them.
 
-    say: is called with tries done, all, and what is tried. memory: as of `part_of`. ModelError: a program does not fit as the compiler plans it.
+    say: is called with tries done, all, and what is tried. memory: as of `part_of`.
+    ModelError: a program does not fit as the compiler plans it.
     """
     graphs = [piece for piece in pieces if isinstance(piece, Graph)]
     found: list[_Search] = []

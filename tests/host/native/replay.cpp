@@ -139,6 +139,26 @@ int main(int count, char **arguments) {
             append(found, boxes.data(), 4 * static_cast<size_t>(left));
             append(found, scores.data(), static_cast<size_t>(left));
             append(found, labels.data(), static_cast<size_t>(left));
+        } else if (function == "model_rows") {
+            const Bytes counts = records.next(), channels = records.next(), cells = records.next(), tables = records.next();
+            const Bytes grids = records.next(), data = records.next();
+            auto rows = Records::as<cnna_rows>(records.next());
+            wanted = records.next();
+            found.resize(wanted.size());
+            const auto *size = reinterpret_cast<const int64_t *>(counts.data());  // labels, centre, scores, heads, tables, where scores begin
+            const auto *channel = reinterpret_cast<const int64_t *>(channels.data());
+            const auto *cell = reinterpret_cast<const int64_t *>(cells.data());
+            std::vector<std::vector<int8_t>> tensors;
+            std::vector<cnna_head> places;
+            const auto *next = reinterpret_cast<const int8_t *>(data.data());
+            for (int64_t head = 0; head < size[3]; ++head) {
+                tensors.emplace_back(next, next + channel[head] * cell[head]), next += channel[head] * cell[head];
+                places.push_back({tensors.back().data(), 1, cell[head]});
+            }
+            const cnna_heads heads{size[0], size[1], size[2], size[3], size[4], static_cast<int64_t>(grids.size() / sizeof(cnna_grid)), channel, cell,
+                                   reinterpret_cast<const float *>(tables.data()), reinterpret_cast<const cnna_grid *>(grids.data()), {0, 0}};
+            rows.box = reinterpret_cast<float *>(found.data()), rows.score = rows.box + size[5];
+            code = cnna_model_rows(&heads, places.data(), &rows);
         } else if (function == "suppress") {
             const Bytes data = records.next();
             const auto overlap = Records::as<float>(records.next());

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from cnna.host.native.detect import by_numpy, wanted
 from cnna.host.native.detect import described as described_grids
-from cnna.host.native.library import FLOAT32, INT8, CTensor
+from cnna.host.native.library import FLOAT32, INT8, CRows, CTensor
 from cnna.host.native.tensors import TYPES, described
 from cnna.spec import cpu_ops
 from cnna.spec.detection.heads import AREAS, KINDS, TABLES
+from cnna.spec.detection.rows import BOX, model_rows, outputs_of_rows
 from cnna.spec.detection.suppression import kept
 from cnna.spec.samples import pack, resampling
 from cnna.spec.samples.resampling import FILTERS
@@ -26,6 +27,7 @@ from cnna.spec.samples.resampling import FILTERS
 from .cases import drawn_port, pack_cases, pictures, score_rows
 from .detector_cases import cases, laid
 from .programs import ADDRESS, ARM, NATIVE, SECONDS, program
+from .test_detect_rows import drawn
 
 CALLS = 200_000
 
@@ -62,6 +64,7 @@ def records(count: int) -> Iterator[bytes]:
         k = min(x.shape[1], int(rng.integers(64)))
         yield record("top_k", x, *x.shape, k, cpu_ops.top_k(x, k)[1])
     yield from _detections(count, rng)
+    yield from _rows()
     for picture, size in pictures(count, seed=14):
         for number, kind in enumerate(FILTERS):
             how = np.array([*picture.shape, number, *size], np.int64)
@@ -93,6 +96,22 @@ def _detections(count: int, rng: np.random.Generator) -> Iterator[bytes]:
         low = rng.integers(0, 20, (tensors[0].size % 99, 2))
         boxes = np.concatenate([low, low + rng.integers(-1, 9, low.shape)], axis=1).astype(np.float32)
         yield record("suppress", boxes, np.array([0.25], np.float32), kept(boxes, 0.25))
+
+
+def _rows() -> Iterator[bytes]:
+    """Calls for the own outputs of detectors that have one."""
+    for heads, tensors, shapes in drawn():
+        if len(shapes) > 1:
+            continue
+        how, sizes = heads.entry["rows"], np.array([(len(q), q[0].size) for q in tensors], np.int64).T
+        y = next(iter(outputs_of_rows(heads, model_rows(heads, tensors), shapes).values()))
+        steps = (1, heads.boxes) if how["turned"] else (y.size // heads.boxes, 1)
+        begin = BOX * steps[1]
+        place = (None, None, *steps, y.size, *steps, y.size - begin, heads.boxes, how["centred"], tuple(how["order"]))
+        counts = (heads.entry["labels"], heads.entry["form"] == "centre", 0, len(tensors), len(heads.tables), begin)
+        what = (heads.tables, described_grids(heads.entry["grids"]), b"".join(q.tobytes() for q in tensors))
+        rows = CRows(*place, tuple(how["scale"]))
+        yield record("model_rows", np.array(counts, np.int64), sizes[0].copy(), sizes[1].copy(), *what, rows, y)
 
 
 def _memory(x: NDArray[np.generic]) -> tuple[bytes, int]:
