@@ -25,6 +25,7 @@ NORMS = ("BatchNormalization", "InstanceNormalization")
 REDUCTIONS = ("ReduceMean", "ReduceMax", "ReduceMin", "ReduceSum", "ReduceL2", "ReduceSumSquare")
 SIZES = ("Shape", "Size")  # they read no values
 CHANNELS = 1  # the axis of channels in a map
+MAP = 4  # the axes of a map, and of the weights of a convolution over maps
 
 
 @dataclass
@@ -103,7 +104,7 @@ def _pool(found: Followed, number: int, node: NodeProto) -> None:
 def _conv(found: Followed, number: int, node: NodeProto) -> None:
     """Grouped forms lose as many channels from each group: the channels at one place of all groups are coupled."""
     x, weights = node.input[:2]
-    if weights not in found.constants or set(found.of(x)) - {CHANNELS}:
+    if weights not in found.constants or len(found.network.shapes[weights]) != MAP or set(found.of(x)) - {CHANNELS}:
         return _unknown(found, number, node)
     groups, own = int(attributes(node).get("group", 1)), found.network.shapes[weights]
     transposed = node.op_type == "ConvTranspose"

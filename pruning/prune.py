@@ -95,7 +95,7 @@ def prepared(model: ModelProto, name: str, feeds: Feeds, tell: Tell) -> Fit:
     chosen, sums = solvable(found, layers), sums_behind(found, layers)
     macs = sum(layer.weights.size * layer.pixels(found.network.shapes[layer.node.output[0]]) for layer in layers.values())
     count = int(min(len(feeds), max(FEWEST, MOST_PIXELS / max(macs * len(chosen) / 2, 1))))
-    some = [feeds[number * len(feeds) // count] for number in range(count)]
+    some = evenly(feeds, count)
 
     def counted(done: int, total: int) -> None:
         tell(done, total, "running the float network")
@@ -108,6 +108,13 @@ def prepared(model: ModelProto, name: str, feeds: Feeds, tell: Tell) -> Fit:
         counted,
     )
     return Fit(found, layers, chosen, sums, seen, some)
+
+
+def evenly(feeds: Feeds, count: int) -> Feeds:
+    """About `count` samples in runs of HELD_OUT, so that those held out stay those held out."""
+    runs = -(-len(feeds) // HELD_OUT)
+    chosen = sorted({number * runs // max(1, count // HELD_OUT) for number in range(min(runs, max(1, count // HELD_OUT)))})
+    return feeds if count >= len(feeds) else [one for run in chosen for one in feeds[run * HELD_OUT : (run + 1) * HELD_OUT]]
 
 
 def prune(fit: Fit, goal: Goal, memory: Memory, tell: Tell) -> Pruned:

@@ -23,22 +23,29 @@ DAMPING = 0.01  # of the mean of a diagonal
 
 @dataclass
 class Reader:
-    """A group of a layer that reads channels of a family. taps: of each channel, those that it has; all equally many."""
+    """A group of a layer that reads channels of a family. there: the places in the family of the channels that it reads; taps: of
+    each of these, those that it has, all equally many.
+    """
 
     rows: Real
     inverse: Real
+    there: NDArray[np.int64]
     taps: NDArray[np.int64]
     power: float
 
-    def costs(self) -> Real:
-        """Of each channel."""
+    def costs(self, channels: int) -> Real:
+        """Of each channel of the family."""
         blocks = self.inverse[self.taps[:, :, None], self.taps[:, None, :]]
         own = self.rows[:, self.taps].transpose(1, 2, 0)  # [channels, taps of one, outputs]
-        return np.einsum("cto,cto->c", own, np.linalg.solve(blocks, own)) / self.power
+        found = np.zeros(channels)
+        found[self.there] = np.einsum("cto,cto->c", own, np.linalg.solve(blocks, own)) / self.power
+        return found
 
     def remove(self, place: int) -> None:
         """Takes a channel away, and spreads what it did over the others."""
-        own = self.taps[place]
+        if place not in self.there:
+            return
+        own = self.taps[np.flatnonzero(self.there == place)[0]]
         solved = np.linalg.solve(self.inverse[np.ix_(own, own)], self.inverse[own])
         self.rows -= self.rows[:, own] @ solved
         self.inverse -= self.inverse[:, own] @ solved
@@ -55,14 +62,15 @@ def readers_of(roots: Labels, layers: Sequence[tuple[Layer, Labels]], seen: Mapp
                 continue
             kernel = layer.taps // len(row)
             places = [np.flatnonzero(row == root) for root in roots]
-            taps = np.stack([(one[:, None] * kernel + np.arange(kernel)).ravel() for one in places])
+            there = np.array([number for number, one in enumerate(places) if len(one)], np.int64)
+            taps = np.stack([(one[:, None] * kernel + np.arange(kernel)).ravel() for one in places if len(one)])
             hessian = seen[layer.number].inputs[group]
             mean = hessian[:-1, -1] / seen[layer.number].pixels  # a bias takes the mean out
             covariance = hessian[:-1, :-1] - seen[layer.number].pixels * np.outer(mean, mean)
             diagonal = np.diag(covariance).mean()
             damped = covariance + (DAMPING * diagonal if diagonal > 0 else 1.0) * np.eye(len(covariance))
             power = max(seen[layer.number].power, 1e-30)
-            found.append(Reader(layer.rows[group].copy(), np.linalg.inv(damped), taps, power))
+            found.append(Reader(layer.rows[group].copy(), np.linalg.inv(damped), there, taps, power))
     return found
 
 
@@ -70,7 +78,7 @@ def order(roots: Labels, readers: Sequence[Reader]) -> list[tuple[int, float]]:
     """The channels, the least one first, each with the error of all so far; the last one is never removed."""
     left, found, total = list(range(len(roots))), list[tuple[int, float]](), 0.0
     while len(left) > 1:
-        costs = sum((one.costs() for one in readers), start=np.zeros(len(roots)))
+        costs = sum((one.costs(len(roots)) for one in readers), start=np.zeros(len(roots)))
         place = min(left, key=lambda one: costs[one])
         left.remove(place)
         total += float(costs[place])

@@ -96,8 +96,9 @@ class Search:
             if layer.taps > LARGEST:
                 many = f"{layer.taps:,} numbers, more than {LARGEST:,}"
                 return f"'{found.network.called(layer.number)}' sums {many}, which are not solved"
-            count = {int((input_labels(found, layer) == root).sum()) for root in free}
-            if len(count) > 1:
+            rows = input_labels(found, layer)
+            counts = [{int((row == root).sum()) for root in free} - {0} for row in rows] if rows is not None else []
+            if any(len(count) > 1 for count in counts):
                 return f"'{found.network.called(layer.number)}' reads some of its channels more often than others"
         for number in set(found.linear) - set(self.fit.layers):
             node = found.network.nodes[number]

@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import ModelProto, NodeProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from cnna.compiler.quantise.sessions import Session
 from cnna.spec.errors import ModelError
 
 Array = NDArray[Any]
 QUANTISED = ("QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger")
+
+OTHER_FLOATS = (TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
 
 
 @dataclass(frozen=True)
@@ -60,10 +62,14 @@ def network(model: ModelProto, name: str, feeds: Mapping[str, Array]) -> Network
         if node.op_type in QUANTISED:
             what = f"{node.name or node.output[0]}: {node.op_type}"
             raise ModelError(f"{name}: {what}: pruning takes a float model; quantise it afterwards")
+    for tensor in copy.graph.initializer:
+        if tensor.data_type in OTHER_FLOATS:
+            kind = helper.tensor_dtype_to_np_dtype(tensor.data_type)
+            raise ModelError(f"{name}: constant '{tensor.name}' is {kind}; pruning takes a model in float32")
     shown = [output for node in copy.graph.node for output in node.output if output]
     session = Session(showing(copy, shown).SerializeToString(), name, brief=True)
     values = session.run(feeds)
-    shapes = {key: tuple(np.shape(value)) for key, value in {**values, **feeds}.items()}
+    shapes = {key: value.shape for key, value in {**values, **feeds}.items() if isinstance(value, np.ndarray)}
     shapes |= {tensor.name: tuple(tensor.dims) for tensor in copy.graph.initializer}
     return Network(copy, name, shapes)
 

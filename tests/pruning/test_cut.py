@@ -159,6 +159,12 @@ KEPT = {
         "float[1,5,8,8] y",
         "Add (s) joins them with 'x', which has other channels",
     ),
+    "a convolution along one axis": (
+        f"{STEM} p = Reshape (r, to) y = Conv (p, w2)",
+        {**FIRST, "to": numbers(1, 8, 64), "w2": (5, 8, 1)},
+        "float[1,5,64] y",
+        "Conv (y) needs all of them",
+    ),
     "every second channel": (
         f"{STEM} p = Slice (r, b, e, ax, st) y = Conv (p, w2)",
         {**FIRST, "b": numbers(0), "e": numbers(8), "ax": numbers(1), "st": numbers(2), "w2": (5, 4, 1, 1)},
