@@ -201,6 +201,31 @@ def test_an_error_at_each_clock_of_a_snapshot_drops_the_start():
     play(test)
 
 
+def test_an_error_at_each_clock_of_a_start_that_has_no_place_counts_it_or_refuses_it():
+    """A start that got SLVERR would count as dropped too, or one that got OKAY would not."""
+
+    async def test(ctx, host):
+        valid, answers = host.bench.faults.reads[0].valid, set()
+        for clocks in range(10):
+            assert await host.ctrl(start=1) == OKAY
+            await host.runs()
+            for _ in range(PLACES):
+                assert await host.ctrl(queue=1) == OKAY
+            await send(host, queue=1)
+            for _ in range(clocks):
+                await ctx.tick()
+            ctx.set(valid, 1)
+            await ctx.tick()
+            ctx.set(valid, 0)
+            [answer] = await host.answer("b", "bresp")
+            answers.add(answer)
+            dropped = PLACES + (answer == OKAY)
+            assert await host.fields("QUEUE") == {"pending": 0, "dropped": dropped, "places": PLACES, "queued": 0}
+        assert answers == {OKAY, SLVERR}
+
+    play(test)
+
+
 @pytest.mark.parametrize("writes", ["run register", "CTRL.queue"])
 def test_a_host_that_was_told_of_an_end_may_write_at_once(writes):
     """It would get SLVERR: FINISHED shows the end some 30 clocks before the next program begins and frees a place."""
