@@ -17,6 +17,8 @@
 
 #if defined(__aarch64__)
 #include <arm_neon.h>
+#elif defined(__SSE2__)
+#include <emmintrin.h>
 #endif
 
 namespace cnna {
@@ -40,6 +42,20 @@ struct Sums {
     template <int SHIFT>  // at most 16
     Shorts8 shifted() const {
         return reinterpret_cast<Shorts8>(vshrn_high_n_s32(vshrn_n_s32(low, SHIFT), high, SHIFT));
+    }
+#elif defined(__SSE2__)
+    __m128i low, high;
+
+    Sums() = default;
+    explicit Sums(int32_t first) : low(_mm_set1_epi32(first)), high(low) {}
+    void add(Shorts8 values, int16_t weight) {
+        const auto x = reinterpret_cast<__m128i>(values), w = _mm_set1_epi16(weight);
+        const __m128i lower = _mm_mullo_epi16(x, w), upper = _mm_mulhi_epi16(x, w);
+        low = _mm_add_epi32(low, _mm_unpacklo_epi16(lower, upper)), high = _mm_add_epi32(high, _mm_unpackhi_epi16(lower, upper));
+    }
+    template <int SHIFT>
+    Shorts8 shifted() const {
+        return reinterpret_cast<Shorts8>(_mm_packs_epi32(_mm_srai_epi32(low, SHIFT), _mm_srai_epi32(high, SHIFT)));
     }
 #else
     using Whole8 = int32_t __attribute__((vector_size(2 * LANES)));
