@@ -139,7 +139,7 @@ def test_zero_channels_go_without_a_trace(name: str) -> None:
     assert [value.name for value in small.graph.input] == ["x"]
 
 
-KEPT = {
+KEPT: dict[str, tuple[str, dict[str, Any], str, str]] = {
     "an output": ("y = Conv (x, w1)", {"w1": (8, 3, 1, 1)}, "float[1,8,8,8] y", "it reaches the output 'y'"),
     "a sum over channels": (
         f"{STEM} l = LRN <size = 3> (r) y = Conv (l, w2)",

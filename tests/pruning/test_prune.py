@@ -10,6 +10,9 @@ import pytest
 import cnna
 from cnna.cli.main import main
 from cnna.pruning import journal, search
+from cnna.pruning.cut import cut
+from cnna.pruning.prune import prepared
+from cnna.spec.config import preset
 from tests.pruning.small import answers, model, sample
 
 SHAPE = (24, 3, 12, 12)
@@ -59,20 +62,11 @@ def test_what_is_left_is_solved_anew(network: onnx.ModelProto, samples: np.ndarr
     assert found.proto is not None
     apart = sample(SHAPE, seed=9)
     (before,), (after,) = answers(network, {"x": apart}), answers(found.proto, {"x": apart})
-    from cnna.pruning.cut import cut
-    from cnna.pruning.prune import prepared
-
     fit = prepared(network, "net", [{"x": samples[i : i + 1]} for i in range(len(samples))], lambda *_: None)
-    seen = search.Search(fit, cnna.Config(**_tiny()), search.Memory(), lambda *_: None)
+    seen = search.Search(fit, preset("tiny"), search.Memory(), lambda *_: None)
     widths = {group["nodes"][0]: group["channels_left"] for group in found.groups if group["channels_left"] < group["channels"]}
     (plain,) = answers(cut(fit.found, seen.removed(widths)), {"x": apart})
     assert np.square(after - before).sum() < 0.25 * np.square(plain - before).sum()
-
-
-def _tiny() -> dict[str, object]:
-    from cnna.spec.config import as_dict, preset
-
-    return dict(as_dict(preset("tiny")))
 
 
 def test_a_stated_loss_takes_steps_back(network: onnx.ModelProto, samples: np.ndarray) -> None:

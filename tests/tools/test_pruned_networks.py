@@ -1,10 +1,11 @@
 """The tool of docs/pruning.md: rows are what the command has written, and a new row leaves the others as they are."""
 
 from pathlib import Path
+from typing import Any
 
 import pruned_networks
 
-FOUND = {
+FOUND: dict[str, Any] = {
     "config": "tiny",
     "clocks": 10000,
     "clocks_left": 7500,
@@ -20,7 +21,11 @@ def test_a_row_has_the_figures_of_the_command() -> None:
     cells = "digits | tiny | 10,000 | 7,500 | 25.0% | {} | 50.0% | 25.0% | 50.0% | 12.5% | 75.0% | 4"
     assert pruned_networks.row("digits", FOUND, None) == f"| {cells.format('-')} |"
     assert pruned_networks.row("digits", FOUND, (10000, 7600)) == f"| {cells.format('10,000 to 7,600, 24.0%')} |"
-    no_classes = {**FOUND, "top1": dict.fromkeys(FOUND["top1"]), "agreement": {"pruned_int8": None}}
+    no_classes = {
+        **FOUND,
+        "top1": dict.fromkeys(("float", "pruned_float", "int8", "pruned_int8")),
+        "agreement": {"pruned_int8": None},
+    }
     assert pruned_networks.row("digits", no_classes, None).count(" - |") == 6
 
 
