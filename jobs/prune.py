@@ -292,7 +292,7 @@ def _lines(
     narrower = sum(layer.channels_left < layer.channels for layer in made.layers)
     share = 1 - made.after.total / made.before.total
     clocks = f"{made.after.total:,} clocks on {config.name} instead of {made.before.total:,}, {share:.1%} fewer"
-    lines = [f"{output or 'pruned'}: {clocks}; {narrower} of {many(len(made.layers), 'layer')} are narrower"]
+    lines = [f"{output or 'pruned'}: {clocks}; of {many(len(made.layers), 'layer')}, {narrower} got narrower"]
     if lost is not None:
         lines.append(f"in int8 it loses {lost[0]:.2f} points of {lost[1]} on {on}, against the whole network in int8")
     for what, found in (("agreement with the whole float network", agreement), ("top-1", top1)):
