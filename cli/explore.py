@@ -25,7 +25,10 @@ from cnna.spec.host_time.cortex_a53 import Range
 from cnna.spec.host_time.end_to_end import TO_ANSWER, rates
 
 OBJECTIVES = ("fps", "alone", "latency", "dsp", "bram", "uram", "lut", "clock", "port", "ddr", "energy")
-SWEEP_OPTIONS = ("weights", "target_fps", "target_ms", "objective", "axes", "energy", "sweep", "jobs", "resume", "again")
+SWEEP_OPTIONS = (
+    *("weights", "target_fps", "target_ms", "objective", "axes", "energy", "sweep", "jobs", "executor"),
+    *("resume", "again"),
+)
 SWEPT = ("ports", "regions", "ring", "vector", "banks")
 QUIET_SECONDS = 20.0  # after which a line says that the command is at work, where there is no terminal
 OUTPUTS = {"png": (".png",), "html": PAGES, "choices": (".json",)}
@@ -61,6 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--lut", type=int, metavar="N", help=f"LUTs at most (default: {LUT_SHARE:.0%}% of the board's)")
     parser.add_argument("--jobs", type=int, metavar="N", help="processes that compile (default: one for each core)")
+    parser.add_argument("--executor", metavar="dask://HOST:PORT", help="compile on this Dask cluster instead")
     parser.add_argument("--resume", action="store_true", help="go on with what was interrupted; an error if nothing is kept")
     parser.add_argument("--again", action="store_true", help="compile what is kept from before, too")
     parser.add_argument("--batch", type=int, metavar="N", help="images in a run (default: 1, and 2 and 4 for the quickest)")
@@ -111,7 +115,7 @@ def run(args: argparse.Namespace) -> Outcome:
         chart_library(args.cache)  # what is missing is said before minutes of work
     limits: dict[str, Any] = {"dsp": args.dsp, "bram": args.bram, "uram": args.uram, "lut": args.lut, "batch": args.batch}
     limits |= {"weights": args.weights, "target_fps": args.target_fps, "target_ms": args.target_ms, "sweep": args.sweep}
-    limits |= {"objective": args.objective, "axes": args.axes, "energy": args.energy}
+    limits |= {"objective": args.objective, "axes": args.axes, "energy": args.energy, "executor": args.executor}
     limits |= {"jobs": cores() if args.jobs is None else args.jobs, "resume": args.resume, "again": args.again, "cache": args.cache}
     with Progress("compiling") as progress:
         early = Early(progress)

@@ -213,6 +213,7 @@ KINDS: Mapping[str, Kind] = {
             "fit",
             "road",
             "objective",
+            "executor",
         ),
         TEXT,
     ),

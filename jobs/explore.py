@@ -13,10 +13,23 @@ from cnna.jobs.configurations import GivenConfig, config_of
 from cnna.jobs.ddr import Ddr
 from cnna.jobs.given import GivenModel, Progress, Shapes, Warn, Warnings, name_of, quiet, with_tools
 from cnna.jobs.result import ASIDE, Result, picture_html
-from cnna.jobs.sweep import Early, aim_of, conditions, early, kept_of, placements, reached, sent, several, space, spent, weights_of
+from cnna.jobs.sweep import (
+    Early,
+    aim_of,
+    at_work,
+    conditions,
+    early,
+    kept_of,
+    placements,
+    reached,
+    several,
+    space,
+    spent,
+    weights_of,
+)
 from cnna.spec.config import preset
 from cnna.spec.counts import many
-from cnna.spec.errors import UserError, about_model
+from cnna.spec.errors import about_model
 from cnna.spec.files import default_cache, write_bytes, write_text
 from cnna.spec.host_time.end_to_end import IN_PYTHON, NATIVELY
 
@@ -128,6 +141,7 @@ def explore(
     ddr: Ddr | None = None,
     shapes: Shapes | None = None,
     jobs: int = 1,
+    executor: str | None = None,
     resume: bool = False,
     again: bool = False,
     cache: str | PathLike[str] | None = None,
@@ -144,29 +158,27 @@ def explore(
     "bram", "uram", "lut", "clock", "port", "ddr" and "energy", of which the least is wanted ("dsp" is usual with a target). energy:
     picojoules ("mac", "bram", "ddr") and watts ("static") for that. sweep: of "ports", "regions", "ring", "vector" and "banks",
     what is tried in all sizes.
-    dsp, bram, uram, lut: DSP48E2, BRAM36, URAM288 and LUTs at most; None: the board's. batch: images in a run; None: 1,
-    and more for the quickest. jobs: processes that compile; the result does not depend on it, and a script that asks for several
-    needs `if __name__ == "__main__":`. What is predicted is kept in `cache` (None: the user's cache folder) as it comes, and never
-    compiled twice, unless `again`. resume: something must be kept already. found: gets the figures of each point as it comes;
-    `pareto` marks those that none so far beats. UserError: no such board or objective, nothing fits or reaches the targets, or
-    nothing of a model runs on the accelerator. ModelError: it cannot be read or compiled. ToolError: processes end again and again.
+    dsp, bram, uram, lut: DSP48E2, BRAM36, URAM288 and LUTs at most; None: the board's. batch: images in a run; None: 1, and more
+    for the quickest. jobs: processes that compile; the result does not depend on it, and a script that asks for several needs
+    `if __name__ == "__main__":`. executor: "dask://HOST:PORT", a cluster that compiles instead. What is predicted is kept in
+    `cache` (None: the user's cache folder) as it comes, and never compiled twice, unless `again`. resume: something must be kept
+    already. found: gets the figures of each point as it comes; `pareto` marks those that none so far beats. UserError: no such
+    board or objective, nothing fits or reaches the targets, nothing of a model runs on the accelerator, or no cluster answers.
+    ModelError: a model cannot be read or compiled. ToolError: processes end again and again, or a cluster has another cnna.
     """
     tell, warnings, speed = progress or quiet, Warnings(warn), ddr or Ddr()
     own, configs, budget = space(board, {"dsp": dsp, "bram36": bram, "luts": lut, "uram288": uram}, batch, speed, sweep)
     aim, models = aim_of(objective, axes, target_fps, target_ms, energy), several(model)
     predicted = conditions(speed, own, weights_of(weights, len(models)))
-    if jobs < 1:
-        raise UserError(f"--jobs {jobs}: must be at least 1")
     known = []
     for one in models:
         with about_model(name_of(one)):
             known.append(placements(one, shapes, warnings))
     from cnna.compiler.explore import explore as compiler
-    from cnna.compiler.explore.workers import Workers
 
     folder = Path(cache) if cache is not None else default_cache()
     kept = [kept_of(folder, network, name_of(one), resume, again) for network, one in zip(known, models, strict=True)]
-    with sent(known, jobs) as source, Workers.local(jobs) as workers, about_model(", ".join(map(name_of, models))):
+    with at_work(known, jobs, executor) as (source, workers), about_model(", ".join(map(name_of, models))):
         made = compiler.Sweep(source, predicted, kept, workers, aim, tell)
         made.found = early(made, found)
         points, refused = compiler.explore(made, configs, batch)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cnna.compiler.explore.kept import Kept
     from cnna.compiler.explore.point import Point
     from cnna.compiler.explore.sizes import Budget
+    from cnna.compiler.explore.workers import Workers
     from cnna.compiler.placements import Placements
 
 Early = Callable[[Mapping[str, Any]], object]  # gets the figures of a point
@@ -141,15 +142,27 @@ def kept_of(cache: Path, network: "Placements", name: str, resume: bool, again: 
 
 
 @contextmanager
-def sent(networks: "Sequence[Network]", jobs: int) -> "Iterator[Source]":
-    """The networks as workers take them: themselves within this process, or a file of their pickle."""
-    if jobs == 1:
-        yield networks
-        return
-    with TemporaryDirectory(prefix="cnna-explore-") as folder:
-        file = Path(folder) / "networks.pickle"
-        file.write_bytes(pickle.dumps(networks, pickle.HIGHEST_PROTOCOL))
-        yield file
+def at_work(networks: "Sequence[Network]", jobs: int, executor: str | None) -> "Iterator[tuple[Source, Workers]]":
+    """Workers, and the networks as they take them: themselves within this process, or a file of their pickle for others.
+
+    executor: a cluster's address; None: processes of this machine. UserError: there are less than one.
+    """
+    from cnna.compiler.explore.cluster import cluster
+    from cnna.compiler.explore.workers import Workers
+
+    if jobs < 1:
+        raise UserError(f"--jobs {jobs}: must be at least 1")
+    if executor is not None:
+        with cluster(executor, networks) as both:
+            yield both
+    elif jobs == 1:
+        with Workers.local(1) as workers:
+            yield networks, workers
+    else:
+        with TemporaryDirectory(prefix="cnna-explore-") as folder, Workers.local(jobs) as workers:
+            file = Path(folder) / "networks.pickle"
+            file.write_bytes(pickle.dumps(networks, pickle.HIGHEST_PROTOCOL))
+            yield file, workers
 
 
 def spent(point: "Point", aim: "Aim") -> dict[str, float]:

@@ -9,7 +9,7 @@ synthesised configurations (`sizes.py`).
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import product
 from pathlib import Path
 from typing import Protocol, TypeAlias
@@ -109,8 +109,8 @@ class Sweep:
         self.total += len(wanted)
         unknown = [task for config, batch in wanted for task in self._missing(config, batch)]
         shapes = list(dict.fromkeys(map(shape_of, unknown)))
-        self.workers.run(partial(bounded, self.source), shapes, self._bounds.__setitem__)
-        self.workers.run(partial(worked, self.source, self.conditions), self._tasks(wanted), self._take)
+        self.workers.run(bounded, shapes, self._bounds.__setitem__, (self.source,))
+        self.workers.run(worked, self._tasks(wanted), self._take, (self.source, self.conditions))
 
     def _key(self, config: Config, batch: int) -> str:
         return key(config, batch, self.conditions.memory, self.conditions.native)

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
 from multiprocessing import active_children, get_context, parent_process
 from types import TracebackType
@@ -55,9 +55,15 @@ class Workers:
             for process in set(active_children()) - self._others:
                 process.terminate()  # nobody waits for what it does
 
-    def run(self, work: Callable[[Item], Result], items: Iterable[Item], done: Callable[[Item, Result], object]) -> None:
+    def run(
+        self,
+        work: Callable[..., Result],
+        items: Iterable[Item],
+        done: Callable[[Item, Result], object],
+        first: Sequence[Any] = (),
+    ) -> None:
         """Does the work for each item, and hands every result to `done` as it comes. items: are asked for one by one, as late as
-        can be. ToolError: processes end again and again.
+        can be. first: arguments of the work before the item. ToolError: processes end again and again.
         """
         left, again, under_way = iter(items), deque[Item](), dict[Future[Result], Item]()
         while True:
@@ -66,7 +72,7 @@ class Workers:
                     item = again.popleft() if again else next(left)
                 except StopIteration:
                     break
-                future = self._submitted(work, item)
+                future = self._submitted(work, *first, item)
                 if future is None:
                     again.appendleft(item)
                     break
@@ -82,10 +88,10 @@ class Workers:
                 again.extend(lost)
                 self._renew()
 
-    def _submitted(self, work: Callable[[Item], Result], item: Item) -> "Future[Result] | None":
+    def _submitted(self, work: Callable[..., Result], *arguments: Any) -> "Future[Result] | None":
         """None: the executor broke before it was told so."""
         try:
-            return self._executor.submit(work, item)
+            return self._executor.submit(work, *arguments)
         except BrokenExecutor:
             self._renew()
             return None
