@@ -119,7 +119,7 @@ def number(value: float) -> str:
 def _invalid(lines: Sequence[Line]) -> list[str]:
     """Why LoadGen does not call a run valid."""
     found = {
-        f"! {line.model}, {line.where}, {line.asked}, {column}: {row['why_invalid']}"
+        f"! {line.model}, {line.where}, batch {line.batch}, {line.asked}, {column}: {row['why_invalid']}"
         for line in lines
         for column, row in line.rows.items()
         if not row["valid"]

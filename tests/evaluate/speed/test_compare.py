@@ -44,7 +44,7 @@ def test_the_table_has_a_column_for_each_kind_of_time() -> None:
     assert [cell.strip() for cell in offline if cell.strip()][-5:] == ["100", "99", "-", f"{DPU['resnet50']:.0f}", "50.0% ± 10.0"]
     assert [cell.strip() for cell in cpu if cell.strip()][-5:] == ["-", "-", "20", "190", "-"]
     assert [cell.strip() for cell in server if cell.strip()][-5:] == ["30 !", "-", "-", "-", "50.0% ± 10.0"]
-    assert "! resnet50, zcu102, Server, 200/s, predicted: too slow" in lines
+    assert "! resnet50, zcu102, batch 1, Server, 200/s, predicted: too slow" in lines
 
 
 def test_two_benchmarks_show_figures_and_what_has_changed() -> None:
