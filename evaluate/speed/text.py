@@ -20,7 +20,7 @@ OF_COLUMNS = {
 }
 DISCLAIMER = "measured with LoadGen; these are not results of MLPerf"
 OTHERS = "DPU"  # the column of published figures
-OF_OTHERS = "DPU: published frames a second of Vitis AI's on a ZCU102, measured on a board by its makers (docs/performance.md)"
+OF_OTHERS = "DPU: frames a second from picture to answer, as published of Vitis AI's on a ZCU102 (docs/performance.md)"
 LEFT = 3  # columns of words
 
 
