@@ -102,9 +102,9 @@ def test_batches_and_other_commands_in_any_order(
     """A load in the middle of a turn would wait for the turn that its own worker has; a batch would be lost."""
     threads, route = list[int | None](), Route.__init__
 
-    def noted(self: Route, artifact: Artifact, more: int | None) -> None:
+    def noted(self: Route, artifact: Artifact, more: int | None, **other: Any) -> None:
         threads.append(more)
-        route(self, artifact, more)
+        route(self, artifact, more, **other)
 
     monkeypatch.setattr(Route, "__init__", noted)
     with working(published, images, monkeypatch) as (front, _):
