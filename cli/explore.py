@@ -50,7 +50,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--target-ms", type=float, metavar="MS", help="milliseconds from a batch alone to its answer, at the slow end"
     )
-    parser.add_argument("--objective", metavar="O", help=f"what is best: {', '.join(OBJECTIVES)} (default: fps; dsp with a target)")
+    parser.add_argument(
+        "--objective",
+        metavar="O",
+        help=f"what is best: {', '.join(OBJECTIVES)} (default: fps, picture to answer; dsp with a target)",
+    )
     parser.add_argument("--axes", type=_names, metavar="A,A", help="what else has to be beaten (default: dsp,bram)")
     parser.add_argument(
         "--energy", type=_constants, metavar="K=V,K=V", help="pJ of mac, bram access and ddr byte, and static W (docs/explore.md)"

@@ -9,6 +9,7 @@ from cnna.compiler.explore.sizes import bram36, dsp48e2, luts, uram288
 from cnna.spec.config import Config
 from cnna.spec.counts import listed
 from cnna.spec.errors import UserError
+from cnna.spec.host_time.end_to_end import TO_ANSWER
 
 SIZES: Mapping[str, Callable[[Config], float]] = {  # what a configuration takes, which nothing need be compiled for
     "dsp": dsp48e2,
@@ -77,7 +78,7 @@ class Aim:
     @property
     def targets(self) -> str:
         """What must be reached, in words."""
-        fps = [] if self.target_fps is None else [f"{self.target_fps:g} images a second"]
+        fps = [] if self.target_fps is None else [f"{self.target_fps:g} images a second {TO_ANSWER}"]
         return " and ".join(fps + ([] if self.target_ms is None else [f"an answer in {self.target_ms:g} ms"]))
 
     @property
