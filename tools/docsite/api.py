@@ -36,6 +36,7 @@ PARTS = (
     ),
     Part("", "cnna.jobs.prune", ("prune", "Pruned")),
     Part("", "cnna.jobs.explore", ("explore", "Explored", "tilings", "Tilings")),
+    Part("", "cnna.jobs.search_choices", ("search_choices", "FoundChoices")),
     Part("", "cnna.jobs.ddr", ("Ddr",)),
     Part("Sessions", "cnna.host.model.session", ("InferenceSession", "Pending")),
     Part("", "cnna.host.model.answers", ("NodeArg",)),

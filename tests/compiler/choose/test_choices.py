@@ -110,7 +110,7 @@ def test_text_that_is_no_json_is_one_line() -> None:
 def test_a_search_is_never_slower_and_its_file_compiles_to_what_it_says(graph: ir.Graph) -> None:
     """A user would compile what was found, and get another program than the one whose clocks were shown."""
     said: list[tuple[int, int, str]] = []
-    found = search([graph, graph], TINY, 2, 24, lambda *step: said.append(step))
+    found = search((graph, graph), TINY, 2, 24, lambda *step: said.append(step))
     assert found.after <= found.before
     assert found.tries == len(said) <= 24
     again = choices_of(found.choices.text(), "f.json")
