@@ -103,9 +103,14 @@ class Queued(PingPong):
                 run.runs = False
                 return
             except RunError as error:
+                waiting = [other for other in self._open if other.runs and other is not run]
+                for other in waiting:  # what was dropped is not to be reset for once more
+                    other.runs = False
                 self._reset_after(error, run)
                 if attempt == self.retries:
                     raise
+                for other in waiting:
+                    other.runs = True
                 run.runs = True
                 for number, again in enumerate(other for other in self._open if other.runs):
                     again.accelerator.forget_registers()

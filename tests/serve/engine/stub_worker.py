@@ -59,7 +59,9 @@ class StubWorker:
     def unload(self, key: str) -> "asyncio.Future[Answer]":
         return self._does("unload", key, lambda: self._closed(key))
 
-    def run(self, key: str, slot: Any, inputs: Mapping[str, Any], sizes: Any, call: Any = None) -> "asyncio.Future[Answer]":
+    def run(
+        self, key: str, slot: Any, inputs: Mapping[str, Any], sizes: Any, call: Any = None, detect: Any = None
+    ) -> "asyncio.Future[Answer]":
         return self._does("run", key, lambda: {"y": np.concatenate(inputs["x"]) * 10 + self.has[key]})
 
     def kill(self, cause: str, busy: bool = False) -> None:
