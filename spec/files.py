@@ -5,7 +5,7 @@ An output may also be a special file, such as `/dev/null`, `/dev/stdout` or a na
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -56,7 +56,8 @@ def writing(path: Path) -> Iterator[BinaryIO]:
     except OSError as error:
         raise UserError(f"{path}: {_reason(error)}") from None
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # a file system that is read-only says so of a file that is not there, in place of what went wrong
+            part.unlink(missing_ok=True)
 
 
 def check_folder(path: Path) -> None:

@@ -68,6 +68,18 @@ def test_an_error_leaves_the_old_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_file_system_that_is_read_only_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It refuses to remove even what is not there: that error would take the place of the one that names the file."""
+
+    def refused(path: Path, missing_ok: bool = False) -> None:
+        raise OSError(30, "Read-only file system", str(path))
+
+    monkeypatch.setattr(os, "access", lambda *asked: False)
+    monkeypatch.setattr(Path, "unlink", refused)
+    with pytest.raises(UserError, match=r"the folder .* is not writable"):
+        write_text(tmp_path / "a", "text")
+
+
 @pytest.mark.parametrize("below", ["", "models", "models/digits"])
 def test_a_file_in_a_folders_place_is_named(below: str, tmp_path: Path) -> None:
     """The message "file exists" says of an output that it is there, and not that it should be a folder."""
