@@ -16,7 +16,7 @@ from cnna.jobs.quantize import Given, given, quantisation
 from cnna.jobs.result import ASIDE, Result, page_html
 from cnna.spec.counts import many
 from cnna.spec.errors import UserError, about_model
-from cnna.spec.files import check_outputs, write_bytes, write_text
+from cnna.spec.files import check_outputs, check_writable, write_bytes, write_text
 from cnna.spec.json_text import json_text
 
 if TYPE_CHECKING:
@@ -124,6 +124,7 @@ def prune(
     chosen, name = config_of(DEFAULT if config is None else config), name_of(model)
     if output is not None:
         check_outputs({"output": Path(output)}, ())
+    check_writable(None if journal is None else Path(journal))
     tell, warnings = progress or quiet, Warnings(warn)
     tell(0, 0, "reading")
     found = given(model, data, preprocess, shapes, warnings)

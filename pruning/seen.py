@@ -94,6 +94,8 @@ def known(network: Network, layers: Sequence[Layer], feeds: Feeds, adds: Mapping
     found = Known(empty, held, {}, {})
     names = [name for layer in layers for name in (layer.node.input[0], layer.node.output[0])] + [*adds.values()]
     wanted = [name for name in dict.fromkeys(names) if name not in network.inputs()]
+    if not wanted:  # there are no layers, or all have too many taps: a model without outputs cannot be run
+        return found
     for number, values in enumerate(runs(network.proto, network.name, wanted, feeds)):
         for layer in layers:
             out = network.shapes[layer.node.output[0]]

@@ -164,6 +164,12 @@ def test_a_wrong_option_is_one_line(options: list[str], said: str, capsys: pytes
     assert error.count("\n") == 1
 
 
+def test_a_journal_that_cannot_be_written_is_said_before_the_work(samples: np.ndarray, tmp_path: Path) -> None:
+    """The float network would be run first, for minutes."""
+    with pytest.raises(cnna.UserError, match=r"the folder .*none does not exist"):
+        cnna.prune("m.onnx", samples, "tiny", fewer_clocks=0.25, journal=tmp_path / "none" / "j")
+
+
 def test_a_quantised_model_is_refused(network: onnx.ModelProto, samples: np.ndarray) -> None:
     """Its scales would belong to channels that are gone."""
     with pytest.raises(cnna.ModelError, match="quantise"):
@@ -174,6 +180,18 @@ def test_too_few_samples_are_refused(network: onnx.ModelProto, samples: np.ndarr
     """There would be none to judge on, or none to solve from."""
     with pytest.raises(cnna.DataError, match="needs more than 4 samples"):
         cnna.prune(network, samples[:4], "tiny", fewer_clocks=0.25)
+
+
+@pytest.mark.parametrize("nodes", ["y = Relu (x)", "f = Flatten (x) y = Gemm <transB = 1> (f, w)"])
+def test_a_model_without_a_layer_to_solve_saves_nothing(nodes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """onnxruntime would be asked for no tensor at all, and the line would be its own, about a file in its source."""
+    monkeypatch.setattr("cnna.pruning.prune.LARGEST", 100)
+    relu = "Gemm" not in nodes
+    made = model(nodes, {} if relu else {"w": (4, 432)}, "float[1,3,12,12] x", "float[1,3,12,12] y" if relu else "float[1,4] y")
+    found = cnna.prune(made, sample(SHAPE), "tiny", fewer_clocks=0.25, output=tmp_path / "p.onnx")
+    assert not found.met
+    assert "nothing would be saved" in str(found)
+    assert not (tmp_path / "p.onnx").exists()
 
 
 def test_layers_without_a_plain_form_are_not_solved(samples: np.ndarray) -> None:
