@@ -254,6 +254,8 @@ def compile_model(
     found = import_quantised(source, writer, decide=cheaper(config) if cpu else _nothing_else)
     say("compile")
     made: list[tuple[PieceEntry, Sequence[bytes]]] = []
+    if choices is not None:
+        choices.check(sum(piece.cpu is None for piece in found.pieces))
     numbers = iter(range(len(found.pieces)))
     for piece in found.pieces:
         if piece.cpu is not None:

@@ -17,6 +17,7 @@ from cnna.compiler.plan.forced import Forced, ForcedLayer
 from cnna.compiler.plan.plan import Planner, Way
 from cnna.compiler.predict.predict import Count
 from cnna.spec.config import Config
+from cnna.spec.counts import many
 from cnna.spec.errors import ModelError, UserError
 from cnna.spec.names import nearest
 
@@ -59,11 +60,18 @@ class ProgramChoices:
 
 @dataclass(frozen=True)
 class Choices:
-    """What is chosen of a model. config, batch: for which it was chosen; None: any."""
+    """What is chosen of a model. config, batch: for which it was chosen; None: any. source: the file's name."""
 
     programs: tuple[ProgramChoices, ...] = ()
     config: str | None = None
     batch: int | None = None
+    source: str = field(default="the choices", compare=False)
+
+    def check(self, programs: int) -> None:
+        """UserError: there are more entries than the model has programs, so some would choose nothing."""
+        if len(self.programs) > programs:
+            counts = f"programs has {len(self.programs)} entries, but the model has {many(programs, 'program')}"
+            raise UserError(f"{self.source}: {counts}; leave out the others")
 
     def of(self, number: int) -> ProgramChoices:
         """The choices of a program."""
@@ -96,7 +104,7 @@ def choices_of(text: str | bytes, name: str) -> Choices:
     config, batch = whole.get("config"), whole.get("batch")
     if not isinstance(config, str | None) or type(batch) not in (int, type(None)):
         raise UserError(f"{name}: config must be a text and batch a whole number, or null")
-    return Choices(tuple(made), config, batch)
+    return Choices(tuple(made), config, batch, name)
 
 
 def _chosen(own: ForcedLayer) -> dict[str, Any]:

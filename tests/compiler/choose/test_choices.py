@@ -79,6 +79,14 @@ def test_a_file_says_what_was_chosen() -> None:
     assert choices.of(7) == ProgramChoices()
 
 
+def test_more_entries_than_programs_are_a_mistake() -> None:
+    """Choices of a program that the model does not have would be passed over in silence."""
+    choices = choices_of('{"programs": [{}, {}]}', "f.json")
+    choices.check(2)
+    with pytest.raises(UserError, match=r"f.json: programs has 2 entries, but the model has 1 program; leave out the others"):
+        choices.check(1)
+
+
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
