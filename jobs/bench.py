@@ -4,14 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from io import BytesIO
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
 from cnna.jobs.compile import compile as compile_one
+from cnna.jobs.configurations import config_of
 from cnna.jobs.given import Progress, Warn, Warnings, native_host, quiet, with_tools
 from cnna.jobs.result import ASIDE, Result, picture_html
 from cnna.spec.artifact import Artifact, load
+from cnna.spec.errors import UserError
 from cnna.spec.files import write_bytes
 
 
@@ -78,6 +80,7 @@ def bench(
     from cnna.evaluate.speed.matrix import read_matrix
 
     read = read_matrix(Path(matrix) if isinstance(matrix, str | PathLike) else matrix)
+    _check_configurations(fspath(matrix) if isinstance(matrix, str | PathLike) else "the matrix", read.configurations)
     folder = None if cache is None else Path(cache)
     means = Means(
         load=load,
@@ -90,6 +93,15 @@ def bench(
         say=warnings,
     )
     return Benched(**benchmark(read, means), notes=warnings.lines)
+
+
+def _check_configurations(where: str, configurations: Sequence[str]) -> None:
+    """UserError: there is no such one. Said before the first row, which may take hours."""
+    for each in configurations:
+        try:
+            config_of(each)
+        except UserError as error:
+            raise UserError(f"{where}: configurations: {str(error).removeprefix('--config').lstrip(': ')}") from None
 
 
 def _compiled(warn: Warnings, path: Path, config: str, batch: int) -> Artifact:

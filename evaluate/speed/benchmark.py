@@ -57,6 +57,9 @@ def benchmark(matrix: Matrix, means: Means) -> dict[str, Any]:
     check_installed()
     cells = cells_of(matrix, _fixed_batch)
     _check_boards(cells)
+    bench = _Bench(matrix, means)
+    if matrix.data is not None:
+        bench.data()  # so that a mistake in it is known before the first row
     host = machine()
     about = {
         "models": [digest_of_file(model.file) for model in matrix.models],
@@ -67,7 +70,7 @@ def benchmark(matrix: Matrix, means: Means) -> dict[str, Any]:
     where = journal_path({"journal": means.journal, "cache": means.cache}, about)
     with Journal(where, about, BENCHMARK) as kept:
         with _said(kept, len(cells), means.say):
-            _run(_Bench(matrix, means), cells, kept)
+            _run(bench, cells, kept)
         rows = [kept.entries[number].records[0] for number in range(len(cells))]
         if means.journal is None:
             kept.remove()
@@ -116,7 +119,7 @@ class _Bench:
         if cell.scenario != ACCURACY:
             return {**about, **figures_of(cell, simulated(self._load(cell), found.service))}
         with self._runner(self._saved(artifact)) as runner:
-            samples = self._data()
+            samples = self.data()
             inputs = samples.inputs(runner)
             shapes = judged.shapes_of(runner, inputs)
             answers = judged.answered(runner, inputs, shapes)
@@ -140,7 +143,7 @@ class _Bench:
             load = self._load(cell)
             return {**about, **figures_of(cell, measured(load, {**job, "samples": load.samples}))}
         with self._runner(path) as runner:
-            samples = self._data()
+            samples = self.data()
             inputs = samples.inputs(runner)
             np.savez(self.folder / "inputs.npz", **inputs)
             job |= {"inputs": str(self.folder / "inputs.npz"), "samples": len(samples.numbers)}
@@ -154,7 +157,7 @@ class _Bench:
         m = self.matrix
         return Load(cell.scenario, m.seconds, m.queries, m.seed, samples, m.qps, m.latency_ms / 1e3, m.together)
 
-    def _data(self) -> judged.Samples:
+    def data(self) -> judged.Samples:
         """The samples, read once. DataError: there are none."""
         if self._samples is None:
             if self.matrix.data is None:

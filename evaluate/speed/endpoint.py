@@ -27,8 +27,13 @@ class Endpoint:
     def inputs(self) -> list[tuple[str, tuple[int, ...], str]]:
         """Name, shape of a sample, and numpy type of each input."""
         body, _ = self._asked("GET", "", b"", {})
-        found = json.loads(body)["inputs"]
-        return [(one["name"], tuple(max(int(n), 1) for n in one["shape"][1:]), TYPES[one["datatype"]]) for one in found]
+        try:
+            found = json.loads(body)["inputs"]
+            return [(one["name"], tuple(max(int(n), 1) for n in one["shape"][1:]), TYPES[one["datatype"]]) for one in found]
+        except (ValueError, KeyError, TypeError):
+            raise RunError(
+                f"{self._address}: does not say the inputs of {self._model} as the Open Inference Protocol does"
+            ) from None
 
     def infer(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """The outputs for some samples, [n, ...] each."""
@@ -48,7 +53,8 @@ class Endpoint:
             answer = self._connection.getresponse()
             found = answer.read()
         except (OSError, http.client.HTTPException) as error:
-            raise RunError(f"{self._address}: {str(error) or type(error).__name__}") from None
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise RunError(f"{self._address}: no server answers there ({reason}); cnna serve starts one") from None
         if answer.status != http.HTTPStatus.OK:
             raise RunError(f"{self._address}: model {self._model}: {answer.status} {found[:200].decode(errors='replace')}")
         length = answer.headers.get(LENGTH)

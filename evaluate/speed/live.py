@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from cnna.evaluate.speed.endpoint import Endpoint
 from cnna.evaluate.speed.simulated import Service
+from cnna.spec.errors import CnnaError
 
 ONNX, BOARD, SERVER = KINDS = ("onnx", "board", "server")
 WARM = 3  # batches that are timed before LoadGen begins; the quickest says how many queries it needs
@@ -96,7 +97,7 @@ class Live:
                 self._complete(samples, self._device.ask(number, [sample.index for sample in samples]))
         except BaseException as error:
             traceback.print_exc()
-            print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+            print(error if isinstance(error, CnnaError) else f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
             os._exit(1)
 
     def _next(self) -> list[Any]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from cnna.evaluate.speed.scenarios import ACCURACY, CLOSED, MULTI, OFFLINE, SERVER, SERVER_SHARE, SINGLE, Load
 from cnna.evaluate.speed.simulated import Service, Simulated
+from cnna.spec.errors import CnnaError
 
 NANOSECONDS = 10**9
 NO_AUDIT = ""  # LoadGen would read the settings of an auditor from a file of that name
@@ -164,4 +165,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except CnnaError as error:  # its line is for the user; all others come with where they come from
+        sys.exit(str(error))

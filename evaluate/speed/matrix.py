@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from cnna.evaluate.speed.scenarios import ACCURACY, SCENARIOS
 from cnna.serve.models.yaml_file import read_yaml
@@ -47,6 +48,9 @@ class Entry:
     def compiled(self) -> bool:
         """Whether it is a .cnna."""
         return self.file.suffix.lower() == CNNA
+
+    def __str__(self) -> str:
+        return str(self.file)
 
 
 @dataclass(frozen=True)
@@ -172,6 +176,8 @@ def _model(where: str, value: Any, folder: Path) -> Entry:
     table = value if isinstance(value, dict) else {"file": value}
     if wrong := next((key for key in table if key not in ("name", "file", "devices")), None):
         raise UserError(f"{where}: unknown key {wrong!r}; a model has file, name and devices")
+    if "file" not in table:
+        raise UserError(f"{where}: file is missing; a model has file, name and devices")
     file = _text(where, str(table["file"]) if isinstance(table.get("file"), Path) else table.get("file"), folder)
     path = folder / file
     if path.suffix.lower() not in (CNNA, ONNX):
@@ -188,11 +194,19 @@ def _text(where: str, value: Any, folder: Path) -> str:
 
 def _device(where: str, value: Any, folder: Path) -> str:
     text = _text(where, value, folder)
-    if text in NAMED or text.startswith(HTTP):
+    if text in NAMED or (text.startswith(HTTP) and _is_address(text)):
         return text
     if text.endswith(BIT):
         return str(folder / text)
     raise UserError(f"{where}: there is no device {text!r}; there are {', '.join(NAMED)}, a cnna{BIT} and {HTTP}HOST:PORT")
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return bool(parts.hostname) and parts.port != 0 and not parts.path.strip("/")
+    except ValueError:  # the port is no number
+        return False
 
 
 def _scenario(where: str, value: Any, folder: Path) -> str:

@@ -90,3 +90,26 @@ def test_what_was_ended_goes_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     assert len(begun) == 2 + 4
     assert [line.partition(" of ")[0] for line in lines] == ["1 row", "1 row"]
     assert not list((folder / "cache").rglob("*.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("given", "changed", "said"),
+    [
+        ("configurations: tiny", "configurations: [tiny, tny]", "v.yaml: configurations: config 'tny' is unknown; there are tiny"),
+        ("configurations: tiny", "configurations: ['tiny,pix=x']", "v.yaml: configurations: tiny,pix=x: 'pix=x' is no change"),
+        ("data: d.npz", "data: cache", "cache: "),
+        ("devices: [predicted, modelled]", "devices: http://127.0.0.1:1", "ended: http://127.0.0.1:1: no server answers there"),
+    ],
+)
+def test_a_mistake_is_said_before_the_first_row(
+    folder: Path, given: str, changed: str, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that took hours would be measured first, or a user would read of options and errors that he has never seen."""
+    monkeypatch.setattr(benchmark, "simulated", lambda *given: pytest.fail("a row is measured"))
+    (folder / "cache").mkdir()
+    Path("v.yaml").write_text(VIRTUAL.replace(given, changed))
+    assert main(["bench", "v.yaml"]) != 0
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+    assert "Error" not in error

@@ -61,6 +61,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """The model's metadata."""
+        if self.path == "/v2/models/page":
+            return self._send(200, b"<html>", {})
         if self.path != "/v2/models/twice":
             return self._send(404, b"no such model", {})
         return self._send(200, json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 3]}]}).encode(), {})
@@ -114,5 +116,9 @@ def test_a_server_that_refuses_or_is_not_there_is_named(address: str) -> None:
     with pytest.raises(RunError, match="model other: 404 no such model"):
         end.inputs()
     end.close()
-    with pytest.raises(RunError, match=r"127\.0\.0\.1:1: "):
+    page = Endpoint(address, "page")
+    with pytest.raises(RunError, match="does not say the inputs of page"):
+        page.inputs()
+    page.close()
+    with pytest.raises(RunError, match=r"127\.0\.0\.1:1: no server answers there \(.*refused\); cnna serve starts one"):
         Endpoint("http://127.0.0.1:1", "twice").inputs()
