@@ -65,7 +65,7 @@ def _layers(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
     try:
         import onnx
 
-        model = onnx.load(parsed_args.model, load_external_data=False)
+        model = onnx.load(parsed_args.model[0], load_external_data=False)
     except Exception:  # of files, of protobuf, or that onnx is missing: a Tab has no place for an error
         return []
     return [node.name for node in model.graph.node if node.op_type.endswith(TILED)]
