@@ -8,12 +8,21 @@ from cnna.cli.progress import Progress
 from cnna.serve.packages.contents import Contents, contents_of
 from cnna.spec.errors import UserError
 
-LIBRARY, SERVICE = "library", "service"
+LIBRARY, SERVICE, IMAGE = "library", "service", "image"
 KINDS = {
     LIBRARY: "an archive and headers for an application in C or C++",
     SERVICE: "a Debian package with a systemd unit",
+    IMAGE: "what a container is built of, and Kubernetes' objects for it",
 }
-OWN = {"config": (LIBRARY,), "compiler": (LIBRARY,), "wheels": (SERVICE,), "board": (SERVICE,)}  # options of some kinds alone
+OWN = {  # options of some kinds alone
+    "config": (LIBRARY,),
+    "compiler": (LIBRARY,),
+    "wheels": (SERVICE, IMAGE),
+    "board": (SERVICE, IMAGE),
+    "base": (IMAGE,),
+    "tag": (IMAGE,),
+    "independent": (IMAGE,),
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -28,13 +37,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--compiler", metavar="CXX", help="library: the C++ compiler, such as aarch64-linux-gnu-g++ (default: $CXX, else g++)"
     )
-    parser.add_argument("--wheels", type=Path, metavar="DIR", help="service: the wheel of cnna, and those that it needs")
-    parser.add_argument(
-        "--board",
-        action="append",
-        metavar="NAME=KIND[,OPTION=VALUE...]",
-        help="service: a board, as of cnna serve; may be repeated",
-    )
+    parser.add_argument("--wheels", type=Path, metavar="DIR", help="service, image: the wheel of cnna, and those that it needs")
+    boards = "service, image: a board, as of cnna serve; may be repeated"
+    parser.add_argument("--board", action="append", metavar="NAME=KIND[,OPTION=VALUE...]", help=boards)
+    base = "image: what it stands on, with Python and venv (default: python:3.11-slim-bookworm)"
+    parser.add_argument("--base", metavar="IMAGE", help=base)
+    parser.add_argument("--tag", metavar="IMAGE", help="image: its own name, for Kubernetes (default: cnna:latest)")
+    independent = "image: without models, which a volume at /mnt/models gives"
+    parser.add_argument("--independent", action="store_true", default=None, help=independent)
 
 
 def run(args: argparse.Namespace) -> Outcome:
@@ -45,7 +55,7 @@ def run(args: argparse.Namespace) -> Outcome:
     with Progress("reading the repository") as progress:
         contents = contents_of(args.repository)
         progress.step(0, 0, f"packing {args.kind}")
-        return {LIBRARY: _library, SERVICE: _service}[args.kind](args, contents)
+        return {LIBRARY: _library, SERVICE: _service, IMAGE: _image}[args.kind](args, contents)
 
 
 def _library(args: argparse.Namespace, contents: Contents) -> Outcome:
@@ -64,3 +74,14 @@ def _service(args: argparse.Namespace, contents: Contents) -> Outcome:
     print(f"{made.package}: {', '.join(made.models)} for {made.architecture}, {made.package_bytes / 1e6:.1f} MB; apt install it")
     figures = {"architecture": made.architecture, "models": list(made.models), "package_bytes": made.package_bytes}
     return Outcome(figures, written=(made.package,))
+
+
+def _image(args: argparse.Namespace, contents: Contents) -> Outcome:
+    from cnna.serve.packages.image import BASE, TAG, make_image
+
+    made = make_image(
+        *(contents, args.output, args.wheels, args.board or []), args.base or BASE, args.tag or TAG, bool(args.independent)
+    )
+    what = "models come from /mnt/models" if made.independent else ", ".join(made.models)
+    print(f"{made.folder}: {what}; podman build -t {args.tag or TAG} {made.folder}")
+    return Outcome({"independent": made.independent, "models": list(made.models)}, written=(made.folder / "Dockerfile",))
