@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 import urllib.request
 from typing import Any
@@ -47,9 +48,11 @@ def infer() -> Any:
 
 
 def main() -> None:
-    """Looks at it, kills it, looks again, ends it."""
+    """Looks at it, kills it, looks again, ends it. Exit code 1: it does not become ready; the journal says why."""
     found: dict[str, Any] = {"ready": ready(), "logits": infer()}
-    shown = said("systemctl", "show", "cnna", "-p", "MainPID", "-p", "User", "-p", "DynamicUser")
+    if not found["ready"]:
+        sys.exit(said("journalctl", "-u", "cnna", "-o", "cat", "--no-pager"))
+    shown = said("systemctl", "show", "cnna", "-p", "MainPID")
     main_process = dict(line.split("=", 1) for line in shown.splitlines())["MainPID"]
     found["user"] = said("stat", "-c", "%u", f"/proc/{main_process}")
     found["security"] = said("systemd-analyze", "security", "cnna.service", "--no-pager").splitlines()[-1]

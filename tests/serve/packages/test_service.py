@@ -25,7 +25,9 @@ CHECK = """\
 After=cnna.service
 [Service]
 Type=oneshot
-ExecStart=/bin/sh -c 'python3 /booted.py > /result.json 2> /result.err; systemctl poweroff --no-block'
+TimeoutStartSec=900
+ExecStart=/bin/sh -c 'python3 /booted.py > /result.json 2> /result.err'
+ExecStopPost=/bin/systemctl poweroff --no-block
 """
 
 
