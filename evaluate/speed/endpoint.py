@@ -53,7 +53,8 @@ class Endpoint:
             answer = self._connection.getresponse()
             found = answer.read()
         except (OSError, http.client.HTTPException) as error:
-            reason = " ".join(str(error).split()) or type(error).__name__
+            strange = isinstance(error, http.client.HTTPException)  # its text is what came, such as the bytes of HTTP/2
+            reason = "what answers does not speak HTTP/1.1" if strange else str(error) or type(error).__name__
             raise RunError(f"{self._address}: no server answers there ({reason}); cnna serve starts one") from None
         if answer.status != http.HTTPStatus.OK:
             raise RunError(f"{self._address}: model {self._model}: {answer.status} {found[:200].decode(errors='replace')}")

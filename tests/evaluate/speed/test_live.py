@@ -63,6 +63,9 @@ class Handler(BaseHTTPRequestHandler):
         """The model's metadata."""
         if self.path == "/v2/models/page":
             return self._send(200, b"<html>", {})
+        if self.path == "/v2/models/other_protocol":
+            self.wfile.write(b"\x00\x00\x12\x04\n")
+            return None
         if self.path != "/v2/models/twice":
             return self._send(404, b"no such model", {})
         return self._send(200, json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 3]}]}).encode(), {})
@@ -120,5 +123,9 @@ def test_a_server_that_refuses_or_is_not_there_is_named(address: str) -> None:
     with pytest.raises(RunError, match="does not say the inputs of page"):
         page.inputs()
     page.close()
+    strange = Endpoint(address, "other_protocol")
+    with pytest.raises(RunError, match=r"does not speak HTTP/1\.1\)"):
+        strange.inputs()
+    strange.close()
     with pytest.raises(RunError, match=r"127\.0\.0\.1:1: no server answers there \(.*refused\); cnna serve starts one"):
         Endpoint("http://127.0.0.1:1", "twice").inputs()
