@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
@@ -119,13 +120,8 @@ def test_a_server_that_refuses_or_is_not_there_is_named(address: str) -> None:
     with pytest.raises(RunError, match="model other: 404 no such model"):
         end.inputs()
     end.close()
-    page = Endpoint(address, "page")
-    with pytest.raises(RunError, match="does not say the inputs of page"):
-        page.inputs()
-    page.close()
-    strange = Endpoint(address, "other_protocol")
-    with pytest.raises(RunError, match=r"does not speak HTTP/1\.1\)"):
-        strange.inputs()
-    strange.close()
+    for model, said in (("page", "does not say the inputs of page"), ("other_protocol", r"does not speak HTTP/1\.1\)")):
+        with closing(Endpoint(address, model)) as end, pytest.raises(RunError, match=said):
+            end.inputs()
     with pytest.raises(RunError, match=r"127\.0\.0\.1:1: no server answers there \(.*refused\); cnna serve starts one"):
         Endpoint("http://127.0.0.1:1", "twice").inputs()
