@@ -210,7 +210,7 @@ class QueueingHost:
 
     def _made(self, kind: str) -> tuple[Run, dict[str, int]]:
         """A run with a place of its own, and the words of its run registers."""
-        units = int(self.rng.integers(1, MOST_UNITS + 1))
+        units = int(self.rng.integers(1 + (kind == "limit"), MOST_UNITS + 1))  # one may take an engine a single clock
         size = units * BEAT_BYTES
         source, target = self.device.allocate(size), self.device.allocate(size)
         text = self.rng.integers(1, 256, size, np.uint8).tobytes()  # no zeros: these mean that nothing was written
