@@ -8,6 +8,7 @@ import signal
 from collections import Counter
 from unittest.mock import patch
 
+from cnna.host.model.detector import Settings
 from cnna.serve.boards.runner import FaultyRunner
 from cnna.serve.models.signature import Arrays
 
@@ -20,11 +21,11 @@ def install() -> None:
     """Lets each worker of this process count its batches, and end by a signal as said above."""
     healthy = FaultyRunner.run
 
-    def run(self: FaultyRunner, key: str, inputs: Arrays, received: float) -> Arrays:
+    def run(self: FaultyRunner, key: str, inputs: Arrays, received: float, *wanted: Settings) -> Arrays:
         batches[key] += 1
         if key.startswith(f"digits/{SICK}/") and batches[key] > -(-GOLDEN // int(key.rpartition("-b")[2])):
             os.kill(os.getpid(), signal.SIGKILL)
-        return healthy(self, key, inputs, received)
+        return healthy(self, key, inputs, received, *wanted)
 
     patch.object(FaultyRunner, "run", run).start()  # to the end of the process
 
