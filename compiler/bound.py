@@ -4,13 +4,15 @@ The array and the vector engine take at most one step a clock, and weights come 
 these less. What else takes time, such as waits and maps that do not fit on chip, is left out.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from cnna.compiler.cost.engine_steps import kernel_steps
 from cnna.compiler.graph import ir
 from cnna.compiler.lower.kernels import ConvKernel, Kernel, Lowered
 from cnna.compiler.lower.lower import lower
-from cnna.compiler.plan.fold import fold_inputs
+from cnna.compiler.plan.fold import Fold, fold_inputs
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import DdrSpeed
 
@@ -27,10 +29,21 @@ class LeastWork(NamedTuple):
         return max(self.array, self.vector, self.bytes / min(memory.bytes_per_cycle, BEAT_BYTES * config.ports))
 
 
-def least_work(graph: ir.Graph, config: Config, batch: int = 1) -> LeastWork:
-    """The least work of a graph for a batch. It depends on the array, and not on memories. ModelError: as of `lower`."""
-    folded, _ = fold_inputs(graph, config)
-    lowered = lower(folded, config, batch)
+def least_work(graph: ir.Graph, config: Config, batch: int = 1, bank_words: Sequence[int] = ()) -> LeastWork:
+    """The least work of a graph for a batch. It depends on the array, and on memories only where they decide how inputs are folded.
+
+    bank_words: sizes of feature memory for all of which it is the least; none: that of `config`. ModelError: as of `lower`.
+    """
+    found: dict[frozenset[tuple[str, Fold]], LeastWork] = {}
+    for words in bank_words or (config.bank_words,):
+        own = replace(config, bank_words=words)
+        folded, folds = fold_inputs(graph, own)
+        if frozenset(folds.items()) not in found:
+            found[frozenset(folds.items())] = _work(lower(folded, own, batch), own)
+    return LeastWork(*(min(each) for each in zip(*found.values(), strict=True)))
+
+
+def _work(lowered: Lowered, config: Config) -> LeastWork:
     engines = {True: 0, False: 0}
     for kernel in lowered.kernels:
         engines[isinstance(kernel, ConvKernel)] += _clocks(kernel, lowered, config)

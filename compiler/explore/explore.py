@@ -18,7 +18,7 @@ from cnna.compiler.accesses import accesses
 from cnna.compiler.bound import LeastWork, least_work
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.explore.aim import SIZES, SPEEDS, Aim
-from cnna.compiler.explore.grid import RING_WORDS
+from cnna.compiler.explore.grid import BANK_WORDS, RING_WORDS
 from cnna.compiler.explore.kept import Kept, Refused, key
 from cnna.compiler.explore.point import Part, Point
 from cnna.compiler.explore.sizes import bram36, dsp48e2, luts, uram288
@@ -72,7 +72,8 @@ Bound: TypeAlias = Sequence[LeastWork]  # of each program of a network; none: it
 def shape_of(task: Task) -> Task:
     """The task for which the least work is found: it is the same for configurations that differ in nothing else."""
     board = task.config.name.split("-")[0]
-    return replace(task, config=replace(task.config, name=board, ring_words=RING_WORDS[0], uram=False))
+    same = {"bank_words": BANK_WORDS[0], "ring_words": RING_WORDS[0], "uram": False}
+    return replace(task, config=replace(task.config, name=board, **same))
 
 
 def nobody(*args: object) -> None:
@@ -198,10 +199,11 @@ def _for_batches(points: Sequence[Point], aim: Aim) -> list[Config]:
 
 
 def bounded(source: Source, task: Task) -> Bound:
-    """What a worker does to bound a point. source: as of `Sweep`."""
+    """What a worker does to bound the points of a shape. source: as of `Sweep`."""
     network = (_networks(source) if isinstance(source, Path) else source)[task.network]
     try:
-        return [least_work(piece, task.config, task.batch) for piece in network.pieces(task.config) if isinstance(piece, Graph)]
+        graphs = [piece for piece in network.pieces(task.config) if isinstance(piece, Graph)]
+        return [least_work(graph, task.config, task.batch, BANK_WORDS) for graph in graphs]
     except ModelError:  # compiling says why
         return []
 

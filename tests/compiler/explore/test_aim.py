@@ -11,7 +11,7 @@ from cnna.compiler.bound import least_work
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.explore.aim import Aim
 from cnna.compiler.explore.energy import Energy, energy_of
-from cnna.compiler.explore.grid import configurations
+from cnna.compiler.explore.grid import BANK_WORDS, configurations
 from cnna.compiler.explore.sizes import Budget, dsp48e2
 from cnna.compiler.graph import ir
 from cnna.spec.boards import BOARDS, ddr_of
@@ -74,6 +74,16 @@ def test_no_program_is_quicker_than_its_least_work(seed: int) -> None:
         for batch in (1, 3):
             if (found := evaluated(graph, config, batch)) is not None:
                 assert least_work(graph, config, batch).clocks(config, ddr_of(config)) <= found.cycles
+
+
+def test_one_least_work_holds_for_all_sizes_of_memory() -> None:
+    """It is found once for an array. Where more memory folds an input, the larger configuration would be ruled out by the other."""
+    b = Builder(np.random.default_rng(1), "folded")
+    graph = b.graph(b.conv(b.input(3, 96, 96), 16, ir.Window((3, 3), (2, 2), (1, 1), (1, 1, 1, 1))))
+    config = replace(preset("tiny"), ports=1)
+    each = [least_work(graph, replace(config, bank_words=words), 1) for words in BANK_WORDS]
+    assert len({work.array for work in each}) > 1
+    assert least_work(graph, config, 1, BANK_WORDS) == tuple(map(min, zip(*each, strict=True)))
 
 
 def test_ruling_out_changes_no_answer() -> None:
