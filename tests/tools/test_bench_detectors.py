@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import bench_detectors
-from bench_rows import BOXES, DETECTORS, WHY_BOXES, Row, rows
+from bench_rows import BOXES, DETECTORS, OWN, WHY_BOXES, Row, rows
 
 from cnna.spec.host_time.detector_time import CANDIDATES, candidate_instructions
 from cnna.spec.host_time.host_work import HostWork
@@ -35,6 +35,19 @@ def test_areas_that_were_drawn_are_not_added() -> None:
     whole = bench_detectors.to_boxes(row, FOUND, {row.key: {BOXES: {"stream": {"python": WORK}, "single": {"python": WORK}}}})
     assert whole is not None
     assert whole.stream.libraries == 1_000_000
+
+
+def test_own_outputs_have_their_own_counts() -> None:
+    """They would be shown as slow as onnxruntime's decode, where the file's tables make them."""
+    slow = HostWork(libraries=1e9, native=1e9).counts()
+    counts = {
+        ROW.key: {path: {mode: {"python": work} for mode in ("stream", "single")} for path, work in ((BOXES, WORK), (OWN, slow))}
+    }
+    (cells,) = bench_detectors.section({ROW.key: FOUND}, counts)
+    assert cells[2] != cells[-1], "both columns have the counts of one path"
+    counts[ROW.key][OWN] = {mode: {"python": WORK} for mode in ("stream", "single")}
+    (quick,) = bench_detectors.section({ROW.key: FOUND}, counts)
+    assert quick[-1] != cells[-1], "the column does not follow the counts"
 
 
 def test_a_miss_is_said_with_its_cause(root: Path) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from bench_host import cells, model
-from bench_rows import BOXES, DETECTORS, HOST_PATHS, WHY_BOXES, Row
+from bench_rows import BOXES, DETECTORS, HOST_PATHS, OWN, WHY_BOXES, Row
 
 from cnna.spec.host_time.detector_time import CANDIDATE_LINES, CANDIDATES, candidate_instructions
 from cnna.spec.host_time.end_to_end import EndToEnd, rates
@@ -23,8 +23,9 @@ pictures a second of a long stream, from a uint8 picture of the input's size to 
 that the processor caches. The host's work was counted; {CANDIDATES} candidates a picture are added to it, each with
 {CANDIDATE_LINES} lines that no cache has. DBNet's were counted: {CANDIDATES} areas of 48x6 cells were drawn in its map of 640x640,
 as such maps have them for words of 60x18 pixels, which cover a quarter of the picture. The floor is for the slow end with four
-cores. The last column is the same for the model's own outputs, whose decode runs whole, on the CPU.
-`make host-cost ROWS=yolov8n/b1 HOST=boxes` counts again.
+cores. The last column is the same for a session of the same file, which gives the network's own outputs: boxes of YOLOv5 and YOLOv8
+by tables, rows of YOLOX that are not decoded, and maps of the others.
+`make host-cost ROWS=yolov8n/b1 HOST=boxes` counts again, and `HOST=own` the last column.
 
 """
 
@@ -45,11 +46,9 @@ def floor_of(row: Row) -> int:
 
 def to_boxes(row: Row, found: Found, counts: Found) -> EndToEnd | None:
     """The model of a row. The host's work does not depend on the array's clock. None: it was not counted."""
-    paths = counts.get(replace(row, deep=False).key, {})
-    if BOXES not in paths:
+    whole = _counted(row, found, counts, BOXES)
+    if whole is None:
         return None
-    whole = model(row, found, {row.key: {HOST_PATHS[-1]: paths[BOXES]}})
-    assert whole is not None
     one = DETECTORS[row.network]
     if one.drawn:
         return whole
@@ -57,6 +56,12 @@ def to_boxes(row: Row, found: Found, counts: Found) -> EndToEnd | None:
     work = CANDIDATES * candidate_instructions(one.labels, one.bins)
     more = HostWork(libraries=work, l1_misses=lines, l2_misses=lines, lines=lines)
     return replace(whole, stream=whole.stream.plus(more), single=whole.single.plus(more))
+
+
+def _counted(row: Row, found: Found, counts: Found, path: str) -> EndToEnd | None:
+    """The model of a row by the counts of one path; its host's work is that of the array at one clock. None: it was not counted."""
+    paths = counts.get(replace(row, deep=False).key, {})
+    return model(row, found, {row.key: {HOST_PATHS[-1]: paths[path]}}) if path in paths else None
 
 
 def section(kept: Mapping[str, Found], counts: Found) -> list[tuple[str, ...]]:
@@ -71,7 +76,10 @@ def _cells(row: Row, found: Found, counts: Found) -> tuple[str, ...]:
     assert four is not None
     assert one is not None
     assert latency is not None
-    said = (rates(four), str(floor_of(row)), rates(one), rates(latency.scaled(1e3).turned()), cells(row, found, counts)[0])
+    own = _counted(row, found, counts, OWN)
+    own_fps = own.fps(4) if own else None
+    outputs = rates(own_fps) if own_fps else cells(row, found, counts)[0]
+    said = (rates(four), str(floor_of(row)), rates(one), rates(latency.scaled(1e3).turned()), outputs)
     return (row.key, f"{best['fps_at_300mhz']:,.0f}", *said)
 
 

@@ -70,6 +70,7 @@ EXTRA = ("digits",)  # only if a pattern names it
 SLOW_MEASURED = ("resnet50", "vgg19", "mobilenet_v2")  # simulated at SLOW_BYTES too; the others are predicted
 HOST_PATHS = ("numpy", "native", "cached")  # ways through the host, in the order in which they became quicker
 BOXES = "boxes"  # the way of a detector through `cnna.Detector`, with cached memory
+OWN = "own"  # that of its own outputs through a session, with cached memory: its file knows the heads
 DETECTORS = {
     "yolov3": Detected("yolov3", 35, 64),
     "yolov5n": Detected("auto", 370),

@@ -5,8 +5,8 @@
 Rows are those of `tools/bench/bench_rows.py`. docs/host_cost.json keeps the counts. --check counts networks at batch 1 again,
 compares them with those kept, and exits with code 1 if one differs by more than 1 %; it writes nothing. --path native takes the way
 through the native library instead of numpy's, and --path cached the same with memory that the processor caches. --path boxes takes
-that of `cnna.Detector`, for the networks of DETECTORS. Nothing is ever left out for want of a tool: the command fails and says what
-to install.
+that of `cnna.Detector`, for the networks of DETECTORS, and --path own that of a session for the same files, which gives the
+networks' own outputs. Nothing is ever left out for want of a tool: the command fails and says what to install.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from typing import Any
 from aarch64_root import COMPILER, HERE, ROOT, Machine, check_tools, machine
 from bench import cnna
 from bench_networks import network
-from bench_rows import BOXES, DETECTORS, HOST_PATHS, PLANNED_BYTES, Row, chosen
+from bench_rows import BOXES, DETECTORS, HOST_PATHS, OWN, PLANNED_BYTES, Row, chosen
 from counts import read_counts
 
 from cnna.host.native import build as native
@@ -34,6 +34,7 @@ from cnna.spec.files import write_text
 from cnna.spec.manifest import CPU
 
 KEPT = "host_cost.json"
+KNOWN = (BOXES, OWN)  # paths of files that know their heads
 BATCHES = 4  # that are counted in each mode
 LONG = 62  # as many where they are few instructions, so that Python's first look at each line does not count: a stream of 64
 SHARE = 0.01  # by which a count may differ from the one kept
@@ -50,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.check:
             return check(args.check, path, args.docs)
         rows = [row for row in chosen(args.rows) if row.ddr_bytes == PLANNED_BYTES]
-        rows = [row for row in rows if path != BOXES or (row.network in DETECTORS and row.batch == 1 and not row.deep)]
+        rows = [row for row in rows if path not in KNOWN or (row.network in DETECTORS and row.batch == 1 and not row.deep)]
         if not rows:
             raise UserError(f"no row is named {' '.join(args.rows)}; tools/bench/bench_rows.py has them")
         for row in rows:
@@ -70,7 +71,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", nargs="*", default=[], metavar="PATTERN")
     parser.add_argument("--check", nargs="+", default=[], metavar="NETWORK", help="compare with the counts kept")
-    parser.add_argument("--path", choices=(*HOST_PATHS, BOXES), default=HOST_PATHS[0], help="the way through the host")
+    parser.add_argument("--path", choices=(*HOST_PATHS, *KNOWN), default=HOST_PATHS[0], help="the way through the host")
     parser.add_argument("--docs", type=Path, default=ROOT / "docs", metavar="DIR", help="where the counts are kept")
     return parser.parse_args(argv)
 
@@ -114,7 +115,7 @@ def measure(row: Row, path: str) -> Found:
     """The counts of a row: {mode: {stage: counts of one picture}}."""
     with TemporaryDirectory() as name:
         artifact = Path(name) / "m.cnna"
-        if path == BOXES:
+        if path in KNOWN:
             converted(row, Path(name), artifact)
             return measured(artifact, path)
         ready = network(row.network, ROOT / "build" / "networks", cnna, row.coded)
@@ -136,7 +137,7 @@ def measured(artifact: Path, path: str) -> Found:
         folder = Path(name)
         out, maps = folder / "counts.txt", folder / "maps.txt"
         manifest = load(artifact).manifest
-        short = path != BOXES and all(piece["kind"] != CPU or piece["numpy"] for piece in manifest["pieces"])
+        short = path not in KNOWN and all(piece["kind"] != CPU or piece["numpy"] for piece in manifest["pieces"])
         batches = LONG if path != "numpy" and short else BATCHES
         arguments = (HERE / "measured.py", artifact, pynq_folder(), maps, batches, path)
         _run(machine(), out, site(folder / "site", path), arguments)

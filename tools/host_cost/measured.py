@@ -23,6 +23,7 @@ from cnna.host.model.inputs import Inputs
 from cnna.host.model.queued import Queued
 from cnna.host.model.session import InferenceSession
 from cnna.host.native import library
+from cnna.host.native.detect_rows import ModelRows
 from cnna.host.samples import pictures
 from cnna.spec.artifact import Artifact, load
 from cnna.spec.cpu_ops import CpuPart
@@ -36,7 +37,8 @@ WARM = 2  # batches before those that are counted
 AHEAD = 4  # batches at most that a stream takes before the answer of the first of them is there
 SETTLED = 0.3  # seconds
 CALLS = 50  # of the function that does nothing
-BOXES, NONE, LEAST = "boxes", 1.0, 0.25  # the path of a detector, a score that no zero has, and the usual least one
+BOXES, OWN = "boxes", "own"  # the paths of a detector: to boxes, and to its own outputs
+NONE, LEAST = 1.0, 0.25  # a score that no zero has, and the usual least one
 # rows and columns of an area of text: a word of 18x60 pixels, shrunk on each side by 0.84 of its area over its edge, as by DBNet
 AREA_CELLS = (6, 48)
 AREAS_ACROSS = 10  # areas beside each other
@@ -47,7 +49,7 @@ Feed = dict[str, NDArray[Any]]
 def main(arguments: list[str]) -> None:
     """Measures one artifact."""
     path, pynq, maps, count = Path(arguments[0]), Path(arguments[1]), Path(arguments[2]), int(arguments[3])
-    cached, boxes = arguments[4] in ("cached", BOXES), arguments[4] == BOXES
+    cached, boxes = arguments[4] in ("cached", BOXES, OWN), arguments[4] == BOXES
     artifact = prepared(load(path))
     marks = Marks()
     board = open_board(artifact.config, pynq, pool_bytes(artifact), cached)
@@ -206,6 +208,7 @@ def mark_stages(marks: Marks) -> None:
         (Accelerator, "load_outputs", "unpack"),
         (pack, "dequantise", "unpack"),
         (CpuPart, "run", "cpu"),
+        (ModelRows, "run", "cpu"),
         *((sys.modules["pynq.buffer"].PynqBuffer, name, "cache") for name in ("flush", "invalidate")),
     ]
     for owner, name, stage in places:
