@@ -27,8 +27,9 @@ from cnna.spec.host_time.end_to_end import TO_ANSWER, rates
 OBJECTIVES = ("fps", "alone", "latency", "dsp", "bram", "uram", "lut", "clock", "port", "ddr", "energy")
 SWEEP_OPTIONS = (
     *("weights", "target_fps", "target_ms", "objective", "axes", "energy", "sweep", "jobs", "executor"),
-    *("resume", "again"),
+    *("resume", "again", "search", "sampler", "seed"),
 )
+SAMPLERS = ("tpe", "nsga2", "random")
 SWEPT = ("ports", "regions", "ring", "vector", "banks")
 QUIET_SECONDS = 20.0  # after which a line says that the command is at work, where there is no terminal
 OUTPUTS = {"png": (".png",), "html": PAGES, "choices": (".json",)}
@@ -71,6 +72,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--executor", metavar="dask://HOST:PORT", help="compile on this Dask cluster instead")
     parser.add_argument("--resume", action="store_true", help="go on with what was interrupted; an error if nothing is kept")
     parser.add_argument("--again", action="store_true", help="compile what is kept from before, too")
+    parser.add_argument("--search", type=int, metavar="N", help="compile N points at most, which Optuna proposes, and not all")
+    parser.add_argument("--sampler", choices=SAMPLERS, help="of Optuna, for --search (default: tpe)")
+    parser.add_argument("--seed", type=int, metavar="N", help="of --search (default: 1)")
     parser.add_argument("--batch", type=int, metavar="N", help="images in a run (default: 1, and 2 and 4 for the quickest)")
     parser.add_argument("--layer", metavar="NAME", help="show all legal tilings of this layer instead, for --config")
     parser.add_argument("--choices", type=Path, metavar="F.json", help="search for quicker plans for --config, and write them")
@@ -121,6 +125,9 @@ def run(args: argparse.Namespace) -> Outcome:
     limits |= {"weights": args.weights, "target_fps": args.target_fps, "target_ms": args.target_ms, "sweep": args.sweep}
     limits |= {"objective": args.objective, "axes": args.axes, "energy": args.energy, "executor": args.executor}
     limits |= {"jobs": cores() if args.jobs is None else args.jobs, "resume": args.resume, "again": args.again, "cache": args.cache}
+    if args.search is None and (args.sampler is not None or args.seed is not None):
+        raise UserError("--sampler and --seed are for --search")
+    limits |= {"search": args.search, "sampler": args.sampler or SAMPLERS[0], "seed": 1 if args.seed is None else args.seed}
     with Progress("compiling") as progress:
         early = Early(progress)
         given: dict[str, Any] = {"ddr": ddr, "shapes": given_shapes(args), "warn": warned}

@@ -17,6 +17,7 @@ from cnna.jobs.sweep import (
     Early,
     aim_of,
     at_work,
+    compiled,
     conditions,
     early,
     kept_of,
@@ -144,6 +145,9 @@ def explore(
     executor: str | None = None,
     resume: bool = False,
     again: bool = False,
+    search: int | None = None,
+    sampler: str = "tpe",
+    seed: int = 1,
     cache: str | PathLike[str] | None = None,
     found: Early | None = None,
     progress: Progress | None = None,
@@ -162,8 +166,10 @@ def explore(
     for the quickest. jobs: processes that compile; the result does not depend on it, and a script that asks for several needs
     `if __name__ == "__main__":`. executor: "dask://HOST:PORT", a cluster that compiles instead. What is predicted is kept in
     `cache` (None: the user's cache folder) as it comes, and never compiled twice, unless `again`. resume: something must be kept
-    already. found: gets the figures of each point as it comes; `pareto` marks those that none so far beats. UserError: no such
-    board or objective, nothing fits or reaches the targets, nothing of a model runs on the accelerator, or no cluster answers.
+    already. search: predicts so many points at most, those of earlier calls included, which Optuna proposes; None: all. sampler:
+    of Optuna, "tpe", "nsga2" or "random", with this seed. found: gets the figures of each point as it comes; `pareto` marks those
+    that none so far beats. UserError: no such board, objective or sampler, nothing fits or reaches the targets, nothing of a model
+    runs on the accelerator, or no cluster answers.
     ModelError: a model cannot be read or compiled. ToolError: processes end again and again, or a cluster has another cnna.
     """
     tell, warnings, speed = progress or quiet, Warnings(warn), ddr or Ddr()
@@ -174,14 +180,14 @@ def explore(
     for one in models:
         with about_model(name_of(one)):
             known.append(placements(one, shapes, warnings))
-    from cnna.compiler.explore import explore as compiler
+    from cnna.compiler.explore.explore import Sweep
 
     folder = Path(cache) if cache is not None else default_cache()
     kept = [kept_of(folder, network, name_of(one), resume, again) for network, one in zip(known, models, strict=True)]
     with at_work(known, jobs, executor) as (source, workers), about_model(", ".join(map(name_of, models))):
-        made = compiler.Sweep(source, predicted, kept, workers, aim, tell)
+        made = Sweep(source, predicted, kept, workers, aim, tell)
         made.found = early(made, found)
-        points, refused = compiler.explore(made, configs, batch)
+        points, refused = compiled(made, configs, batch, search, sampler, seed, folder)
     best = reached(points, aim, made.discarded)
     return Explored(
         name=" and ".join(network.name for network in known),

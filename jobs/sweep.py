@@ -165,6 +165,22 @@ def at_work(networks: "Sequence[Network]", jobs: int, executor: str | None) -> "
             yield file, workers
 
 
+def compiled(
+    sweep: "Sweep", configs: Sequence[Config], batch: int | None, most: int | None, sampler: str, seed: int, folder: Path
+) -> "tuple[list[Point], int]":
+    """The points, and how many configurations cannot run the networks. most: as of `Search`, as what follows; None: all points.
+
+    Errors: as of `explore` and `search`.
+    """
+    from cnna.compiler.explore.explore import explore
+    from cnna.compiler.explore.search import Search, search
+
+    if most is None:
+        return explore(sweep, configs, batch)
+    points = search(sweep, configs, batch, Search(most, sampler, seed, folder))
+    return points, len({config for config, _ in sweep.refused} - {point.config for point in points})
+
+
 def spent(point: "Point", aim: "Aim") -> dict[str, float]:
     """The figure of a point that follows from an aim."""
     return {"energy_joules": aim.energy.joules(point)}

@@ -72,8 +72,7 @@ Bound: TypeAlias = Sequence[LeastWork]  # of each program of a network; none: it
 def shape_of(task: Task) -> Task:
     """The task for which the least work is found: it is the same for configurations that differ in nothing else."""
     board = task.config.name.split("-")[0]
-    same = {"bank_words": BANK_WORDS[0], "ring_words": RING_WORDS[0], "uram": False}
-    return replace(task, config=replace(task.config, name=board, **same))
+    return replace(task, config=replace(task.config, name=board, bank_words=BANK_WORDS[0], ring_words=RING_WORDS[0], uram=False))
 
 
 def nobody(*args: object) -> None:
@@ -102,11 +101,15 @@ class Sweep:
     refused: dict[tuple[Config, int], str] = field(default_factory=dict)
     _parts: dict[tuple[Config, int], dict[int, Part]] = field(default_factory=dict)
     _bounds: dict[Task, Bound] = field(default_factory=dict)
+    _before: Sequence[Point] | None = None  # with what the bound compares; None: all points
 
-    def run(self, wanted: Sequence[tuple[Config, int]]) -> None:
+    def run(self, wanted: Sequence[tuple[Config, int]], steady: bool = False) -> None:
         """Predicts these configurations with these batches, in this order where one process does it. What the bound shows to be
         needless is left out: it depends on the order and the workers what that is, but not which points are in the answer.
+
+        steady: the bound is compared with the points of earlier runs alone, so that nothing depends on the workers.
         """
+        self._before = tuple(self.points) if steady else None
         self.total += len(wanted)
         unknown = [task for config, batch in wanted for task in self._missing(config, batch)]
         shapes = list(dict.fromkeys(map(shape_of, unknown)))
@@ -128,7 +131,8 @@ class Sweep:
         least = [sum(work.clocks(config, memory) for work in each) for each in works]
         clocks = sum(share * each for share, each in zip(self.conditions.shares, least, strict=True))
         seconds = clocks / (config.clock_mhz * 1e6)
-        return clocks > 0 and self.aim.needless(config, batch / seconds, seconds, self.points)
+        points = self.points if self._before is None else self._before
+        return clocks > 0 and self.aim.needless(config, batch / seconds, seconds, points)
 
     def _tasks(self, wanted: Sequence[tuple[Config, int]]) -> Iterator[Task]:
         """What is not known yet, and takes what is known on the way."""

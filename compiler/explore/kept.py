@@ -54,12 +54,12 @@ def key(config: Config, batch: int, memory: DdrSpeed | None, native: bool) -> st
 
 
 class Kept:
-    """The predictions of a network. folder: None keeps them nowhere."""
+    """The predictions of a network. folder: None keeps them nowhere. name: of what they follow from."""
 
     def __init__(self, folder: Path | None, network: str, forget: bool = False) -> None:
         """network: its digest. forget: takes none of what is kept. UserError: nothing can be written there."""
-        name = sha256(f"{network}\0{compiler_digest()}".encode()).hexdigest()[:DIGITS]
-        self._path = folder / FOLDER / f"{name}.jsonl" if folder is not None else None
+        self.name = sha256(f"{network}\0{compiler_digest()}".encode()).hexdigest()[:DIGITS]
+        self._path = folder / FOLDER / f"{self.name}.jsonl" if folder is not None else None
         self._found: dict[str, Part | Refused] = {}
         if self._path is not None:
             make_folder(self._path.parent)
