@@ -27,7 +27,7 @@ from cnna.spec.host_time.end_to_end import TO_ANSWER, rates
 OBJECTIVES = ("fps", "alone", "latency", "dsp", "bram", "uram", "lut", "clock", "port", "ddr", "energy")
 SWEEP_OPTIONS = (
     *("weights", "target_fps", "target_ms", "objective", "axes", "energy", "sweep", "jobs", "executor"),
-    *("resume", "again", "search", "sampler", "seed"),
+    *("clock", "resume", "again", "search", "sampler", "seed"),
 )
 SAMPLERS = ("tpe", "nsga2", "random")
 SWEPT = ("ports", "regions", "ring", "vector", "banks")
@@ -68,6 +68,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--uram", type=int, metavar="N", help="URAM288 at most; 0: feature memory in block RAM (default: the board's)"
     )
     parser.add_argument("--lut", type=int, metavar="N", help=f"LUTs at most (default: {LUT_SHARE:.0%}% of the board's)")
+    parser.add_argument(
+        "--clock", type=_clocks, default=(), metavar="MHZ,MHZ", help="clocks that are tried (default: that of the board's preset)"
+    )
     parser.add_argument("--jobs", type=int, metavar="N", help="processes that compile (default: one for each core)")
     parser.add_argument("--executor", metavar="dask://HOST:PORT", help="compile on this Dask cluster instead")
     parser.add_argument("--resume", action="store_true", help="go on with what was interrupted; an error if nothing is kept")
@@ -123,7 +126,13 @@ def run(args: argparse.Namespace) -> Outcome:
         chart_library(args.cache)  # what is missing is said before minutes of work
     limits: dict[str, Any] = {"dsp": args.dsp, "bram": args.bram, "uram": args.uram, "lut": args.lut, "batch": args.batch}
     limits |= {"weights": args.weights, "target_fps": args.target_fps, "target_ms": args.target_ms, "sweep": args.sweep}
-    limits |= {"objective": args.objective, "axes": args.axes, "energy": args.energy, "executor": args.executor}
+    limits |= {
+        "objective": args.objective,
+        "axes": args.axes,
+        "energy": args.energy,
+        "clock": args.clock,
+        "executor": args.executor,
+    }
     limits |= {"jobs": cores() if args.jobs is None else args.jobs, "resume": args.resume, "again": args.again, "cache": args.cache}
     if args.search is None and (args.sampler is not None or args.seed is not None):
         raise UserError("--sampler and --seed are for --search")
@@ -165,6 +174,14 @@ def _numbers(text: str) -> list[float]:
         return [float(name) for name in _names(text)]
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text}: not numbers separated by commas, such as 3,1") from None
+
+
+def _clocks(text: str) -> list[int]:
+    """Whole numbers, separated by commas. argparse.ArgumentTypeError: one is none."""
+    try:
+        return [int(name) for name in _names(text)]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text}: not whole numbers separated by commas, such as 200,300") from None
 
 
 def _constants(text: str) -> dict[str, float]:

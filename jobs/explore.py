@@ -29,7 +29,7 @@ from cnna.jobs.sweep import (
     weights_of,
 )
 from cnna.spec.config import preset
-from cnna.spec.counts import many
+from cnna.spec.counts import listed, many
 from cnna.spec.errors import about_model
 from cnna.spec.files import default_cache, write_bytes, write_text
 from cnna.spec.host_time.end_to_end import IN_PYTHON, NATIVELY
@@ -112,7 +112,10 @@ class Explored(Drawn):
     def __str__(self) -> str:
         from cnna.compiler.explore.drawn import table
 
-        clock = f"{preset(self.board).clock_mhz} MHz, the clock of {self.board}"
+        clocks = sorted({point["clock_mhz"] for point in self.points}) or [preset(self.board).clock_mhz]
+        clock = f"{clocks[0]} MHz, the clock of {self.board}"
+        if clocks != [preset(self.board).clock_mhz]:
+            clock = f"{listed([str(each) for each in clocks])} MHz"
         alone = f"of the accelerator alone are predicted{self.predicted_for} at {clock}"
         way = NATIVELY if self.host == NATIVE else IN_PYTHON
         refused = f"; {many(self.refused, 'configuration')} cannot run the model" if self.refused else ""
@@ -138,6 +141,7 @@ def explore(
     bram: int | None = None,
     uram: int | None = None,
     lut: int | None = None,
+    clock: Sequence[int] = (),
     batch: int | None = None,
     ddr: Ddr | None = None,
     shapes: Shapes | None = None,
@@ -162,7 +166,8 @@ def explore(
     "bram", "uram", "lut", "clock", "port", "ddr" and "energy", of which the least is wanted ("dsp" is usual with a target). energy:
     picojoules ("mac", "bram", "ddr") and watts ("static") for that. sweep: of "ports", "regions", "ring", "vector" and "banks",
     what is tried in all sizes.
-    dsp, bram, uram, lut: DSP48E2, BRAM36, URAM288 and LUTs at most; None: the board's. batch: images in a run; None: 1, and more
+    dsp, bram, uram, lut: DSP48E2, BRAM36, URAM288 and LUTs at most; None: the board's. clock: MHz that are tried, none above the
+    preset's, which is the usual one. batch: images in a run; None: 1, and more
     for the quickest. jobs: processes that compile; the result does not depend on it, and a script that asks for several needs
     `if __name__ == "__main__":`. executor: "dask://HOST:PORT", a cluster that compiles instead. What is predicted is kept in
     `cache` (None: the user's cache folder) as it comes, and never compiled twice, unless `again`. resume: something must be kept
@@ -173,9 +178,9 @@ def explore(
     ModelError: a model cannot be read or compiled. ToolError: processes end again and again, or a cluster has another cnna.
     """
     tell, warnings, speed = progress or quiet, Warnings(warn), ddr or Ddr()
-    own, configs, budget = space(board, {"dsp": dsp, "bram36": bram, "luts": lut, "uram288": uram}, batch, speed, sweep)
+    own, configs, budget = space(board, {"dsp": dsp, "bram36": bram, "luts": lut, "uram288": uram}, batch, speed, sweep, clock)
     aim, models = aim_of(objective, axes, target_fps, target_ms, energy), several(model)
-    predicted = conditions(speed, own, weights_of(weights, len(models)))
+    predicted = conditions(speed, own, weights_of(weights, len(models)), clock)
     known = []
     for one in models:
         with about_model(name_of(one)):

@@ -29,16 +29,23 @@ Early = Callable[[Mapping[str, Any]], object]  # gets the figures of a point
 
 
 def space(
-    board: str, limits: Mapping[str, int | None], batch: int | None, ddr: Ddr, swept: Sequence[str] = ()
+    board: str,
+    limits: Mapping[str, int | None],
+    batch: int | None,
+    ddr: Ddr,
+    swept: Sequence[str] = (),
+    clocks: Sequence[int] = (),
 ) -> "tuple[Board, list[Config], Budget]":
-    """A board, its configurations within a budget, and this. limits: other ones than the board's, by field of Budget. swept: as of
-    `configurations`.
+    """A board, its configurations within a budget, and this. limits: other ones than the board's, by field of Budget. swept,
+    clocks: as of `configurations`.
 
     UserError: there is no such board, nothing fits, or the DDR or the batch cannot be.
     """
     ddr.given()
     if ddr.named() is not None:
         raise UserError("explore predicts with the plain road to DDR; give bytes_per_cycle or latency")
+    if clocks and ddr.given():
+        raise UserError("--clock is not for another DDR: the board's moves as many bytes in a second at every clock")
     if batch is not None and batch < 1:
         raise UserError(f"--batch {batch}: must be at least 1")
     if board not in BOARDS:
@@ -48,14 +55,15 @@ def space(
 
     own = BOARDS[board]
     budget = budget_of(own)._replace(**{name: value for name, value in limits.items() if value is not None})
-    return own, configurations(budget, own, swept), budget
+    return own, configurations(budget, own, swept, clocks), budget
 
 
-def conditions(ddr: Ddr, board: Board, weights: Sequence[float]) -> "Conditions":
-    """With what is predicted. weights: of the networks."""
+def conditions(ddr: Ddr, board: Board, weights: Sequence[float], clocks: Sequence[int] = ()) -> "Conditions":
+    """With what is predicted. weights: of the networks. clocks: at others than the preset's, the board's DDR has other figures."""
     from cnna.compiler.explore.explore import Conditions
 
-    return Conditions(ddr.predicted(board.ddr), native_host(), tuple(weight / sum(weights) for weight in weights))
+    shares = tuple(weight / sum(weights) for weight in weights)
+    return Conditions(None if clocks else ddr.predicted(board.ddr), native_host(), shares)
 
 
 def aim_of(

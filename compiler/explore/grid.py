@@ -1,6 +1,7 @@
 """The configurations that `cnna explore` compares: a grid of arrays and memories, as far as they are legal and fit."""
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from itertools import product
 
 from cnna.compiler.explore.point import option
@@ -22,11 +23,17 @@ SWEPT = {  # values of what is not swept unless that is asked for
 }
 
 
-def configurations(budget: Budget, board: Board = ZCU102, swept: Collection[str] = ()) -> list[Config]:
+def configurations(
+    budget: Budget, board: Board = ZCU102, swept: Collection[str] = (), clocks: Collection[int] = ()
+) -> list[Config]:
     """The legal configurations of the grid that fit, for a board, and the board's preset.
 
-    swept: names of SWEPT of which all values are tried, and not one or two. UserError: there is none, or no such name.
+    swept: names of SWEPT of which all values are tried, and not one or two. clocks: MHz at which each is tried; none: the preset's,
+    which is taken to be the greatest that is met. UserError: there is none, no such name, or a clock is above it.
     """
+    for clock in clocks:
+        if not 1 <= clock <= (most := preset(board.key).clock_mhz):
+            raise UserError(f"--clock {clock}: must be within 1..{most} MHz; {most} is the clock of {board.key}")
     for name in swept:
         if name not in SWEPT:
             raise UserError(f"--sweep {name}: there is no such one; there are {', '.join(SWEPT)}")
@@ -38,7 +45,15 @@ def configurations(budget: Budget, board: Board = ZCU102, swept: Collection[str]
         found += [config for config in sizes if config.bank_words in greatest and option(config) != board.key]
     if not found:
         raise UserError(f"no configuration fits in {budget}; the smallest array takes {_smallest()}")
-    return found
+    return [_at(config, clock, board) for config in found for clock in sorted(set(clocks))] if clocks else found
+
+
+def _at(config: Config, clock_mhz: int, board: Board) -> Config:
+    """A configuration at another clock. Its name begins with its board's."""
+    if clock_mhz == config.clock_mhz:
+        return config
+    name = f"{config.name}, {clock_mhz} MHz" if "-" in config.name else f"{board.key}-preset, {clock_mhz} MHz"
+    return replace(config, name=name, clock_mhz=clock_mhz)
 
 
 def _smallest() -> str:

@@ -23,7 +23,7 @@ from cnna.hw.verilog import writer
 from cnna.hw.verilog.instances import count_instances
 from cnna.sim.rtl.build import to_stderr
 from cnna.sim.rtl.sources import generated
-from cnna.spec.boards import BOARDS, board_of
+from cnna.spec.boards import BOARDS, board_of, ddr_of
 from cnna.spec.config import Config, preset
 from cnna.spec.errors import ModelError, UserError
 from cnna.spec.files import default_cache
@@ -68,6 +68,22 @@ def test_the_preset_of_a_board_is_offered_once(board):
     assert len(set(offered)) == len(offered)
     less = budget_of(board)._replace(dsp=dsp48e2(own) - 1)
     assert board.key not in map(option, configurations(less, board))
+
+
+def test_a_clock_changes_seconds_and_ddr():
+    """Half the clock would give half the images even where DDR decides, or the point would be of another board."""
+    board = BOARDS["ultra96"]
+    (slow, own) = configurations(budget_of(board), board, clocks=(125, 250))[:2]
+    assert (slow.clock_mhz, own.clock_mhz) == (125, 250)
+    assert own == preset("ultra96")
+    assert option(slow) == "ultra96,clock_mhz=125"
+    assert board_of(slow) == board
+    assert ddr_of(slow).bytes_per_cycle == 2 * ddr_of(own).bytes_per_cycle
+    half, whole = (evaluate([networks.network(3)], config, 1) for config in (slow, own))
+    assert half.cycles <= whole.cycles
+    assert half.alone < whole.alone
+    with pytest.raises(UserError, match=r"--clock 251: must be within 1..250 MHz; 250 is the clock of ultra96"):
+        configurations(budget_of(board), board, clocks=(251,))
 
 
 @pytest.fixture(scope="module")
