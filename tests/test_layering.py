@@ -135,7 +135,7 @@ ROOMS = {
         "models under the load of LoadGen",
         (
             *("evaluate", "evaluate.datasets", "evaluate.tasks", "compiler.frontend", "host.board", "host.model"),
-            *("serve.models", "serve.protocol"),
+            *("serve.models", "serve.protocol", "serve.grpc"),
         ),
     ),
     "jobs": (

@@ -1,8 +1,8 @@
 """`benchmark`: runs LoadGen for each row of a matrix, and keeps the rows in a journal, from which one that was ended goes on."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,15 +16,16 @@ from cnna.evaluate.journal import BENCHMARK, Entry, Journal
 from cnna.evaluate.runners import Runner, close_all, open_models
 from cnna.evaluate.speed import judged
 from cnna.evaluate.speed.device_times import timed
+from cnna.evaluate.speed.grpc_endpoint import endpoint
 from cnna.evaluate.speed.live import BOARD, ONNX, SERVER
 from cnna.evaluate.speed.load import Logged, check_installed, measured, simulated
 from cnna.evaluate.speed.machine import machine
-from cnna.evaluate.speed.matrix import BIT, HTTP, ONNXRUNTIME, RTL, SIMULATED, Cell, Matrix, cells_of
+from cnna.evaluate.speed.matrix import ONNXRUNTIME, RTL, SERVERS, SIMULATED, Cell, Matrix, cells_of, is_board
 from cnna.evaluate.speed.scenarios import ACCURACY, FIGURES, Load
 from cnna.host.board.overlay import is_virtual
 from cnna.spec.artifact import Artifact, save
 from cnna.spec.counts import many
-from cnna.spec.errors import DataError
+from cnna.spec.errors import DataError, RunError, UserError
 
 KIND, SCHEMA = "benchmark", 1
 JOURNAL = 1  # what its rows hold
@@ -79,6 +80,7 @@ def benchmark(matrix: Matrix, means: Means) -> dict[str, Any]:
 
 def _run(bench: "_Bench", cells: Sequence[Cell], kept: Journal) -> None:
     """Measures each row that the journal lacks."""
+    _check_servers(cell for number, cell in enumerate(cells) if number not in kept.entries)
     with TemporaryDirectory(prefix="cnna-bench-") as folder:
         bench.folder = Path(folder)
         for number, cell in enumerate(cells):
@@ -130,7 +132,7 @@ class _Bench:
         about = {"column": MEASURED, "configuration": None, "batch": cell.batch, "clocks": None, "clock_mhz": None, "service": None}
         job: dict[str, Any] = {"model": str(cell.model.file), "batch": cell.batch, "inputs": None}
         path = cell.model.file
-        if cell.device.endswith(BIT):
+        if is_board(cell.device):
             artifact = self._artifact(cell)
             path = self._saved(artifact)
             job |= {"kind": BOARD, "model": str(path), "overlay": cell.device}
@@ -216,9 +218,19 @@ def _fixed_batch(path: Path) -> int | None:
 
 def _check_boards(cells: Sequence[Cell]) -> None:
     """DataError: a board is a virtual one, whose seconds are those of a simulation."""
-    for device in dict.fromkeys(cell.device for cell in cells if cell.device.endswith(BIT) and not cell.device.startswith(HTTP)):
+    for device in dict.fromkeys(cell.device for cell in cells if is_board(cell.device)):
         if is_virtual(Path(device)):
             raise DataError(f"{device}: a virtual board does not run in real time; measure on `rtl`, which counts its clocks")
+
+
+def _check_servers(cells: Iterable[Cell]) -> None:
+    """UserError: a server that is to be measured does not answer, or has no such model. Said before the first row."""
+    for address, model in dict.fromkeys((cell.device, cell.model.name) for cell in cells if cell.device.startswith(SERVERS)):
+        try:
+            with closing(endpoint(address, model)) as end:
+                end.inputs()
+        except RunError as error:
+            raise UserError(str(error)) from None
 
 
 @contextmanager

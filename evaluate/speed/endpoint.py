@@ -15,8 +15,10 @@ from cnna.spec.errors import RunError
 LENGTH = "Inference-Header-Content-Length"
 SECONDS = 60.0  # that an answer may take
 
+Input = tuple[str, tuple[int, ...], str]  # name, shape of a sample, numpy type
 
-class Endpoint:
+
+class HttpEndpoint:
     """A model of a server. address: http://HOST:PORT. RunError: no server is there, it refuses, or it has no such model."""
 
     def __init__(self, address: str, model: str) -> None:
@@ -24,7 +26,7 @@ class Endpoint:
         parts = urlsplit(address)
         self._connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=SECONDS)
 
-    def inputs(self) -> list[tuple[str, tuple[int, ...], str]]:
+    def inputs(self) -> list[Input]:
         """Name, shape of a sample, and numpy type of each input."""
         body, _ = self._asked("GET", "", b"", {})
         try:

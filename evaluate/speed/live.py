@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.evaluate.speed.endpoint import Endpoint
+from cnna.evaluate.speed.grpc_endpoint import Endpoint, endpoint
 from cnna.evaluate.speed.simulated import Service
 from cnna.spec.errors import CnnaError
 
@@ -149,7 +149,7 @@ def _board(job: Mapping[str, Any]) -> Opened:
 
 
 def _server(job: Mapping[str, Any]) -> Opened:
-    ends = [Endpoint(job["address"], job["model"]) for _ in range(job["clients"])]
+    ends = [endpoint(job["address"], job["model"]) for _ in range(job["clients"])]
     return [Port(*one) for one in ends[0].inputs()], [_listed(end) for end in ends], job["batch"]
 
 

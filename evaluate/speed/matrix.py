@@ -4,7 +4,7 @@ models: [q.onnx, {name: cpu, file: m.onnx, devices: [onnxruntime]}]   # .onnx, o
 configurations: [zcu102, zcu102x2]   # for .onnx
 batches: [1, 4]
 scenarios: [SingleStream, Offline, Server]
-devices: [predicted, modelled, rtl, onnxruntime]   # and cnna.bit, http://HOST:PORT
+devices: [predicted, modelled, rtl, onnxruntime]   # and cnna.bit, http://HOST:PORT, grpc://HOST:PORT
 seconds: 10       # that each run lasts at least
 queries: 100      # that it has at least
 seed: 0           # of the order of samples and of arrivals
@@ -31,7 +31,8 @@ from cnna.spec.names import in_line
 
 PREDICTED, MODELLED, RTL, ONNXRUNTIME = NAMED = ("predicted", "modelled", "rtl", "onnxruntime")
 SIMULATED = (PREDICTED, MODELLED, RTL)  # whose time is virtual
-BIT, HTTP, CNNA, ONNX = ".bit", "http://", ".cnna", ".onnx"
+BIT, CNNA, ONNX = ".bit", ".cnna", ".onnx"
+SERVERS = HTTP, GRPC = ("http://", "grpc://")  # beginnings of addresses
 MOST = 1 << 20  # of any number that counts something
 WITHOUT = "give cnna.bench a table instead of a file"
 
@@ -101,11 +102,11 @@ def cells_of(matrix: Matrix, fixed: Callable[[Path], int | None]) -> list[Cell]:
     for model in matrix.models:
         devices = model.devices or matrix.devices
         for configuration, batch in _compiled(model, matrix):
-            on = [device for device in devices if device in SIMULATED or device.endswith(BIT)]
+            on = [device for device in devices if device in SIMULATED or is_board(device)]
             found += [Cell(model, configuration, batch, *pair) for pair in _pairs(matrix.scenarios, on)]
         own = fixed(model.file) if ONNXRUNTIME in devices else None
         for device in devices:
-            if device == ONNXRUNTIME or device.startswith(HTTP):
+            if device == ONNXRUNTIME or device.startswith(SERVERS):
                 batches = matrix.batches if device != ONNXRUNTIME or own is None else (own,)
                 found += [Cell(model, None, batch, scenario, device) for batch in batches for scenario in matrix.scenarios]
     return found
@@ -123,6 +124,11 @@ def _pairs(scenarios: Sequence[str], devices: Sequence[str]) -> list[tuple[str, 
     return [
         (scenario, device) for scenario in scenarios for device in devices if scenario != ACCURACY or device not in simulated[1:]
     ]
+
+
+def is_board(device: str) -> bool:
+    """Whether a device is a board, by its overlay."""
+    return device.endswith(BIT) and not device.startswith(SERVERS)
 
 
 def read_matrix(given: Path | Mapping[str, Any]) -> Matrix:
@@ -180,6 +186,8 @@ def _model(where: str, value: Any, folder: Path) -> Entry:
         raise UserError(f"{where}: file is missing; a model has file, name and devices")
     file = _text(where, str(table["file"]) if isinstance(table.get("file"), Path) else table.get("file"), folder)
     path = folder / file
+    if path.is_dir():
+        raise UserError(f"{where}: {file} is a folder; name the {CNNA} or {ONNX} file in it")
     if path.suffix.lower() not in (CNNA, ONNX):
         raise UserError(f"{where}: {file}: a model is a {CNNA} or an {ONNX} file")
     devices = _several(_device)(where, table["devices"], folder) if table.get("devices") is not None else None
@@ -194,17 +202,19 @@ def _text(where: str, value: Any, folder: Path) -> str:
 
 def _device(where: str, value: Any, folder: Path) -> str:
     text = _text(where, value, folder)
-    if text in NAMED or (text.startswith(HTTP) and _is_address(text)):
+    if text in NAMED or (text.startswith(SERVERS) and _is_address(text)):
         return text
     if text.endswith(BIT):
         return str(folder / text)
-    raise UserError(f"{where}: there is no device {text!r}; there are {', '.join(NAMED)}, a cnna{BIT} and {HTTP}HOST:PORT")
+    others = f"a cnna{BIT}, {HTTP}HOST:PORT and {GRPC}HOST:PORT"
+    raise UserError(f"{where}: there is no device {text!r}; there are {', '.join(NAMED)}, {others}")
 
 
 def _is_address(text: str) -> bool:
     try:
         parts = urlsplit(text)
-        return bool(parts.hostname) and parts.port != 0 and not parts.path.strip("/")
+        named = parts.port is not None or text.startswith(HTTP)  # gRPC has no usual port
+        return bool(parts.hostname) and parts.port != 0 and named and not parts.path.strip("/")
     except ValueError:  # the port is no number
         return False
 

@@ -98,7 +98,8 @@ def test_what_was_ended_goes_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -
         ("configurations: tiny", "configurations: [tiny, tny]", "v.yaml: configurations: config 'tny' is unknown; there are tiny"),
         ("configurations: tiny", "configurations: ['tiny,pix=x']", "v.yaml: configurations: tiny,pix=x: 'pix=x' is no change"),
         ("data: d.npz", "data: cache", "cache: "),
-        ("devices: [predicted, modelled]", "devices: http://127.0.0.1:1", "ended: http://127.0.0.1:1: no server answers there"),
+        ("devices: [predicted, modelled]", "devices: http://127.0.0.1:1", "http://127.0.0.1:1: no server answers there"),
+        ("devices: [predicted, modelled]", "devices: grpc://127.0.0.1:1", "grpc://127.0.0.1:1: no server answers there"),
     ],
 )
 def test_a_mistake_is_said_before_the_first_row(
@@ -108,7 +109,7 @@ def test_a_mistake_is_said_before_the_first_row(
     monkeypatch.setattr(benchmark, "simulated", lambda *given: pytest.fail("a row is measured"))
     (folder / "cache").mkdir()
     Path("v.yaml").write_text(VIRTUAL.replace(given, changed))
-    assert main(["bench", "v.yaml"]) != 0
+    assert main(["bench", "v.yaml"]) == 2
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cnna.evaluate.speed.endpoint import LENGTH, Endpoint
+from cnna.evaluate.speed.endpoint import LENGTH, HttpEndpoint
 from cnna.evaluate.speed.live import Device, Live, Port
 from cnna.spec.errors import RunError
 
@@ -106,7 +106,7 @@ def address() -> Iterator[str]:
 
 def test_a_server_answers_tensors(address: str) -> None:
     """Accuracy over HTTP would be of other numbers than the server's."""
-    end = Endpoint(address, "twice")
+    end = HttpEndpoint(address, "twice")
     assert end.inputs() == [("x", (3,), "float32")]
     for count in (1, 2):
         x = np.arange(3 * count, dtype=np.float32).reshape(count, 3)
@@ -116,12 +116,12 @@ def test_a_server_answers_tensors(address: str) -> None:
 
 def test_a_server_that_refuses_or_is_not_there_is_named(address: str) -> None:
     """LoadGen would wait for an answer that never comes."""
-    end = Endpoint(address, "other")
+    end = HttpEndpoint(address, "other")
     with pytest.raises(RunError, match="model other: 404 no such model"):
         end.inputs()
     end.close()
     for model, said in (("page", "does not say the inputs of page"), ("other_protocol", r"does not speak HTTP/1\.1\)")):
-        with closing(Endpoint(address, model)) as end, pytest.raises(RunError, match=said):
+        with closing(HttpEndpoint(address, model)) as end, pytest.raises(RunError, match=said):
             end.inputs()
     with pytest.raises(RunError, match=r"127\.0\.0\.1:1: no server answers there \(.*refused\); cnna serve starts one"):
-        Endpoint("http://127.0.0.1:1", "twice").inputs()
+        HttpEndpoint("http://127.0.0.1:1", "twice").inputs()
