@@ -1,14 +1,17 @@
 """Two benchmarks side by side, from the JSON of each: figures, their ratio, and what has changed besides. For `cnna compare`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from cnna.evaluate.speed.benchmark import KIND, SCHEMA
+from cnna.evaluate.speed.matrix import PREDICTED
 from cnna.evaluate.speed.scenarios import ACCURACY, FIGURES
+from cnna.evaluate.speed.text import COUNTED, table, where_of
 from cnna.evaluate.speed.text import number as shown
-from cnna.evaluate.speed.text import table, where_of
 from cnna.spec.errors import DataError
 
+ALONE = (PREDICTED, COUNTED)  # columns of one thing, the accelerator alone
+ACROSS = "the ratio says how far the prediction is from what the RTL counts, not which of both is better"
 COMPARISON = "benchmark comparison"
 HEADS = ("model", "on", "scenario", "batch", "column", "figure", "A", "B", "B / A")
 NEEDED = ("model", "scenario", "device", "column", "configuration", "batch", "figure")
@@ -40,15 +43,16 @@ def checked(found: Mapping[str, Any], file: str) -> Mapping[str, Any]:
 def compared(a: Mapping[str, Any], b: Mapping[str, Any], names: tuple[str, str]) -> dict[str, Any]:
     """Figures of both. DataError: they have no row in common."""
     ours, theirs = _by_key(a), _by_key(b)
-    rows = [row for key, first in ours.items() if key in theirs for row in _pairs(key, first, theirs[key])]
+    pairs = {key: partner for key in ours if (partner := _partner(key, ours, theirs))}
+    rows = [row for key, partner in pairs.items() for row in _pairs(key, ours[key], theirs[partner])]
     if not rows:
         raise DataError(
             f"{names[0]} and {names[1]} have no row in common: no model, place, batch, scenario and column of both is one"
         )
     return {
         "kind": COMPARISON,
-        "a": {"file": names[0], "only": [_words(key) for key in ours if key not in theirs]},
-        "b": {"file": names[1], "only": [_words(key) for key in theirs if key not in ours]},
+        "a": {"file": names[0], "only": [_words(key) for key in ours if key not in pairs]},
+        "b": {"file": names[1], "only": [_words(key) for key in theirs if key not in pairs.values()]},
         "changed": _changed(a, b),
         "rows": rows,
     }
@@ -61,6 +65,14 @@ def _by_key(found: Mapping[str, Any]) -> dict[Key, Mapping[str, Any]]:
     return {(row["model"], where_of(row), row["batch"], row["scenario"], row["column"]): row for row in found["rows"]}
 
 
+def _partner(key: Key, ours: Collection[Key], theirs: Collection[Key]) -> Key | None:
+    """The row of B that a row of A is compared with: the same, or else one of the accelerator alone from another source."""
+    if key in theirs:
+        return key
+    others = ((*key[:-1], column) for column in ALONE if key[-1] in ALONE)
+    return next((other for other in others if other in theirs and other not in ours), None)
+
+
 def _words(key: Key) -> str:
     model, where, batch, scenario, column = key
     return f"{model}, {where}, batch {batch}, {scenario}, {column}"
@@ -68,11 +80,12 @@ def _words(key: Key) -> str:
 
 def _pairs(key: Key, a: Mapping[str, Any], b: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The scenario's figure of both, or each figure of the accuracy."""
-    model, where, batch, scenario, column = key
-    about = {"model": model, "on": where, "batch": batch, "scenario": scenario, "column": column}
+    model, where, batch, scenario, _ = key
+    columns = list(dict.fromkeys((a["column"], b["column"])))
+    about = {"model": model, "on": where, "batch": batch, "scenario": scenario, "column": ", ".join(columns)}
     if scenario != ACCURACY:
         ratio = b["figure"] / a["figure"]
-        better = None if ratio == 1 else (ratio > 1) == FIGURES[scenario].higher
+        better = None if ratio == 1 or len(columns) > 1 else (ratio > 1) == FIGURES[scenario].higher
         own = {"unit": FIGURES[scenario].unit, "a": a["figure"], "b": b["figure"], "ratio": ratio, "better": better}
         return [{**about, **own, "clocks": [a.get("clocks"), b.get("clocks")]}]
     return [
@@ -121,6 +134,8 @@ def text(found: Mapping[str, Any]) -> str:
     lines = [f"{key.upper()}: {found[key]['file']}" for key in ("a", "b")]
     lines += [f"changed: {name}: {a} became {b}" for name, (a, b) in found["changed"].items()]
     lines += table([HEADS, *rows_of(found)])
+    across = dict.fromkeys(row["column"] for row in found["rows"] if row["column"].count(", "))
+    lines += [f"{one}: A is {one.partition(', ')[0]}, B is {one.partition(', ')[2]}; {ACROSS}" for one in across]
     for key in ("a", "b"):
         lines += [f"only {key.upper()} has: {one}" for one in found[key]["only"]]
     return "\n".join(lines)

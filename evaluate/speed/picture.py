@@ -10,6 +10,7 @@ from cnna.evaluate.speed.text import COLUMNS, DISCLAIMER, OTHERS, Line, lines_of
 COLOURS = dict(zip((*COLUMNS, OTHERS), ("#8fb8de", "#2f6db5", "#d08c3a", "#3a9a5c", "#9a9a9a"), strict=True))
 BAR_INCHES, MARGIN_INCHES, WIDTH_INCHES, DPI = 0.2, 1.1, 9.0, 110
 NAMES = 7  # size of letters
+DECADES = 30.0  # greatest by least figure of a panel from which on its axis is logarithmic, or short bars would vanish
 
 
 def picture(found: Mapping[str, Any], file: BinaryIO) -> None:
@@ -55,8 +56,16 @@ def _draw(axes: Any, name: str, lines: list[Line]) -> None:
         place += 1
     axes.set_yticks([tick for tick, _ in ticks], [text for _, text in ticks], fontsize=NAMES)
     axes.invert_yaxis()
-    axes.margins(x=0.12)
+    spread = [value for line in lines for value, _ in _bars(line).values()]
+    wide = max(spread) >= DECADES * min(spread) > 0
+    if wide:
+        axes.set_xscale("log")
+        axes.set_xlim(min(spread) / 2, max(spread) * 3)
+    else:
+        axes.margins(x=0.12)
     one = FIGURES[name]
-    axes.set_xlabel(f"{name}: {one.unit} ({'more' if one.higher else 'less'} is better)", fontsize=NAMES + 1)
+    axes.set_xlabel(
+        f"{name}: {one.unit} ({'more' if one.higher else 'less'} is better{', logarithmic' if wide else ''})", fontsize=NAMES + 1
+    )
     axes.tick_params(axis="x", labelsize=NAMES)
     axes.legend(fontsize=NAMES, frameon=False, loc="lower right", ncols=len(seen), bbox_to_anchor=(1, 1))

@@ -11,10 +11,11 @@ from cnna.evaluate.speed.scenarios import ACCURACY, FIGURES, OFFLINE, SERVER
 from cnna.evaluate.standard_errors import Estimate
 from cnna.evaluate.text import shown, title
 
-COLUMNS = (PREDICTED, "counted", MODELLED, MEASURED)
+COUNTED = "counted"
+COLUMNS = (PREDICTED, COUNTED, MODELLED, MEASURED)
 OF_COLUMNS = {
     PREDICTED: "predicted clocks, of the accelerator alone",
-    "counted": "clocks that the simulated RTL counts, of the accelerator alone",
+    COUNTED: "clocks that the simulated RTL counts, of the accelerator alone",
     MODELLED: "predicted clocks and a model of the host, its slow end: from picture to answer",
     MEASURED: "by the clock on the wall",
 }

@@ -76,6 +76,17 @@ def test_two_benchmarks_show_figures_and_what_has_changed() -> None:
     assert "-5.00 points" in said
 
 
+def test_a_prediction_is_compared_with_the_rtl_and_named_as_one() -> None:
+    """A user could not see how far a prediction misses, or would take it for a change of the accelerator."""
+    first, second = (benchmark(row("Offline", column, figure)) for column, figure in (("predicted", 100.0), ("counted", 99.0)))
+    found = compared(first, second, ("a.json", "b.json"))
+    assert [(one["column"], one["ratio"], one["better"]) for one in found["rows"]] == [("predicted, counted", 0.99, None)]
+    assert found["a"]["only"] == found["b"]["only"] == []
+    assert "predicted, counted: A is predicted, B is counted; the ratio says how far" in text_of_both(found)
+    both = benchmark(*first["rows"], *second["rows"])
+    assert [one["column"] for one in compared(both, second, ("a", "b"))["rows"]] == ["counted"]
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
