@@ -45,6 +45,7 @@ NAVIGATION = (
             "models",
             "serving",
             "cluster",
+            "thousand-boards",
         ),
     ),
     Section("Reference", ("commands/index", "serving/reference", "python", "recipes", "api", "artifact", "registers", "operators")),
