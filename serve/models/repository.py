@@ -29,10 +29,12 @@ from cnna.serve.models.signature import Signature, described_signature, signatur
 from cnna.serve.models.thresholds import check
 from cnna.serve.models.version import Compiled, Version
 from cnna.serve.runtimes.describe import described
+from cnna.serve.runtimes.installed import opened
 from cnna.serve.runtimes.interface import CNNA, Place
 from cnna.spec.artifact import Artifact, load
 from cnna.spec.errors import ArtifactError, CnnaError, RunError, UnknownError, UserError, reason_of
 
+REMOTE = "remote"  # the runtime of models of other servers
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")  # of a model: no separator, no leading dot
 NAME_RULE = "a model's name has letters, digits, `_`, `.` and `-` alone, and no leading dot"
 FILES = frozenset({".cnna", ".onnx"})  # that a version may hold
@@ -134,6 +136,12 @@ class Repository:
         if settings.fallback is None:
             return found
         return with_fallback(found, settings.fallback, replace(place, options=settings.options.get(settings.fallback, {})))
+
+    def check_remote(self, model: str, name: str, settings: Settings) -> None:
+        """UserError: what model.yaml says of a model of another server is wrong. The other server is not asked."""
+        for path in (self._folder(model) / name, *_entries(self._folder(model) / name)):
+            self._check_inside(path)
+        opened(REMOTE, Place(model, name, self._folder(model) / name, settings.options.get(REMOTE, {}))).close()
 
     def _folder(self, model: str) -> Path:
         """UnknownError: there is no such model. The name cannot lead out of the repository."""

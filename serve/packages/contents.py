@@ -4,7 +4,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from cnna.serve.models.repository import Repository, open_repository
+from cnna.serve.models.repository import REMOTE, Repository, open_repository
 from cnna.serve.models.settings import version_name
 from cnna.serve.models.version import Version
 from cnna.spec.errors import UserError
@@ -13,21 +13,29 @@ from cnna.spec.files import make_folder
 
 @dataclass(frozen=True, eq=False)
 class Contents:
-    """The versions, by model. pipelines: the models that are made of others."""
+    """The versions, by model. pipelines: models made of others. remote: names of the versions of models of other servers."""
 
     repository: Repository
     versions: dict[str, tuple[Version, ...]]
     pipelines: tuple[str, ...]
+    remote: dict[str, tuple[str, ...]]
 
     def names(self) -> list[str]:
         """Models with their versions, and pipelines."""
-        return [f"{one.model}/{one.name}" for many in self.versions.values() for one in many] + list(self.pipelines)
+        return [f"{model}/{name}" for model, names in self.chosen().items() for name in names] + list(self.pipelines)
+
+    def chosen(self) -> dict[str, tuple[str, ...]]:
+        """The names of the versions, by model."""
+        return {model: tuple(one.name for one in many) for model, many in self.versions.items()} | self.remote
 
 
 def contents_of(path: Path) -> Contents:
-    """What a server would serve of a repository, or of one .cnna. UserError: a file is not sound, or there is nothing to serve."""
+    """What a server would serve of a repository, or of one .cnna. UserError: a file is not sound, or there is nothing to serve.
+
+    Other servers are not asked: where this one will run, they may be reached, and not here.
+    """
     repository = open_repository(path)
-    versions, pipelines = {}, []
+    versions, pipelines, remote = {}, [], {}
     for model in repository.models():
         if repository.has_pipeline(model):
             repository.pipeline(model)
@@ -37,10 +45,15 @@ def contents_of(path: Path) -> Contents:
         names = settings.chosen(repository.versions(model))
         if not names:
             raise UserError(repository.why_no_versions(model))
+        if settings.runtime == REMOTE:
+            for name in names:
+                repository.check_remote(model, name, settings)
+            remote[model] = tuple(names)
+            continue
         versions[model] = tuple(repository.version(model, name, settings) for name in names)
-    if not versions and not pipelines:
+    if not versions and not pipelines and not remote:
         raise UserError(repository.ignored()[-1])
-    return Contents(repository, versions, tuple(pipelines))
+    return Contents(repository, versions, tuple(pipelines), remote)
 
 
 def empty_folder(path: Path) -> None:
@@ -58,8 +71,9 @@ def copy_models(contents: Contents, folder: Path) -> None:
         place.mkdir(parents=True)
         shutil.copy(repository.root, place / repository.root.name)
         return
+    chosen = contents.chosen()
     for model in repository.models():
-        wanted = {version.name for version in contents.versions.get(model, ())}
+        wanted = chosen.get(model, ())
         (folder / model).mkdir(parents=True)
         for path in sorted((repository.root / model).iterdir()):
             if path.name.startswith(".") or (path.is_dir() and version_name(path.name) and path.name not in wanted):

@@ -82,6 +82,8 @@ def _one_each(contents: Contents) -> list[Version]:
     """The newest version of each model. UserError: a model is none for an accelerator."""
     if contents.pipelines:
         raise UserError(f"{contents.pipelines[0]}: is a pipeline, which a library does not run; use --as service or --as image")
+    if contents.remote:
+        raise UserError(f"{next(iter(contents.remote))}: is a model of another server; use --as service or --as image")
     found = [many[-1] for many in contents.versions.values()]
     for version in found:
         if version.runtime != "cnna":

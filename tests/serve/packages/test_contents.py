@@ -1,0 +1,47 @@
+"""What goes into a package, where a model is another server's: that server need not be there when it is packed."""
+
+from pathlib import Path
+
+import pytest
+
+from cnna.cli.main import main
+from cnna.serve.packages.contents import contents_of, copy_models
+from cnna.serve.packages.library import make_library
+from cnna.spec.errors import UserError
+
+NOBODY = "grpc://127.0.0.1:1"  # no server listens there
+
+
+@pytest.fixture
+def edge(repository: Path) -> Path:
+    """The repository of an edge: a model for boards, and one of a server that does not run."""
+    (repository / "far" / "1").mkdir(parents=True)
+    (repository / "far" / "model.yaml").write_text(f"runtime: remote\nremote: {{address: '{NOBODY}'}}\n")
+    return repository
+
+
+def test_a_model_of_another_server_is_packed_without_it(edge: Path, tmp_path: Path) -> None:
+    """An edge could be packed only where its cloud can be reached."""
+    contents = contents_of(edge)
+    assert contents.names() == ["digits/1", "far/1"]
+    copy_models(contents, tmp_path / "models")
+    found, wanted = (
+        {str(path.relative_to(root)) for root in (each,) for path in root.rglob("*")} for each in (tmp_path / "models", edge)
+    )
+    assert found == wanted
+    assert contents_of(tmp_path / "models").names() == contents.names()
+
+
+def test_what_is_said_of_it_is_checked(edge: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The mistake would be found where the package is installed."""
+    (edge / "far" / "model.yaml").write_text(f"runtime: remote\nremote: {{address: '{NOBODY}', modle: digits}}\n")
+    assert main(["pack", str(edge), "--as", "image", "--wheels", str(tmp_path), "-o", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err
+    assert "far/model.yaml: remote: unknown key 'modle'" in said
+    assert len(said.splitlines()) == 1
+
+
+def test_a_library_has_none(edge: Path, tmp_path: Path) -> None:
+    """It would have the models of boards alone, without a word."""
+    with pytest.raises(UserError, match="far: is a model of another server; use --as service or --as image"):
+        make_library(contents_of(edge), tmp_path / "out")
