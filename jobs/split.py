@@ -1,7 +1,5 @@
 """`cnna.split`: cuts a quantised model in two, where edge, link and cloud are quickest, and writes both sides' repositories."""
 
-import json
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
@@ -15,12 +13,10 @@ from cnna.jobs.given import UNNAMED, GivenModel, Progress, Shapes, Warn, Warning
 from cnna.jobs.result import ASIDE, Result
 from cnna.spec.config import Config
 from cnna.spec.errors import UserError, about_model
-from cnna.spec.files import make_folder, write_bytes, write_text
 
 if TYPE_CHECKING:
     from cnna.compiler.split.costs import Cost
     from cnna.compiler.split.cuts import Cut, Cuts
-    from cnna.compiler.split.halves import Halves
 
 AUTO, CONFIG, ADDRESS = "auto", "zcu102", "grpc://127.0.0.1:8001"  # where `cnna serve` listens
 SHOWN = 5
@@ -70,8 +66,10 @@ def split(
     the quickest. config: the edge's. tensors: how many may cross. name: what it is served as; None: the file's name. address: of
     the cloud's server. UserError: an argument does not fit. ModelError: the model cannot be cut there.
     """
+    from cnna.compiler.split.costs import quickest
     from cnna.compiler.split.cuts import Cuts
     from cnna.compiler.split.halves import check_halves, halves_of
+    from cnna.compiler.split.repositories import write
 
     tell, warnings, root, chosen = progress or quiet, Warnings(warn), Path(output), config_of(config)
     served = _checked(name or (Path(name_of(model)).stem if name_of(model) != UNNAMED else STEM), link, tensors, address, root)
@@ -79,15 +77,15 @@ def split(
         whole = shaped(model, shapes, warnings).proto
         cuts = Cuts(whole)
         if at == AUTO:
-            costs = sorted(_costs(chosen, link, cuts, cuts.all(tensors), tell), key=lambda cost: cost.total)
+            costs = quickest(_costs(chosen, link, cuts, cuts.all(tensors), tell))
         else:
             costs = _costs(chosen, link, cuts, [cuts.at(at, tensors)], tell)
         cut = costs[0].cut
         halves = halves_of(cuts, cut)
         tell(0, 0, "comparing both halves with the whole")
         check_halves(whole, halves, _noise(whole))
-    _write(root, address, served, cuts, cut, halves)
-    figures = [_figures(cost) for cost in costs]
+    write(root, address, served, cuts, cut, halves)
+    figures = [cost.figures() for cost in costs]
     return Split(node=cut.node, cuts=figures, name=served, output=root, link=link, costs=costs, notes=warnings.lines)
 
 
@@ -113,7 +111,7 @@ def _costs(config: Config, link: float, cuts: "Cuts", found: Sequence["Cut"], te
     """Edge: predicted, layer by layer, of the whole model. Cloud: measured here. One sample."""
     from cnna.compiler.compile import compile_model
     from cnna.compiler.report import report
-    from cnna.compiler.split.costs import Cost, cloud_seconds, edge_seconds
+    from cnna.compiler.split.costs import Cost, cloud_seconds, edge_seconds, link_seconds
     from cnna.compiler.split.halves import halves_of
 
     tell(0, 0, f"predicting {config.name}")
@@ -122,8 +120,8 @@ def _costs(config: Config, link: float, cuts: "Cuts", found: Sequence["Cut"], te
     for number, cut in enumerate(found, 1):
         tell(0, 0, f"measuring cut {number} of {len(found)}")
         cloud = cloud_seconds(halves_of(cuts, cut).cloud)
-        edge, crossing = edge_seconds(cut, layers, known, config.clock_mhz), cut.bytes * 8 / (link * 1e6)
-        costs.append(Cost(cut, edge, crossing, cloud))
+        edge = edge_seconds(cut, layers, known, config.clock_mhz)
+        costs.append(Cost(cut, edge, link_seconds(cut, link), cloud))
     return costs
 
 
@@ -138,11 +136,6 @@ def _table(costs: Sequence["Cost"], link: float) -> list[str]:
     return [head, *rows]
 
 
-def _figures(cost: "Cost") -> dict[str, Any]:
-    seconds = {"edge_seconds": cost.edge, "link_seconds": cost.link, "cloud_seconds": cost.cloud}
-    return {"node": cost.cut.node, "bytes": cost.cut.bytes, "tensors": [one.name for one in cost.cut.crossings], **seconds}
-
-
 def _noise(model: Any) -> dict[str, Any]:
     """Samples that are the same on every computer."""
     from onnx import helper
@@ -154,50 +147,3 @@ def _noise(model: Any) -> dict[str, Any]:
         shape = [sizes[0] or SAMPLES, *sizes[1:]]
         found[one.name] = rng.normal(size=shape).astype(kind) if kind.kind == "f" else np.zeros(shape, kind)
     return found
-
-
-def _write(root: Path, address: str, name: str, cuts: "Cuts", cut: "Cut", halves: "Halves") -> None:
-    """DIR/edge.onnx, and the repositories DIR/edge and DIR/cloud."""
-    cloud, here, pipeline = f"{name}-cloud", root / "edge", root / "edge" / name
-    try:
-        for folder in (pipeline, here / cloud / "1", root / "cloud" / cloud / "1"):
-            make_folder(folder)
-        write_bytes(root / "edge.onnx", halves.edge.SerializeToString())
-        write_bytes(root / "cloud" / cloud / "1" / "model.onnx", halves.cloud.SerializeToString())
-        write_text(root / "cloud" / cloud / "model.yaml", "runtime: onnxruntime\n")
-        remote = {"address": address, "model": cloud}
-        write_text(here / cloud / "model.yaml", f"runtime: remote\nremote: {json.dumps(remote)}\n")
-        if halves.pack is not None:
-            write_bytes(pipeline / "pack.onnx", halves.pack.SerializeToString())
-        write_text(pipeline / "pipeline.yaml", _pipeline(name, cuts, cut, halves))
-    except BaseException:
-        shutil.rmtree(root, ignore_errors=True)
-        raise
-
-
-def _pipeline(name: str, cuts: "Cuts", cut: "Cut", halves: "Halves") -> str:
-    """Its steps: the edge's half, the pack, and the cloud's. JSON is YAML too, and quotes every name."""
-    from onnx import helper
-
-    inputs, sizes = [one.name for one in cuts.model.graph.input], {}
-    for one in cuts.model.graph.input:
-        shape = [size.dim_value or -1 for size in one.type.tensor_type.shape.dim]
-        kind = np.dtype(helper.tensor_dtype_to_np_dtype(one.type.tensor_type.elem_type)).name
-        sizes[one.name] = {"type": kind, "shape": [-1, *shape[1:]]}
-    given = [one.name for one in halves.edge.graph.input]
-    packed = {one.name for one in halves.pack.graph.output} if halves.pack is not None else set()
-    steps: dict[str, Any] = {"edge": {"model": f"{name}-edge", "inputs": {one: one for one in given}}}
-    if halves.pack is not None:
-        steps["pack"] = {"onnx": "pack.onnx", "inputs": {one.name: f"edge.{one.name}" for one in halves.pack.graph.input}}
-    sources = {}
-    for crossing in cut.crossings:
-        step = "pack" if crossing.name in packed else "edge"
-        sources[crossing.name] = crossing.name if crossing.name in inputs else f"{step}.{crossing.name}"
-    steps["cloud"] = {"model": f"{name}-cloud", "inputs": sources}
-    outputs = {one.name: f"cloud.{one.name}" for one in cuts.model.graph.output}
-    lines = [f"# Written by cnna split: cut behind {cut.node}.", "inputs:", *_entries(sizes), "steps:", *_entries(steps)]
-    return "\n".join([*lines, "outputs:", *_entries(outputs)]) + "\n"
-
-
-def _entries(table: dict[str, Any]) -> list[str]:
-    return [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in table.items()]

@@ -1,7 +1,7 @@
 """How quick a cut would be: predicted seconds of the accelerator, seconds of the link, measured seconds of a CPU behind it."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,8 @@ from cnna.compiler.split.cuts import Cut
 from cnna.compiler.split.halves import session_of
 
 RUNS = 3
+MESSAGE_BYTES = 200  # of a request beside its tensors: names and shapes, and what gRPC writes
+SEGMENT_BYTES, FRAME_BYTES = 1448, 66  # of TCP in a frame of Ethernet, and the headers of all three
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,22 @@ class Cost:
     def total(self) -> float:
         """From the picture to the answer."""
         return self.edge + self.link + self.cloud
+
+    def figures(self) -> dict[str, Any]:
+        """For programs."""
+        seconds = {"edge_seconds": self.edge, "link_seconds": self.link, "cloud_seconds": self.cloud}
+        return {"node": self.cut.node, "bytes": self.cut.bytes, "tensors": [one.name for one in self.cut.crossings], **seconds}
+
+
+def quickest(costs: Iterable[Cost]) -> list[Cost]:
+    """In the order of their totals."""
+    return sorted(costs, key=lambda cost: cost.total)
+
+
+def link_seconds(cut: Cut, mbit: float) -> float:
+    """Of what crosses, in the frames that carry it. mbit: millions of bits a second."""
+    size = cut.bytes + MESSAGE_BYTES
+    return (size + -(-size // SEGMENT_BYTES) * FRAME_BYTES) * 8 / (mbit * 1e6)
 
 
 def edge_seconds(cut: Cut, layers: Sequence[Mapping[str, Any]], known: frozenset[str], mhz: float) -> float:
