@@ -15,7 +15,7 @@ export ORT_DISABLE_TELEMETRY ?= 1 # onnxruntime would report to its maker; `impo
 unexport PYTHONDONTWRITEBYTECODE # with it, each of the many processes that tests start would compile every module anew
 unexport MAKEFLAGS # what a recipe starts, g++ by Verilator's makefile above all, has no part in the jobs of this make
 
-.PHONY: help demo board-demo test coverage soak fresh test-all aarch64 pynq3 conformance lint docs pages bench host-cost compile-cost baseline resources release clean pruning thousand split-link
+.PHONY: help demo board-demo test coverage soak fresh test-all aarch64 pynq3 conformance lint docs pages bench host-cost compile-cost baseline resources release clean pruning thousand split-link estimators
 .PHONY: baseline-resnet50 baseline-squeezenet baseline-lint baseline-yosys baseline-host baseline-compile
 
 demo: $(READY)  ## quantise, compile and run the digits network on the simulated accelerator
@@ -86,6 +86,9 @@ thousand: $(READY)  ## simulates a thousand boards into docs/thousand-boards.md;
 
 split-link: $(READY)  ## measures all cuts of networks between two engines with a shaped link, into docs/cluster.md (root, iproute2); MODELS=DIR has trained ones
 	$(BIN)/python tools/serving/split_link.py --page $(if $(MODELS),--models $(MODELS))
+
+estimators: $(READY)  ## Vela and SCALE-Sim beside ours and the RTL, into docs/benchmarks.md (some minutes; it resumes)
+	OPENBLAS_NUM_THREADS=1 PYTHONPATH=tools:tools/bench $(BIN)/python tools/estimators/estimators.py
 
 compile-cost: $(READY)  ## counts the calls of compiling networks into docs/compile_cost.json; ROWS='resnet50/b1', CHECK='squeezenet/b1' compares
 	PYTHONPATH=tools $(BIN)/python tools/bench/compile_cost.py $(if $(CHECK),--check $(CHECK)) $(if $(ROWS),--rows $(ROWS))
