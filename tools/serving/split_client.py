@@ -19,6 +19,7 @@ from cnna.serve.grpc import open_inference_pb2 as pb
 from cnna.serve.protocol import tensors
 
 FIRST, TOO_LONG, SECONDS, LASTS = 4, 2.0, 60.0, 8.0
+LOADING_SECONDS = 600.0  # on a busy machine: every model that is not the edge's is described by a process of its own
 
 
 def request_of(repository: Path, model: str) -> pb.ModelInferRequest:
@@ -35,7 +36,7 @@ def request_of(repository: Path, model: str) -> pb.ModelInferRequest:
 
 def first(ask: Any, request: pb.ModelInferRequest) -> None:
     """Asks until there is an answer: the engines load their models."""
-    until = time.monotonic() + 2 * SECONDS
+    until = time.monotonic() + LOADING_SECONDS
     while True:
         try:
             ask(request, timeout=SECONDS, wait_for_ready=True)
