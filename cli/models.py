@@ -1,4 +1,4 @@
-"""`cnna models`: lists models to try; `cnna models NAME -o M.onnx` writes one, `--calib` and `--test` data for it."""
+"""`cnna models`: lists models to try; `cnna models NAME -o M.onnx` writes one, `--calib`, `--test` and `--train` data for it."""
 
 import argparse
 from pathlib import Path
@@ -8,7 +8,7 @@ from cnna.host.samples.arrays import Arrays, write_arrays
 from cnna.spec.errors import UserError
 from cnna.spec.files import write_bytes
 
-OUTPUTS = {"output": (".onnx",), "calib": (".npz",), "test": (".npz",)}
+OUTPUTS = {"output": (".onnx",), "calib": (".npz",), "test": (".npz",), "train": (".npz",)}
 PICTURES = 8  # how many --calib and --test write for an untrained graph: 0.6 MB each
 
 
@@ -18,6 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", type=Path, metavar="M.onnx", help="where to write the model")
     parser.add_argument("--calib", type=Path, metavar="X.npz", help="also write images for calibration")
     parser.add_argument("--test", type=Path, metavar="X.npz", help="also write other images, with their classes if they are known")
+    parser.add_argument("--train", type=Path, metavar="X.npz", help="also write the images that the digits network was trained on")
     parser.add_argument(
         "--count", type=int, metavar="N", help=f"how many images --calib and --test write (default: all digits, else {PICTURES})"
     )
@@ -29,7 +30,7 @@ def run(args: argparse.Namespace) -> Outcome:
     from cnna.compiler.zoo import catalogue
 
     if args.name is None:
-        if args.output or args.calib or args.test:
+        if args.output or args.calib or args.test or args.train:
             raise UserError("cnna models: name the model to write (without a name it lists them)")
         return _list()
     entry = catalogue.entry(args.name)
@@ -40,12 +41,16 @@ def run(args: argparse.Namespace) -> Outcome:
     if args.count is not None and args.count < 1:
         raise UserError(f"--count {args.count}: must be at least 1")
     parts = [(path, part) for path, part in ((args.calib, "calibration"), (args.test, "test")) if path]
+    if args.train and entry.name != "digits":
+        raise UserError(f"--train {args.train}: there is nothing that '{entry.name}' was trained on; leave it out")
     images = [_data(entry.name, part, args.seed, args.count) for _, part in parts]
     if args.output:
         write_bytes(args.output, catalogue.build(entry, args.seed).SerializeToString())
+    if args.train:
+        write_arrays(args.train, _data(entry.name, "train", args.seed, None))
     for (path, _), arrays in zip(parts, images, strict=True):
         write_arrays(path, arrays)
-    written = [str(path) for path in (args.output, args.calib, args.test) if path]
+    written = [str(path) for path in (args.output, args.calib, args.test, args.train) if path]
     print(f"{entry.name}: wrote {', '.join(written)}" if written else f"{entry.name}: {entry.about}")
     return Outcome({"name": entry.name, "trained": entry.trained, "written": written})
 

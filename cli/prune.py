@@ -11,12 +11,13 @@ from cnna.cli.options import CONFIG_HELP, add_shape_option, configuration, given
 from cnna.cli.picture_options import add_picture_options, given_preprocess
 from cnna.cli.progress import Progress, clear_line
 from cnna.host.samples.arrays import CLASSES
-from cnna.jobs.prune import DEFAULT, FIGURES, MOST_POINTS, prune
+from cnna.jobs.prune import DEFAULT, EPOCHS, FIGURES, MOST_POINTS, prune
 from cnna.spec.errors import UserError
 
 OUTPUTS = {"output": (".onnx",), "report": ()}
 PAGE = ".html"
 JOURNAL = ".journal"  # ends the name of the output, for the file that keeps what was measured
+CHECKPOINT = ".checkpoint"  # and for the one that keeps the epochs of fine-tuning
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -61,6 +62,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--journal", type=Path, metavar="F", help="keep what is measured in F until all is done (default: P.onnx.journal)"
     )
+    parser.add_argument(
+        "--finetune",
+        type=Path,
+        metavar="X",
+        help="train the pruned network on these samples towards the whole one's answers, and towards the classes beside them, if "
+        "there are any (needs torch; --max-loss is of the network before it)",
+    )
+    parser.add_argument(
+        "--epochs", type=int, metavar="N", help=f"how often --finetune goes through its samples (default: {EPOCHS})"
+    )
+    parser.add_argument(
+        "--checkpoint", type=Path, metavar="F", help=f"keep the epochs in F until all is done (default: P.onnx{CHECKPOINT})"
+    )
     add_metric_option(parser)
     add_shape_option(parser)
     add_picture_options(parser, "as for cnna quantize")
@@ -91,7 +105,10 @@ def run(args: argparse.Namespace) -> Outcome:
     for path in args.report:
         if path.suffix.lower() not in (PAGE, FIGURES):
             raise UserError(f"--report {path}: its name must end in {PAGE} or {FIGURES}, which says what is written")
+    if args.finetune is None and (args.epochs is not None or args.checkpoint is not None):
+        raise UserError("--epochs and --checkpoint are of --finetune; name the samples to train on with it")
     journal = args.journal or Path(f"{args.output}{JOURNAL}")
+    checkpoint = args.checkpoint or Path(f"{args.output}{CHECKPOINT}")
     try:
         with Progress("reading") as progress:
             found = prune(
@@ -106,14 +123,18 @@ def run(args: argparse.Namespace) -> Outcome:
                 preprocess=given_preprocess(args),
                 shapes=given_shapes(args),
                 journal=journal,
+                finetune=args.finetune,
+                epochs=EPOCHS if args.epochs is None else args.epochs,
+                checkpoint=None if args.finetune is None else checkpoint,
                 output=args.output,
                 progress=progress.step,
                 warn=warned,
             )
     except (KeyboardInterrupt, SystemExit):
-        if journal.exists():
+        if kept := [str(path) for path in (journal, checkpoint) if path.exists()]:
             clear_line()
-            print(f"cnna: {journal} keeps what was measured; the same command goes on from it", file=sys.stderr)
+            keeps = "keep" if len(kept) > 1 else "keeps"
+            print(f"cnna: {' and '.join(kept)} {keeps} what was measured; the same command goes on from it", file=sys.stderr)
         raise
     print(found)
     for path in args.report:

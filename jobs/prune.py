@@ -1,11 +1,14 @@
 """`cnna.prune`: channels of a float model go, so that it takes fewer clocks of a configuration."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
+from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from cnna.jobs.configurations import GivenConfig, config_of
 from cnna.jobs.data import Data, Table
@@ -15,7 +18,8 @@ from cnna.jobs.metrics import Metrics, metric_of, metrics_given
 from cnna.jobs.quantize import Given, given, quantisation
 from cnna.jobs.result import ASIDE, Result, page_html
 from cnna.spec.counts import many
-from cnna.spec.errors import UserError, about_model
+from cnna.spec.errors import ToolError, UserError, about_model
+from cnna.spec.extras import install
 from cnna.spec.files import check_outputs, check_writable, write_bytes, write_text
 from cnna.spec.json_text import json_text
 
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
 DEFAULT = "zcu102"  # the configuration
 FIGURES = ".json"  # the ending of a report that is no page
 MOST_POINTS = 100
+EPOCHS, MOST_EPOCHS = 20, 10_000
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -38,7 +43,8 @@ class Pruned(Result):
 
     output: where it was written; None: nowhere, or nothing was removed. wanted, saved: shares of the clocks. met: whether as many
     were saved as wanted, for no more than the loss; said: why not. lost, of: the points that the int8 network loses against the
-    whole one in int8, and what they are of; None: nothing can be compared. judged_on: the number of samples that were judged.
+    whole one in int8, and what they are of; None: nothing can be compared. lost_error: the standard error of these points; None: it
+    is not known. epochs: how many it was trained for; 0: it was not. judged_on: the number of samples that were judged.
     agreement: shares of them with the whole float network's answer, by network; top1: shares of right ones; None without labels.
     layers, groups, steps: as of `cnna.pruning`. proto: the model; None: nothing was removed. lines: what `str` says. notes: the
     lines that `warn` got.
@@ -54,7 +60,9 @@ class Pruned(Result):
     met: bool
     said: str | None
     lost: float | None
+    lost_error: float | None
     of: str | None
+    epochs: int
     samples: int
     judged_on: int
     held_out: bool
@@ -107,6 +115,9 @@ def prune(
     preprocess: Table | None = None,
     shapes: Shapes | None = None,
     journal: str | PathLike[str] | None = None,
+    finetune: Data | None = None,
+    epochs: int = EPOCHS,
+    checkpoint: str | PathLike[str] | None = None,
     output: str | PathLike[str] | None = None,
     progress: Progress | None = None,
     warn: Warn | None = None,
@@ -117,38 +128,84 @@ def prune(
     of clocks to save, such as 0.25. max_loss: points that the int8 network may lose against the whole one in int8. test: samples
     to judge on; None: every fourth of `data`, from which nothing is solved. labels: the right class of each of these. metrics: by
     which outputs are judged. journal: a file that keeps what was measured; the same call goes on from it, and removes it when all
-    is done. UserError: an option or file is at fault. ModelError: the model cannot be read, is quantised, or does not compile for
-    the configuration. DataError: the samples or labels do not fit. Nothing is written unless all has gone well.
+    is done. finetune: samples to train the pruned network on, towards the whole one's answers, for so many epochs; classes beside
+    them (`y`) are learned too. It needs torch. checkpoint: a file that keeps each epoch, as the journal does. UserError: an
+    option or file is at fault. ModelError: the model cannot be read, is quantised, or does not compile for the configuration.
+    DataError: the samples or labels do not fit. Nothing is written unless all has gone well.
     """
     check_wanted(fewer_clocks, max_loss)
     chosen, name = config_of(DEFAULT if config is None else config), name_of(model)
     if output is not None:
         check_outputs({"output": Path(output)}, ())
-    check_writable(None if journal is None else Path(journal))
+    kept = [Path(path) for path in (journal, checkpoint) if path is not None]
+    for path in kept:
+        check_writable(path)
+    if finetune is not None:
+        check_tuning(epochs)
     tell, warnings = progress or quiet, Warnings(warn)
     tell(0, 0, "reading")
     found = given(model, data, preprocess, shapes, warnings)
     source = shaped(model, shapes, Warnings(None)).proto
     judged = _Judging.of(model, data, found, test, labels, metrics_given(metrics), preprocess, shapes, tell)
+    place = None if checkpoint is None else Path(checkpoint)
+    tuning = None if finetune is None else _tuning(model, finetune, found, preprocess, shapes, epochs, place, tell)
     from cnna.compiler.quantise.sessions import feeds_of
     from cnna.pruning.journal import digest, opened
     from cnna.pruning.prune import Goal, prepared
     from cnna.pruning.prune import prune as pruned
 
-    place = None if journal is None else Path(journal)
     with about_model(name):
         count = len(next(iter(found.images.values())))
         feeds = list(feeds_of(found.graph, found.images, count, found.preprocess))
-        memory = opened(place, digest(source.SerializeToString(), found.images, f"{chosen} {version('cnna')}"))
+        memory = opened(
+            None if journal is None else Path(journal),
+            digest(source.SerializeToString(), found.images, f"{chosen} {version('cnna')}"),
+        )
         fit = prepared(source, name, feeds, tell)
         goal = Goal(chosen, fewer_clocks, max_loss, judged.loss if max_loss is not None else None)
         made = pruned(fit, goal, memory, tell)
-        result = _result(made, judged, chosen, goal, len(fit.feeds), name, output, warnings)
+        if tuning is not None and made.model is not None:
+            made = replace(made, model=tuning(made.model, fit.found.network.proto))
+        result = _result(made, judged, chosen, goal, len(fit.feeds), name, output, 0 if tuning is None else epochs, warnings)
     if output is not None and result.proto is not None:
         result.save(output)
-    if place is not None:
-        place.unlink(missing_ok=True)
+    for path in kept:
+        path.unlink(missing_ok=True)
     return result
+
+
+def check_tuning(epochs: int) -> None:
+    """UserError: there is no such number of epochs. ToolError: torch is missing."""
+    if not 1 <= epochs <= MOST_EPOCHS:
+        raise UserError(f"--epochs {epochs}: must lie within 1..{MOST_EPOCHS}")
+    if find_spec("torch") is None:
+        raise ToolError(f"--finetune needs the package torch, which is missing: {install('train')}")
+
+
+def _tuning(
+    model: GivenModel,
+    data: Data,
+    found: Given,
+    preprocess: Table | None,
+    shapes: Shapes | None,
+    epochs: int,
+    checkpoint: Path | None,
+    tell: Progress,
+) -> "Callable[[ModelProto, ModelProto], ModelProto]":
+    """What trains a pruned network towards the whole one. DataError: samples or labels do not fit."""
+    from cnna.compiler.quantise.sessions import feeds_of
+    from cnna.pruning.finetune import Samples, Tuning, fine_tuned
+
+    images = given(model, data, preprocess, shapes, Warnings(None)).images
+    right = labels_of(None, data, images)
+    feeds = list(feeds_of(found.graph, images, len(next(iter(images.values()))), found.preprocess))
+    inputs = {name: np.concatenate([one[name] for one in feeds]) for name in found.graph.inputs}
+    samples = Samples(inputs, None if right is None else right.classes)
+
+    def tuned(pruned: "ModelProto", whole: "ModelProto") -> "ModelProto":
+        return fine_tuned(pruned, whole, name_of(model), samples, Tuning(epochs), tell, checkpoint=checkpoint)
+
+    return tuned
 
 
 def check_wanted(fewer_clocks: float, max_loss: float | None) -> None:
@@ -238,6 +295,7 @@ def _result(
     samples: int,
     name: str,
     output: str | PathLike[str] | None,
+    epochs: int,
     warn: Warnings,
 ) -> Pruned:
     results: list[Results] = [*judged.whole()]
@@ -258,6 +316,7 @@ def _result(
     agreement = {network: one.agreement for network, one in zip(NETWORKS, results, strict=False)}
     top1 = {network: one.top1 for network, one in zip(NETWORKS, results, strict=False)}
     points, of = lost or (None, None)
+    error = None if lost is None else judged.judge.loss_error(results[-1], results[1])
     on = f"{many(judged.count, 'sample')} {'held out' if judged.held_out else 'of --test'}"
     return Pruned(
         **shown,
@@ -266,14 +325,16 @@ def _result(
         config=config.name,
         wanted=goal.share,
         lost=points,
+        lost_error=error,
         of=of,
+        epochs=0 if made.model is None else epochs,
         samples=samples,
         judged_on=judged.count,
         held_out=judged.held_out,
         agreement=agreement,
         top1=top1,
         proto=made.model,
-        lines=tuple(_lines(made, output, config, agreement, top1, lost, on)),
+        lines=tuple(_lines(made, output, config, agreement, top1, lost, error, on)),
         notes=warn.lines,
     )
 
@@ -285,6 +346,7 @@ def _lines(
     agreement: Mapping[str, float | None],
     top1: Mapping[str, float | None],
     lost: tuple[float, str] | None,
+    error: float | None,
     on: str,
 ) -> list[str]:
     """What was done and what it costs, in lines."""
@@ -295,7 +357,8 @@ def _lines(
     clocks = f"{made.after.total:,} clocks on {config.name} instead of {made.before.total:,}, {share:.1%} fewer"
     lines = [f"{output or 'pruned'}: {clocks}; of {many(len(made.layers), 'layer')}, {narrower} got narrower"]
     if lost is not None:
-        lines.append(f"in int8 it loses {lost[0]:.2f} points of {lost[1]} on {on}, against the whole network in int8")
+        points = f"{lost[0]:.2f}{'' if error is None else f' ± {error:.2f}'}"
+        lines.append(f"in int8 it loses {points} points of {lost[1]} on {on}, against the whole network in int8")
     for what, found in (("agreement with the whole float network", agreement), ("top-1", top1)):
         shares = [f"{network.replace('_', ' ')} {value:.1%}" for network, value in found.items() if value is not None]
         if shares:

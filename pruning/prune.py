@@ -128,7 +128,7 @@ def prune(fit: Fit, goal: Goal, memory: Memory, tell: Tell) -> Pruned:
     if not steps:
         kept = sum(not family.order for family in search.families)
         nothing = f"nothing would be saved: no channels whose removal takes fewer clocks at {goal.config.name}"
-        nothing += f" ({kept} of {len(search.families)} groups of channels must stay; the report says why)" if kept else ""
+        nothing += f" ({kept} of {len(search.families)} groups of channels must stay, {_first_reason(search)})" if kept else ""
         return _result(fit, search, {}, (), None, {}, before, None, False, nothing)
     model, errors, widths, lost, count = tries.best(steps)
     taken = tuple(steps[:count])
@@ -141,6 +141,12 @@ def prune(fit: Fit, goal: Goal, memory: Memory, tell: Tell) -> Pruned:
         why = f"more would lose more than {goal.most:g} points" if limited else "no channels are left whose removal saves more"
         said = f"{goal.share:.0%} fewer clocks cannot be had: {least} can, since {why}"
     return _result(fit, search, widths, taken, model, errors, before, lost, met, said)
+
+
+def _first_reason(search: Search) -> str:
+    """Why the first group that must stay does."""
+    first = next(family for family in search.families if family.why)
+    return f"the first, of '{first.name}', since: {first.why}; --report F.html lists all"
 
 
 class _Tries:

@@ -43,11 +43,16 @@ def classes_of(answer: np.ndarray, boxes: bool = False) -> np.ndarray | None:
 
 @dataclass(frozen=True)
 class Results:
-    """Shares of samples: with the float network's class (None: no output has classes), and right (None: no labels)."""
+    """Shares of samples: with the float network's class (None: no output has classes), and right (None: no labels).
+
+    outputs: each beside the float network, on a few samples. alike, right: what the shares are the means of, sample by sample.
+    """
 
     agreement: float | None
     top1: float | None
-    outputs: tuple[Judged, ...] = ()  # each beside the float network, on a few samples
+    outputs: tuple[Judged, ...] = ()
+    alike: tuple[float, ...] = ()
+    right: tuple[bool, ...] = ()
 
 
 class Loss(NamedTuple):
@@ -111,7 +116,7 @@ class Judge:
     @property
     def in_float(self) -> Results:
         """Of the float network itself."""
-        return self._results([classes[self._chosen[0]] for classes in self._classes] if self._chosen else [], 1.0)
+        return self._results([classes[self._chosen[0]] for classes in self._classes] if self._chosen else [], [1.0] * self.count)
 
     def results(self, model: ModelProto, progress: Progress | None = None) -> Results:
         """Of a quantised network."""
@@ -129,7 +134,7 @@ class Judge:
             theirs = [self._classes[number][place] for place in self._chosen]
             equal.append(float(np.mean([_alike(a, b) for a, b in zip(ours, theirs, strict=True)])))
             first.append(ours[0])
-        return replace(self._results(first, float(np.mean(equal)) if equal else 1.0), outputs=tuple(judged))
+        return replace(self._results(first, equal), outputs=tuple(judged))
 
     def classifies(self, found: Results) -> bool:
         """Whether agreement means anything: one of the outputs with classes is judged by them, or has boxes and scores."""
@@ -147,11 +152,22 @@ class Judge:
         lost = [Loss(round(one.lost, DIGITS), SAID[one.choice[0]]) for one in found.outputs if one.lost is not None]
         return max(lost, default=None)
 
-    def _results(self, first: list[Any], agreement: float) -> Results:
-        top1 = None
-        if self.labels is not None:
-            top1 = float(np.mean([int(one[0]) == label for one, label in zip(first, self.labels, strict=True)]))
-        return Results(agreement if self._chosen else None, top1)
+    def loss_error(self, one: Results, other: Results) -> float | None:
+        """The standard error, in points, of how much more one network loses than another on the same samples.
+
+        None: the loss is of outputs that are compared as numbers, or there is one sample.
+        """
+        losses = [self.loss(each) for each in (one, other)]
+        if self.count < 2 or any(each is None or each.of not in (LABELLED, AGREEMENT) for each in losses):
+            return None
+        pairs = (one.right, other.right) if one.right and other.right else (one.alike, other.alike)
+        differences = np.subtract(*(np.array(each, np.float64) for each in pairs))
+        return float(100 * differences.std(ddof=1) / np.sqrt(self.count))
+
+    def _results(self, first: list[Any], alike: list[float]) -> Results:
+        right = [] if self.labels is None else [int(one[0]) == label for one, label in zip(first, self.labels, strict=True)]
+        agreement = (float(np.mean(alike)) if alike else 1.0) if self._chosen else None
+        return Results(agreement, float(np.mean(right)) if right else None, (), tuple(alike), tuple(right))
 
     def noise(self, model: ModelProto) -> float:
         """Noise by signal of the outputs of a few samples, summed over the outputs of real numbers."""

@@ -19,12 +19,12 @@ def test_every_group_is_in_the_project(root: Path) -> None:
     asked = re.compile(r"install\(((?:['\"][a-z]+['\"](?:, )?)+)\)")
     found = {
         extra
-        for room in ("cli", "compiler", "evaluate", "host", "serve", "sim")
+        for room in ("cli", "compiler", "evaluate", "host", "jobs", "serve", "sim")
         for file in (root / room).rglob("*.py")
         for call in asked.findall(file.read_text())
         for extra in re.findall(r"[a-z]+", call)
     }
-    assert {"tools", "board", "serve", "trace", "bench", "eval", "explore"} == found <= {*extras}
+    assert {"tools", "board", "serve", "trace", "bench", "eval", "explore", "train"} == found <= {*extras}
 
 
 def test_nothing_is_installed_by_the_name_alone(root: Path) -> None:

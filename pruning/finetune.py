@@ -1,0 +1,215 @@
+"""Trains a pruned network towards the whole one on a user's own data: distillation, with labels where there are any.
+
+Every tenth sample is for judging alone. The network of the epoch that is nearest on these is taken, the pruned one among them, so
+by this measure nothing gets worse. Each epoch ends with a checkpoint, from which the same call goes on, to the same network.
+"""
+
+import io
+import math
+import pickle
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from onnx import ModelProto
+
+from cnna.pruning.journal import digest
+from cnna.pruning.search import Tell
+from cnna.pruning.torch_graph import TorchGraph
+from cnna.spec.errors import DataError, UserError
+from cnna.spec.files import read_bytes, write_bytes
+
+Tensors: TypeAlias = Mapping[str, torch.Tensor]  # by the names of inputs or outputs
+Augment = Callable[[Tensors, torch.Generator], Tensors]  # other samples of the same classes
+Loss = Callable[[Tensors, Tensors, torch.Tensor | None], torch.Tensor]  # of ours, the whole network's, and the right classes
+HELD_OUT = 10
+FEWEST = 2 * HELD_OUT  # samples
+LABELS_COUNT = 0.3  # how much the right classes count beside the whole network's answers
+SMALLEST = 1e-12
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How to train. rate: of Adam, which falls to 0 as a cosine does; batch: samples of a step."""
+
+    epochs: int = 20
+    rate: float = 2e-3
+    batch: int = 32
+    seed: int = 7
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """What is trained on: inputs by name, each [samples, ...], and the right classes, or None."""
+
+    inputs: Mapping[str, NDArray[Any]]
+    classes: NDArray[np.int64] | None = None
+
+    def __len__(self) -> int:
+        return len(next(iter(self.inputs.values())))
+
+
+def distance(ours: Tensors, theirs: Tensors, classes: torch.Tensor | None) -> torch.Tensor:
+    """Squared differences as a share of what the whole network's answers vary, and cross entropy where the classes are known."""
+    shares = [
+        torch.square(ours[one] - want).sum() / (want - want.mean()).square().sum().clamp(min=SMALLEST)
+        for one, want in theirs.items()
+    ]
+    found = torch.stack(shares).mean()
+    if classes is not None:
+        scores = next(iter(ours.values()))
+        found = found + LABELS_COUNT * torch.nn.functional.cross_entropy(scores.reshape(len(scores), -1), classes)
+    return found
+
+
+class Trainer:
+    """One run of training. UserError: the checkpoint is of another run. DataError: samples are too few, or labels do not fit."""
+
+    def __init__(
+        self,
+        pruned: ModelProto,
+        whole: ModelProto,
+        name: str,
+        samples: Samples,
+        tuning: Tuning,
+        loss: Loss,
+        augment: Augment | None,
+    ) -> None:
+        if len(samples) < FEWEST:
+            raise DataError(
+                f"{name}: fine-tuning needs {FEWEST} samples or more (every {HELD_OUT}th is held out); there are {len(samples)}"
+            )
+        self.pruned, self.samples, self.tuning, self.loss, self.augment = pruned, samples, tuning, loss, augment
+        self.net, self.teacher = (TorchGraph(model, name) for model in (pruned, whole))
+        first = {key: value[:1] for key, value in samples.inputs.items()}
+        for each in (self.net, self.teacher):
+            each.checked(first)
+        self._inputs = {key: torch.from_numpy(np.ascontiguousarray(value)) for key, value in samples.inputs.items()}
+        self._classes = None if samples.classes is None else torch.from_numpy(samples.classes)
+        self._alone = self._fixed_batch()
+        self._check_classes(name, first)
+        self.optimiser = torch.optim.Adam(self.net.parameters(), tuning.rate)
+        self.epoch, self.best, self.taken = 0, self._judged(), self._weights()
+
+    def _fixed_batch(self) -> bool:
+        """Whether the model takes one sample at a time."""
+        return any(
+            value.type.tensor_type.shape.dim[0].dim_value == 1 for value in self.pruned.graph.input if value.name in self._inputs
+        )
+
+    def _check_classes(self, name: str, first: Mapping[str, NDArray[Any]]) -> None:
+        if self._classes is None:
+            return
+        made = next(iter(self._answers(self.teacher, torch.tensor([0])).values())).numel()
+        if not 0 <= int(self._classes.min()) <= int(self._classes.max()) < made:
+            raise DataError(
+                f"{name}: labels of the samples to fine-tune on must lie within 0..{made - 1}, the classes of its first output"
+            )
+
+    @torch.no_grad()
+    def _answers(self, net: TorchGraph, places: torch.Tensor) -> Tensors:
+        made: Tensors = net({key: value[places] for key, value in self._inputs.items()})
+        return made
+
+    def _of(self, places: torch.Tensor, generator: torch.Generator | None) -> torch.Tensor:
+        feeds: Tensors = {key: value[places] for key, value in self._inputs.items()}
+        if generator is not None and self.augment is not None:
+            feeds = self.augment(feeds, generator)
+        with torch.no_grad():
+            theirs = self.teacher(feeds)
+        return self.loss(self.net(feeds), theirs, None if self._classes is None else self._classes[places])
+
+    @torch.no_grad()
+    def _judged(self) -> float:
+        held = torch.arange(0, len(self.samples), HELD_OUT)
+        parts = held.split(1 if self._alone else self.tuning.batch)
+        return sum(float(self._of(part, None)) * len(part) for part in parts) / len(held)
+
+    def _weights(self) -> list[torch.Tensor]:
+        return [one.detach().clone() for one in self.net.parameters()]
+
+    def step(self) -> None:
+        """One epoch: the same one whether the epochs before it were run just now or before."""
+        generator = torch.Generator().manual_seed(self.tuning.seed * 100_003 + self.epoch)
+        places = torch.arange(len(self.samples))
+        places = places[places % HELD_OUT != 0]
+        batches = places[torch.randperm(len(places), generator=generator)].split(self.tuning.batch)
+        for number, batch in enumerate(batches):
+            done = (self.epoch + number / len(batches)) / self.tuning.epochs
+            for group in self.optimiser.param_groups:
+                group["lr"] = self.tuning.rate * 0.5 * (1 + math.cos(math.pi * done))
+            self.optimiser.zero_grad()
+            for part in batch.split(1 if self._alone else len(batch)):
+                (self._of(part, generator) * (len(part) / len(batch))).backward()
+            self.optimiser.step()
+        self.epoch += 1
+        if (judged := self._judged()) < self.best:
+            self.best, self.taken = judged, self._weights()
+
+    def state(self) -> dict[str, Any]:
+        """All that the next epoch depends on."""
+        own = {"epoch": self.epoch, "best": self.best, "taken": self.taken}
+        return {**own, "weights": self._weights(), "optimiser": self.optimiser.state_dict()}
+
+    def go_on(self, state: Mapping[str, Any]) -> None:
+        """Goes on from a state."""
+        self.epoch, self.best, self.taken = state["epoch"], state["best"], state["taken"]
+        self._put(state["weights"])
+        self.optimiser.load_state_dict(state["optimiser"])
+
+    @torch.no_grad()
+    def _put(self, weights: list[torch.Tensor]) -> None:
+        for one, value in zip(self.net.parameters(), weights, strict=True):
+            one.copy_(value)
+
+    def result(self) -> ModelProto:
+        """The model of the best epoch so far."""
+        self._put(self.taken)
+        return self.net.put(self.pruned)
+
+
+def fine_tuned(
+    pruned: ModelProto,
+    whole: ModelProto,
+    name: str,
+    samples: Samples,
+    tuning: Tuning,
+    tell: Tell,
+    *,
+    checkpoint: Path | None = None,
+    loss: Loss = distance,
+    augment: Augment | None = None,
+) -> ModelProto:
+    """The pruned network, trained: the same names, inputs and outputs. checkpoint: a file that keeps each epoch; it stays.
+
+    Errors: as of `Trainer`; ModelError: a network has an operator that cannot be trained here.
+    """
+    trainer = Trainer(pruned, whole, name, samples, tuning, loss, augment)
+    models = pruned.SerializeToString(deterministic=True) + whole.SerializeToString(deterministic=True)
+    labels = {} if samples.classes is None else {"the classes": samples.classes}
+    belongs = digest(models, {**samples.inputs, **labels}, repr(tuning))
+    if checkpoint is not None and checkpoint.exists():
+        trainer.go_on(_read(checkpoint, belongs))
+    while trainer.epoch < tuning.epochs:
+        tell(trainer.epoch, tuning.epochs, "fine-tuning")
+        trainer.step()
+        if checkpoint is not None:
+            kept = io.BytesIO()
+            torch.save({"of": belongs, **trainer.state()}, kept)
+            write_bytes(checkpoint, kept.getvalue())
+    return trainer.result()
+
+
+def _read(path: Path, belongs: str) -> Mapping[str, Any]:
+    try:
+        state: dict[str, Any] = torch.load(io.BytesIO(read_bytes(path)), weights_only=True)
+        other = state["of"] != belongs
+    except (pickle.UnpicklingError, RuntimeError, KeyError, TypeError, ValueError, EOFError):
+        raise UserError(f"{path}: is no checkpoint of fine-tuning; remove it, or name another file with --checkpoint") from None
+    if other:
+        raise UserError(f"{path}: is of another network, other data or other epochs; remove it, or name another with --checkpoint")
+    return state
