@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,9 +19,10 @@ from PIL import Image
 from cnna.compiler.compile import compile_model
 from cnna.compiler.frontend.preprocess import Preprocess
 from cnna.compiler.quantise.quantise import quantise
+from cnna.evaluate.speed.published import DPU
 from cnna.host.model.model import Model
 from cnna.host.samples import pictures
-from cnna.spec.artifact import save
+from cnna.spec.artifact import load, save
 from cnna.spec.config import preset
 from cnna.spec.manifest import Manifest
 
@@ -29,7 +31,8 @@ from ..sim.board.served import serving
 from .hand_made import requantised_copy
 
 SHAPE, CLASSES = (3, 48, 48), 20
-NAMES = ("1_classify", "2_inside_a_layer", "3_your_own_model", "4_detector", "5_camera")
+ON_A_BOARD = ("1_classify", "2_inside_a_layer", "3_your_own_model", "4_detector", "5_camera")
+NAMES = (*ON_A_BOARD, "6_tune_a_design", "7_compare_with_a_peer")
 OPTIONAL = ("import cv2",)  # of extras that these tests need not have
 PLAY = """
 import sys
@@ -85,8 +88,8 @@ def served(request: pytest.FixtureRequest, address: str, folder: Path) -> Iterat
 
 @pytest.mark.parametrize(
     ("served", "name"),
-    [("ps", name) for name in NAMES]
-    + [pytest.param("pl", name, marks=pytest.mark.slow if name != NAMES[0] else ()) for name in NAMES],
+    [("ps", name) for name in ON_A_BOARD]
+    + [pytest.param("pl", name, marks=pytest.mark.slow if name != NAMES[0] else ()) for name in ON_A_BOARD],
     indirect=["served"],
 )
 def test_it_runs_from_the_first_cell_to_the_last(name: str, served: str, folder: Path, root: Path) -> None:
@@ -101,6 +104,57 @@ def test_it_runs_from_the_first_cell_to_the_last(name: str, served: str, folder:
     }
     for part in wanted[name]:
         assert part in said, said
+
+
+def test_a_design_is_tuned(folder: Path, root: Path) -> None:
+    """The smallest design that reaches the target must be compiled, with choices that make it no slower."""
+    said = play(root, "6_tune_a_design", "", folder, "\nDSP, TRIES = 64, 3")
+    assert "that of the least DSP48E2 first, then quicker ones of those that reach 20000 images a second" in said
+    assert "image/png" in said
+    assert "counted:   nothing" in said
+    found = re.search(r"kv260\S*, batch (\d): ([\d,]+) clocks predicted, ([\d,]+) with these choices", said)
+    assert found, said
+    usual, tuned = (int(clocks.replace(",", "")) for clocks in found.groups()[1:])
+    assert tuned <= usual
+    assert load(folder / "tuned.cnna").predicted_clocks() == tuned
+
+
+@pytest.mark.parametrize(
+    ("changes", "rows"),
+    [
+        ('\nPUBLISHED, CONFIG = {"digits": 1000.0}, "tiny"\nNETWORKS = tuple(PUBLISHED)', ["digits"]),
+        pytest.param("", ["squeezenet"], marks=pytest.mark.slow),
+    ],
+)
+def test_a_peer_is_compared(changes: str, rows: list[str], root: Path, tmp_path: Path) -> None:
+    """What is published, modelled and counted must have a column each, and a row for each network and batch."""
+    said = play(root, "7_compare_with_a_peer", "", tmp_path, changes)
+    head = next(line for line in said.splitlines() if line.startswith("network"))
+    assert re.split(r"  +", head) == [
+        "network",
+        "batch",
+        "published",
+        "modelled, slow to quick",
+        "modelled / published",
+        "counted clocks",
+    ]
+    for name in rows:
+        for batch in (1, 4):
+            row = next(line for line in said.splitlines() if re.match(rf"{name} +{batch} ", line))
+            slow, quick = re.findall(r"([\d.]+) to ([\d.]+)", row)[-1]
+            assert float(slow) <= float(quick)
+            assert row.endswith(" none")
+    assert "image/png" in said
+
+
+def test_a_peer_is_given_what_is_published(root: Path) -> None:
+    """The notebook's figures of the DPU would differ from those of `cnna bench`."""
+    cells = nbformat.read(root / "host" / "notebooks" / "7_compare_with_a_peer.ipynb", as_version=4).cells
+    code = next(cell.source for cell in cells if cell.cell_type == "code")
+    published = next(
+        node for node in ast.parse(code).body if isinstance(node, ast.Assign) and "PUBLISHED" in ast.unparse(node.targets[0])
+    )
+    assert ast.literal_eval(published.value).items() <= DPU.items()
 
 
 @pytest.mark.parametrize("served", ["ps"], indirect=True)

@@ -12,7 +12,10 @@ import tomllib
 from cnna.cli.main import COMMANDS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-NOTEBOOKS = ("1_classify", "2_inside_a_layer", "3_your_own_model", "4_detector", "5_camera")
+NOTEBOOKS = (
+    *("1_classify", "2_inside_a_layer", "3_your_own_model", "4_detector", "5_camera"),
+    *("6_tune_a_design", "7_compare_with_a_peer"),
+)
 PICTURES = (".png", ".svg")
 
 
