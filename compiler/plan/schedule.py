@@ -7,6 +7,7 @@ them overlap. `move` makes the commands of load and store, which move boxes of w
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from math import isqrt
 
 from cnna.compiler.cost.cost import moving_clocks
@@ -22,6 +23,7 @@ from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.regmap import SEGMENTS, command_fields
 
 LEAST_RUN = 16  # the fewest words of a run into which a block is cut, because shorter runs need too many bursts
+KEPT_RUNS = 4096  # lengths that `joined_run` keeps: the plans of a network move the same boxes again and again
 
 
 def schedule(context: PlanContext) -> list[PlannedCommand]:
@@ -167,6 +169,7 @@ def move(
         yield PlannedCommand(engine, fields, layer, tensor, origin, 1, reads, writes)
 
 
+@lru_cache(KEPT_RUNS)
 def joined_run(words: int, blocks: int, config: Config) -> int:
     """The length of a run if the `words` of a block are contiguous on both sides: of those with the fewest clocks, the longest.
 
