@@ -125,6 +125,10 @@ ROOMS = {
         "models of other servers, as a runtime",
         ("serve.models", "serve.protocol", "serve.runtimes", "serve.grpc"),
     ),
+    "serve.ray": (
+        "boards of several hosts behind one address, by Ray Serve",
+        ("serve.boards", "serve.engine", "serve.fronts", "serve.http", "serve.lifecycle", "serve.models", "serve.protocol"),
+    ),
     "evaluate.datasets": ("data that models are measured on, by layout", ("host.samples",)),
     "evaluate.tasks": ("what answers are judged by", ("host.model",)),
     "evaluate": (

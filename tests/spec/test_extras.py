@@ -24,7 +24,7 @@ def test_every_group_is_in_the_project(root: Path) -> None:
         for call in asked.findall(file.read_text())
         for extra in re.findall(r"[a-z]+", call)
     }
-    assert {"tools", "board", "serve", "trace", "bench", "eval", "explore", "train"} == found <= {*extras}
+    assert {"tools", "board", "serve", "trace", "bench", "eval", "explore", "train", "cluster"} == found <= {*extras}
 
 
 def test_nothing_is_installed_by_the_name_alone(root: Path) -> None:

@@ -1,0 +1,42 @@
+"""Two hosts on this computer: nodes of Ray with two boards each, and a head without boards; what a test starts, it ends."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from cnna.serve.ray.host_boards import resources
+from cnna.serve.ray.ray_app import connect, deploy, needs_ray, remove, wait_ready
+
+BOARDS = ("left=emulator", "right=emulator")
+HOSTS = 2
+LOOPBACK = "127.0.0.1"
+SECONDS = 600.0
+
+
+@contextmanager
+def two_hosts() -> Iterator[Any]:
+    """The cluster of Ray; its nodes are `worker_nodes`."""
+    needs_ray()
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    try:
+        for _ in range(HOSTS):
+            cluster.add_node(num_cpus=0, resources=resources(BOARDS))
+        connect(cluster.address)
+        yield cluster
+    finally:
+        cluster.shutdown()
+
+
+@contextmanager
+def served(repository: Path, port: int) -> Iterator[Any]:
+    """The application, ready on all boards: the actor with the orders."""
+    boards = HOSTS * len(BOARDS)
+    try:
+        orders = deploy(repository, boards, (LOOPBACK, port), "test")
+        wait_ready(orders, boards, SECONDS)
+        yield orders
+    finally:
+        remove()
