@@ -2,6 +2,7 @@
 
 import logging
 import os
+import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -19,7 +20,7 @@ from cnna.spec.extras import install
 
 APP = "cnna"
 HEAD = {"node:__internal_head__": 0.001}  # a resource that only the head has
-READY_SECONDS = 300.0
+READY_SECONDS, CONNECT_SECONDS = 300.0, 5.0
 ONGOING = 1000  # requests in a replica at once: its engine has a queue of its own
 USAGE = "RAY_USAGE_STATS_ENABLED"  # Ray's own: 0 sends nothing
 
@@ -52,9 +53,11 @@ def connect(address: str) -> None:
     """Joins a cluster as its client. UserError: none answers there."""
     import ray
 
+    host, _, port = address.rpartition(":")
     try:
+        socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()  # Ray itself would try for half a minute
         ray.init(address=address, namespace=APP, logging_level=logging.ERROR, log_to_driver=False, configure_logging=False)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         said = " ".join(str(error).split())[:120]
         raise UserError(f"--cluster {address}: no cluster answers there ({said}); start one with --head") from None
 
