@@ -14,6 +14,7 @@ from cnna.cli.main import PAGES, Outcome
 from cnna.cli.options import add_cache_option, add_ddr_options, add_shape_option, configuration, ddr_options, given_shapes, warned
 from cnna.cli.progress import Progress, clear_line
 from cnna.jobs.charts import chart_library
+from cnna.jobs.confirm import checked_size
 from cnna.jobs.ddr import Ddr
 from cnna.jobs.explore import Explored, explore, tilings
 from cnna.jobs.search_choices import TRIES, search_choices
@@ -27,7 +28,7 @@ from cnna.spec.host_time.end_to_end import TO_ANSWER, rates
 OBJECTIVES = ("fps", "alone", "latency", "dsp", "bram", "uram", "lut", "clock", "port", "ddr", "energy")
 SWEEP_OPTIONS = (
     *("weights", "target_fps", "target_ms", "objective", "axes", "energy", "sweep", "jobs", "executor"),
-    *("clock", "resume", "again", "search", "sampler", "seed"),
+    *("clock", "resume", "again", "search", "sampler", "seed", "confirm"),
 )
 SAMPLERS = ("tpe", "nsga2", "random")
 SWEPT = ("ports", "regions", "ring", "vector", "banks")
@@ -78,6 +79,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--search", type=int, metavar="N", help="compile N points at most, which Optuna proposes, and not all")
     parser.add_argument("--sampler", choices=SAMPLERS, help="of Optuna, for --search (default: tpe)")
     parser.add_argument("--seed", type=int, metavar="N", help="of --search (default: 1)")
+    parser.add_argument("--confirm", type=int, metavar="N", help="then run the N best on the simulated RTL (minutes for each)")
+    parser.add_argument("--confirm-size", type=int, metavar="PIXELS", help="with images of this longer edge (default: few clocks)")
     parser.add_argument("--batch", type=int, metavar="N", help="images in a run (default: 1, and 2 and 4 for the quickest)")
     parser.add_argument("--layer", metavar="NAME", help="show all legal tilings of this layer instead, for --config")
     parser.add_argument("--choices", type=Path, metavar="F.json", help="search for quicker plans for --config, and write them")
@@ -122,6 +125,7 @@ def run(args: argparse.Namespace) -> Outcome:
         return _layer(args)
     if args.config is not None:
         raise UserError(f"--config {args.config} needs --layer or --choices; without them, explore compares configurations itself")
+    _check_confirm(args)
     if args.html:
         chart_library(args.cache)  # what is missing is said before minutes of work
     limits: dict[str, Any] = {"dsp": args.dsp, "bram": args.bram, "uram": args.uram, "lut": args.lut, "batch": args.batch}
@@ -152,7 +156,22 @@ def run(args: argparse.Namespace) -> Outcome:
         write_bytes(args.png, found.picture())
     if args.html:
         write_text(args.html, found.page(args.cache))
-    return Outcome(found.figures(), written=tuple(path for path in (args.png, args.html) if path))
+    figures = found.figures()
+    if args.confirm is not None:
+        with Progress("confirming") as progress:
+            runs = found.confirm(args.confirm, args.confirm_size, Steps(progress))
+        print(f"\n{runs}")
+        figures["confirmed"] = runs.figures()["runs"]
+    return Outcome(figures, written=tuple(path for path in (args.png, args.html) if path))
+
+
+def _check_confirm(args: argparse.Namespace) -> None:
+    """What is wrong is said before minutes of work."""
+    if args.confirm is not None and args.confirm < 1:
+        raise UserError(f"--confirm {args.confirm}: must be at least 1")
+    if args.confirm_size is not None and args.confirm is None:
+        raise UserError(f"--confirm-size {args.confirm_size} is for --confirm")
+    checked_size(args.confirm_size)
 
 
 def counts(found: Explored) -> str:
@@ -195,6 +214,19 @@ def _constants(text: str) -> dict[str, float]:
 def cores() -> int:
     """Those that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Steps:
+    """Shows what is under way; off a terminal by a line for each step, since steps take minutes."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress, self._what = progress, ""
+
+    def __call__(self, done: int, total: int, what: str) -> None:
+        self._progress.step(done, total, what)
+        if what != self._what and not sys.stderr.isatty():
+            print(f"cnna: {what}", file=sys.stderr, flush=True)
+        self._what = what
 
 
 class Early:

@@ -6,6 +6,8 @@ way to cut the model is converted once.
 
 from hashlib import sha256
 
+from onnx import ModelProto
+
 from cnna.compiler.compile import cpu_piece
 from cnna.compiler.frontend.onnx_import import source_of
 from cnna.compiler.frontend.pieces.crossings import cheaper
@@ -31,6 +33,11 @@ class Placements:
     def name(self) -> str:
         """The model's."""
         return self._first.whole.name
+
+    @property
+    def proto(self) -> ModelProto:
+        """The quantised model."""
+        return self._source.proto
 
     @property
     def digest(self) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cnna.jobs.charts import chart_library
 from cnna.jobs.configurations import GivenConfig, config_of
+from cnna.jobs.confirm import Confirmation, Means, checked_size, confirmed
 from cnna.jobs.ddr import Ddr
 from cnna.jobs.given import GivenModel, Progress, Shapes, Warn, Warnings, name_of, quiet, with_tools
 from cnna.jobs.result import ASIDE, Result, picture_html
@@ -30,7 +31,7 @@ from cnna.jobs.sweep import (
 )
 from cnna.spec.config import preset
 from cnna.spec.counts import listed, many
-from cnna.spec.errors import about_model
+from cnna.spec.errors import UserError, about_model
 from cnna.spec.files import default_cache, write_bytes, write_text
 from cnna.spec.host_time.end_to_end import IN_PYTHON, NATIVELY
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from cnna.compiler.explore.layer import Choice
     from cnna.compiler.explore.point import Point
     from cnna.compiler.explore.sizes import Budget
+    from cnna.compiler.placements import Placements
 
 PAGES = (".html", ".htm")
 NATIVE = "native"  # how the host's work is done, where its library is there
@@ -88,7 +90,22 @@ class Explored(Drawn):
     compiled: int = field(metadata=ASIDE)
     discarded: int = field(metadata=ASIDE)
     predicted_for: str = field(metadata=ASIDE)
+    networks: "Sequence[Placements]" = field(metadata=ASIDE)
+    speed: Ddr = field(metadata=ASIDE)
+    kept: Path = field(metadata=ASIDE)
     notes: tuple[str, ...] = field(default=(), metadata=ASIDE)
+
+    def confirm(self, count: int = 3, size: int | None = None, progress: Progress | None = None) -> Confirmation:
+        """Runs the best on the simulated RTL, with random samples: by how much did the predictor miss?
+
+        count: so many of `best`. size: the longer edge of the images, in pixels; None: their own, or a half, a quarter and so on
+        until a run takes few clocks. Each configuration needs a simulator, whose build takes minutes. What was counted is kept.
+        UserError: the model does not run with such images. RunError: the simulator fails.
+        """
+        means = Means(self.speed, self.kept, checked_size(size), progress or quiet)
+        if count < 1:
+            raise UserError(f"--confirm {count}: must be at least 1")
+        return Confirmation(runs=tuple(confirmed(self.best[:count], self.networks, means)))
 
     def page(self, cache: str | PathLike[str] | None = None) -> str:
         """A page of HTML with linked plots. cache: where their JavaScript is kept. ToolError: its package is missing."""
@@ -211,6 +228,9 @@ def explore(
         best=best,
         budget=budget,
         aim=aim,
+        networks=known,
+        speed=speed,
+        kept=folder,
         predicted_for=f" for {speed.predicted(own.ddr)}" if speed.given() else "",
         notes=warnings.lines,
     )

@@ -61,7 +61,7 @@ def kept(config: Config, cache_folder: Path, tick: Tick) -> str:
     UserError: the cache cannot be written. RunError: generating failed.
     """
     folder = private(private(cache_folder) / "verilog")
-    path = folder / f"{_digest(config)}.v"
+    path = folder / f"{digest(config)}.v"
     if use(path):
         return path.read_text()
     text = generate_from_disk(config, tick)
@@ -70,7 +70,8 @@ def kept(config: Config, cache_folder: Path, tick: Tick) -> str:
     return text
 
 
-def _digest(config: Config) -> str:
+def digest(config: Config) -> str:
+    """Names the Verilog of a configuration, without making it: of all that it follows from."""
     parts = [repr(config), version("amaranth"), version("cnna")]
     for package in ("cnna.hw", "cnna.spec"):
         folder = Path(str(files(package)))

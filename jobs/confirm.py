@@ -1,0 +1,216 @@
+"""What `cnna.explore` predicted, confirmed: the best points run on the RTL, with smaller images, and predicted for the same."""
+
+import json
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from hashlib import sha256
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cnna.jobs.ddr import Ddr
+from cnna.jobs.given import Progress
+from cnna.jobs.result import Result
+from cnna.spec.artifact import Artifact
+from cnna.spec.errors import ModelError, UserError
+from cnna.spec.files import make_folder
+
+if TYPE_CHECKING:
+    from cnna.compiler.explore.point import Point
+    from cnna.compiler.placements import Placements
+
+MOST_CLOCKS = 500_000  # of a run, where the size is not given: a minute of simulation, where a simulator's build takes four
+RTL = "rtl"
+FOLDER, FILE = "explore", "confirmed.jsonl"  # in the cache
+SIMULATING = "running on the RTL"
+
+
+@dataclass(frozen=True)
+class Confirmed:
+    """A point on the RTL. size: rows and columns of the images that were run. predicted, counted: clocks of a batch of them."""
+
+    model: str
+    config: str
+    batch: int
+    size: tuple[int, int] | None
+    predicted: int
+    counted: int
+
+    @property
+    def missed(self) -> float:
+        """By how much the prediction missed: its share of the clocks that were counted; above 0, it was too high."""
+        return self.predicted / self.counted - 1
+
+    def figures(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**asdict(self), "missed": self.missed}
+
+    def cells(self) -> tuple[str, ...]:
+        """Of a table."""
+        images = "whole" if self.size is None else f"{self.size[0]}x{self.size[1]}"
+        clocks = f"{self.predicted:,}", f"{self.counted:,}"
+        return (self.model, self.config, f"{self.batch}", images, *clocks, f"{self.missed:+.2%}")
+
+
+@dataclass(frozen=True)
+class Means:
+    """With what points are confirmed. size: the longer edge of the images; None: the greatest of few clocks."""
+
+    ddr: Ddr
+    cache: Path
+    size: int | None
+    tell: Progress
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Confirmation(Result):
+    """What was run on the RTL, the best configuration first."""
+
+    runs: Sequence[Confirmed]
+
+    def __str__(self) -> str:
+        heads = ("model", "config", "batch", "images", "clocks, predicted", "clocks, RTL", "prediction off by")
+        rows = [heads, *(run.cells() for run in self.runs)]
+        if len({run.model for run in self.runs}) == 1:
+            rows = [row[1:] for row in rows]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        made = any(run.size for run in self.runs)
+        why = f"; images are halved until a run takes at most {MOST_CLOCKS:,} clocks, or have the size of --confirm-size" * made
+        table = ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in rows]
+        return "\n".join([*table, f"on the simulated RTL, with the DDR that was predicted for{why}"])
+
+
+def checked_size(size: int | None) -> int | None:
+    """UserError: no image is made so large."""
+    from cnna.compiler.frontend.onnx_model.smaller import STEP
+
+    if size is not None and (size < STEP or size % STEP):
+        raise UserError(
+            f"--confirm-size {size}: must be a multiple of {STEP} pixels, as most networks halve their images five times"
+        )
+    return size
+
+
+def confirmed(points: "Sequence[Point]", networks: "Sequence[Placements]", means: Means) -> Iterator[Confirmed]:
+    """Runs each point with each network. What was run before comes from the cache, as long as program and Verilog are the same.
+
+    UserError: a model cannot be made so small, or is too large for a simulation. RunError: as of the simulator.
+    """
+    from cnna.compiler.explore.point import option
+
+    kept = Counts(means.cache)
+    for number, (point, network) in enumerate(product(points, networks)):
+        artifact, size = _artifact(network, point, means)
+        name, what = (
+            _name_of(artifact, means),
+            f"{SIMULATING}: {option(point.config)}, {number + 1} of {len(points) * len(networks)}",
+        )
+        counted = kept.get(name)
+        if counted is None:
+            step = partial(_tell, means.tell, what)
+            counted = _counted(artifact, means, step, partial(means.tell, 0, 0))
+            kept.put(name, counted)
+        yield Confirmed(network.name, option(point.config), point.batch, size, _predicted(artifact, point, means), counted)
+
+
+def _tell(tell: Progress, what: str, done: int, total: int) -> None:
+    tell(done, total, what)
+
+
+def _artifact(network: "Placements", point: "Point", means: Means) -> tuple[Artifact, tuple[int, int] | None]:
+    """The program to run, and the size of its images; None: they are as large as the model's own."""
+    from cnna.compiler.frontend.onnx_model.smaller import image_size, sizes
+
+    own = image_size(network.proto)
+    if means.size is not None:
+        if own is None or means.size > max(own):
+            most = "its input is no image of known size" if own is None else f"its images are {own[0]}x{own[1]}"
+            raise UserError(f"--confirm-size {means.size}: {network.name}: {most}")
+        return _made(network, point, means.size)
+    made = _made(network, point, None)
+    for edge in sizes(network.proto):
+        if made[0].predicted_clocks() <= MOST_CLOCKS:
+            break
+        made = _made(network, point, edge)
+    return made
+
+
+def _made(network: "Placements", point: "Point", edge: int | None) -> tuple[Artifact, tuple[int, int] | None]:
+    """The program for images of that longer edge; None: of their own size. UserError: the nodes take no others."""
+    from cnna.compiler.compile import compile_model
+    from cnna.compiler.frontend.onnx_model.smaller import image_size, smaller
+
+    own = image_size(network.proto)
+    if edge is None or (own and edge == max(own)):
+        return compile_model(network.proto, point.config, point.batch), None
+    model = smaller(network.proto, edge)
+    try:
+        made = None if model is None else compile_model(model, point.config, point.batch)
+    except ModelError:
+        made = None
+    if model is None or made is None or len(made.programs) != len(network.programs):
+        raise UserError(
+            f"--confirm: {network.name} does not run with images of {edge} pixels, since its nodes name their sizes; "
+            f"--confirm-size {max(own or (0,))} runs it whole"
+        )
+    return made, image_size(model)
+
+
+def _predicted(artifact: Artifact, point: "Point", means: Means) -> int:
+    """Clocks of a batch with the DDR that is simulated."""
+    from cnna.compiler.predict.timeline import last_clock, predicted_bars
+    from cnna.spec.boards import ddr_of
+
+    memory = means.ddr.predicted(ddr_of(point.config), ports=point.config.ports)
+    return sum(last_clock(predicted_bars(piece, memory)) for piece in artifact.programs)
+
+
+def _counted(artifact: Artifact, means: Means, tell: Callable[[int, int], object], say: Callable[[str], object]) -> int:
+    """Clocks of a batch on the RTL. They do not depend on the samples."""
+    from cnna.evaluate.speed.live import Port, random_samples, sizes_of
+    from cnna.host.model.session import InferenceSession
+
+    clocks, batch = artifact.predicted_clocks(), int(artifact.manifest["batch"])
+    ports = [Port(entry["name"], sizes_of(entry["shape"]), entry["dtype"]) for entry in artifact.manifest["model_inputs"]]
+    options: dict[str, Any] = {"cache": means.cache, "ddr": means.ddr.simulated()}
+    with InferenceSession(artifact, RTL, say=say, count=lambda done: tell(done, clocks), **options) as session:
+        session.run(None, {port.name: random_samples(port, batch) for port in ports})
+        return int(session.last["cycles"] or 0)
+
+
+def _name_of(artifact: Artifact, means: Means) -> str:
+    """What the clocks follow from: programs, configuration, DDR, and the sources of the Verilog and of its simulation."""
+    from cnna.sim.rtl.sources import digest
+
+    programs = [sha256(piece.program).hexdigest() for piece in artifact.programs]
+    whole = json.dumps([programs, digest(artifact.config), means.ddr.simulated()], sort_keys=True)
+    return sha256(whole.encode()).hexdigest()
+
+
+class Counts:
+    """Clocks that were counted, by name, kept in a cache folder. A line that cannot be read is passed over."""
+
+    def __init__(self, cache: Path) -> None:
+        self._path, self._found = cache / FOLDER / FILE, dict[str, int]()
+        for line in self._path.read_text(errors="replace").splitlines() if self._path.exists() else ():
+            try:
+                name, clocks = json.loads(line)
+                self._found[str(name)] = int(clocks)
+            except (ValueError, TypeError):
+                logging.getLogger(__name__).debug("%s: a line cannot be read", self._path)
+
+    def get(self, name: str) -> int | None:
+        """The clocks; None: nobody has counted them."""
+        return self._found.get(name)
+
+    def put(self, name: str, clocks: int) -> None:
+        """Keeps them at once. UserError: the file cannot be written."""
+        self._found[name] = clocks
+        make_folder(self._path.parent)
+        try:
+            with self._path.open("a") as file:
+                file.write(f"\n{json.dumps([name, clocks])}")
+        except OSError as error:
+            raise UserError(f"{self._path}: {error.strerror}; --cache names another folder") from None
