@@ -8,7 +8,7 @@ from functools import partial
 from hashlib import sha256
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cnna.jobs.ddr import Ddr
 from cnna.jobs.given import Progress
@@ -18,6 +18,8 @@ from cnna.spec.errors import ModelError, UserError
 from cnna.spec.files import make_folder
 
 if TYPE_CHECKING:
+    from onnx import ModelProto
+
     from cnna.compiler.explore.point import Point
     from cnna.compiler.placements import Placements
 
@@ -83,13 +85,9 @@ class Confirmation(Result):
 
 
 def checked_size(size: int | None) -> int | None:
-    """UserError: no image is made so large."""
-    from cnna.compiler.frontend.onnx_model.smaller import STEP
-
-    if size is not None and (size < STEP or size % STEP):
-        raise UserError(
-            f"--confirm-size {size}: must be a multiple of {STEP} pixels, as most networks halve their images five times"
-        )
+    """UserError: no image has that size."""
+    if size is not None and size < 1:
+        raise UserError(f"--confirm-size {size}: must be at least 1 pixel")
     return size
 
 
@@ -102,49 +100,56 @@ def confirmed(points: "Sequence[Point]", networks: "Sequence[Placements]", means
 
     kept = Counts(means.cache)
     for number, (point, network) in enumerate(product(points, networks)):
-        artifact, size = _artifact(network, point, means)
-        name, what = (
-            _name_of(artifact, means),
-            f"{SIMULATING}: {option(point.config)}, {number + 1} of {len(points) * len(networks)}",
-        )
+        run = _run(network, point, means)
+        name = _name_of(run.artifact, means)
         counted = kept.get(name)
         if counted is None:
-            step = partial(_tell, means.tell, what)
-            counted = _counted(artifact, means, step, partial(means.tell, 0, 0))
+            what = f"{SIMULATING}: {option(point.config)}, {number + 1} of {len(points) * len(networks)}"
+            counted = _counted(run.artifact, means, partial(_tell, means.tell, what), partial(means.tell, 0, 0))
             kept.put(name, counted)
-        yield Confirmed(network.name, option(point.config), point.batch, size, _predicted(artifact, point, means), counted)
+        yield Confirmed(network.name, option(point.config), point.batch, run.size, _predicted(run, point, means), counted)
 
 
 def _tell(tell: Progress, what: str, done: int, total: int) -> None:
     tell(done, total, what)
 
 
-def _artifact(network: "Placements", point: "Point", means: Means) -> tuple[Artifact, tuple[int, int] | None]:
-    """The program to run, and the size of its images; None: they are as large as the model's own."""
-    from cnna.compiler.frontend.onnx_model.smaller import image_size, sizes
+class Run(NamedTuple):
+    """What is run. size: of the images; None: they are as large as those of the model that was explored."""
+
+    model: "ModelProto"
+    artifact: Artifact
+    size: tuple[int, int] | None
+
+
+def _run(network: "Placements", point: "Point", means: Means) -> Run:
+    """The program to run. UserError: the model does not run with images of such a size."""
+    from cnna.compiler.frontend.onnx_model.smaller import STEP, image_size, sizes
 
     own = image_size(network.proto)
     if means.size is not None:
         if own is None or means.size > max(own):
             most = "its input is no image of known size" if own is None else f"its images are {own[0]}x{own[1]}"
             raise UserError(f"--confirm-size {means.size}: {network.name}: {most}")
+        if means.size % STEP and means.size != max(own):
+            raise UserError(f"--confirm-size {means.size}: must be a multiple of {STEP}: networks halve their images five times")
         return _made(network, point, means.size)
     made = _made(network, point, None)
     for edge in sizes(network.proto):
-        if made[0].predicted_clocks() <= MOST_CLOCKS:
+        if made.artifact.predicted_clocks() <= MOST_CLOCKS:
             break
         made = _made(network, point, edge)
     return made
 
 
-def _made(network: "Placements", point: "Point", edge: int | None) -> tuple[Artifact, tuple[int, int] | None]:
+def _made(network: "Placements", point: "Point", edge: int | None) -> Run:
     """The program for images of that longer edge; None: of their own size. UserError: the nodes take no others."""
     from cnna.compiler.compile import compile_model
     from cnna.compiler.frontend.onnx_model.smaller import image_size, smaller
 
     own = image_size(network.proto)
     if edge is None or (own and edge == max(own)):
-        return compile_model(network.proto, point.config, point.batch), None
+        return Run(network.proto, compile_model(network.proto, point.config, point.batch), None)
     model = smaller(network.proto, edge)
     try:
         made = None if model is None else compile_model(model, point.config, point.batch)
@@ -155,16 +160,17 @@ def _made(network: "Placements", point: "Point", edge: int | None) -> tuple[Arti
             f"--confirm: {network.name} does not run with images of {edge} pixels, since its nodes name their sizes; "
             f"--confirm-size {max(own or (0,))} runs it whole"
         )
-    return made, image_size(model)
+    return Run(model, made, image_size(model))
 
 
-def _predicted(artifact: Artifact, point: "Point", means: Means) -> int:
-    """Clocks of a batch with the DDR that is simulated."""
-    from cnna.compiler.predict.timeline import last_clock, predicted_bars
+def _predicted(run: Run, point: "Point", means: Means) -> int:
+    """Clocks of a batch with the DDR that is simulated, predicted as those of the exploration are."""
+    from cnna.compiler.explore.explore import evaluate
+    from cnna.compiler.placements import Placements
     from cnna.spec.boards import ddr_of
 
     memory = means.ddr.predicted(ddr_of(point.config), ports=point.config.ports)
-    return sum(last_clock(predicted_bars(piece, memory)) for piece in artifact.programs)
+    return evaluate(Placements(run.model).pieces(point.config), point.config, point.batch, memory).cycles
 
 
 def _counted(artifact: Artifact, means: Means, tell: Callable[[int, int], object], say: Callable[[str], object]) -> int:

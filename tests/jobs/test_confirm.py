@@ -39,9 +39,9 @@ def quantised(text: str = NETWORK) -> onnx.ModelProto:
     return quantize(model, {"x": rng.normal(size=(2, 3, rows, columns)).astype(np.float32)}).proto
 
 
-def means(cache: Path, size: int | None = None, **ddr: int) -> Means:
+def means(cache: Path, size: int | None = None, latency: int | None = None) -> Means:
     """Nobody watches."""
-    return Means(Ddr(**ddr), cache, size, lambda done, total, what: None)
+    return Means(Ddr(latency=latency), cache, size, lambda done, total, what: None)
 
 
 def test_a_smaller_model_has_the_same_nodes() -> None:
@@ -61,7 +61,7 @@ def test_a_model_that_names_its_pixels_cannot_be_smaller(tmp_path: Path) -> None
     fixed = NETWORK.replace("GlobalAveragePool(r)", "Reshape(r, s)").replace("Flatten(p)", "ReduceMean<axes=[2], keepdims=0>(p)")
     network = Placements(quantised(fixed.replace("float[5] b>", "float[5] b, int64[3] s = {1, 8, 1536}>")))
     point = evaluate(network.pieces(TINY), TINY, 1)
-    with pytest.raises(UserError, match=r"--confirm: net does not run with images of 64 pixels, .* --confirm-size 96 runs it whole"):
+    with pytest.raises(UserError, match=r"net does not run with images of 64 pixels, .* --confirm-size 96 runs it whole"):
         list(confirmed([point], [network], means(tmp_path, size=64)))
 
 
@@ -92,7 +92,9 @@ def test_a_size_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="--confirm-size 128: net: its images are 64x96"):
         list(confirmed([point], [network], means(tmp_path, size=128)))
     with pytest.raises(UserError, match="must be a multiple of 32"):
-        confirm.checked_size(40)
+        list(confirmed([point], [network], means(tmp_path, size=40)))
+    with pytest.raises(UserError, match="--confirm-size 0: must be at least 1 pixel"):
+        confirm.checked_size(0)
 
 
 def test_the_table_says_by_how_much() -> None:
