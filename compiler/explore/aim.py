@@ -46,9 +46,9 @@ NAMES = {
 @dataclass(frozen=True)
 class Aim:
     """What is wanted. objective: of SPEEDS, then no point of the answer is beaten in it and in all `axes`; or of COSTS, then the
-    answer begins with the least that reaches the targets. target_fps: images a second from picture to answer, at the slow end.
-    target_ms: for a batch alone, at the slow end. energy: the constants of that cost. UserError: there is no
-    such objective or axis.
+    answer is the least that reaches the targets, or for FIGURES begins with it. target_fps: images a second from picture to
+    answer, at the slow end. target_ms: for a batch alone, at the slow end. energy: the constants of that cost. UserError: there
+    is no such objective or axis.
     """
 
     objective: str = "fps"
@@ -73,6 +73,8 @@ class Aim:
         if self.objective in SPEEDS:
             costs = listed([NAMES[axis] for axis in self.axes])
             return f"those that none beats in {SPEED_NAMES[self.objective]}, {costs} at once{enough}"
+        if self.objective in SIZES:
+            return f"the quickest that takes the least {NAMES[self.objective]}{enough}"
         return f"that of the least {NAMES[self.objective]} first, then quicker ones{enough}"
 
     @property
@@ -110,9 +112,16 @@ class Aim:
         return sorted(points, key=place)
 
     def best(self, points: Iterable[Point]) -> list[Point]:
-        """Those that are good enough and that no other one matches or beats, the best first. Of equal points it keeps one."""
+        """Those that are good enough and that no other one matches or beats, the best first. Of equal points it keeps one.
+
+        With one of SIZES it is one, the quickest that takes the least: larger ones need not be compiled, so it would depend on the
+        workers, and on what is kept, which of them are known.
+        """
+        ranked = self.ranked(filter(self.reached, points))
+        if self.objective in SIZES:
+            return ranked[:1]
         kept: list[tuple[tuple[float, ...], Point]] = []
-        for point in self.ranked(filter(self.reached, points)):
+        for point in ranked:
             costs = self._compared(point)
             if not any(all(a <= b for a, b in zip(other, costs, strict=True)) for other, _ in kept):
                 kept.append((costs, point))
