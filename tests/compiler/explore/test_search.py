@@ -31,7 +31,6 @@ def searched(
     folder: Path, configs: Sequence[Config], most: int, aim: Aim = ALONE, jobs: int = 1, sampler: str = "tpe"
 ) -> list[Point]:
     """What a search finds for a small network, batch 1."""
-    pytest.importorskip("optuna", reason="the extra explore is not installed")
     opened = Workers.local(1) if jobs == 1 else Workers(lambda: ThreadPoolExecutor(jobs), 2 * jobs)
     with opened as workers:
         sweep = Sweep([Fixed(networks.network(3))], Conditions(), [Kept(folder, "n")], workers, aim)
