@@ -4,7 +4,7 @@ import http.client
 import json
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +51,7 @@ class HttpEndpoint:
     def _asked(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> tuple[bytes, int | None]:
         """The body of the answer, and how long its JSON is, where more follows."""
         try:
-            self._connection.request(method, f"/v2/models/{self._model}{path}", body, dict(headers))
+            self._connection.request(method, f"/v2/models/{quote(self._model, safe='')}{path}", body, dict(headers))
             answer = self._connection.getresponse()
             found = answer.read()
         except (OSError, http.client.HTTPException) as error:

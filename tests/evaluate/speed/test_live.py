@@ -67,7 +67,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/v2/models/other_protocol":
             self.wfile.write(b"\x00\x00\x12\x04\n")
             return None
-        if self.path != "/v2/models/twice":
+        if self.path not in ("/v2/models/twice", "/v2/models/zw%C3%B6lf%20%2F%20%3F"):
             return self._send(404, b"no such model", {})
         return self._send(200, json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 3]}]}).encode(), {})
 
@@ -112,6 +112,12 @@ def test_a_server_answers_tensors(address: str) -> None:
         x = np.arange(3 * count, dtype=np.float32).reshape(count, 3)
         assert np.array_equal(end.infer({"x": x})["y"], x * 2)
     end.close()
+
+
+def test_any_name_of_a_model_can_be_asked_for(address: str) -> None:
+    """A name with a letter beyond ASCII would be a traceback, and one with a space a server that speaks another protocol."""
+    with closing(HttpEndpoint(address, "zwölf / ?")) as end:
+        assert end.inputs() == [("x", (3,), "float32")]
 
 
 def test_a_server_that_refuses_or_is_not_there_is_named(address: str) -> None:
