@@ -18,8 +18,15 @@ def boards_of(texts: Sequence[str], default: str) -> list[BoardSpec]:
     return board_specs(list(texts) or [default])
 
 
+def check_overlays(specs: Sequence[BoardSpec]) -> None:
+    """UserError: a file of an overlay is missing. Said before anything is written."""
+    for spec in specs:
+        if missing := next((path for path in _files(spec) if not path.is_file()), None):
+            raise UserError(f"--board {spec.name}=...: {missing} is missing; an overlay is {', '.join(FILES)}, in one folder")
+
+
 def overlays_into(specs: Sequence[BoardSpec], folder: Path, installed: str) -> list[BoardSpec]:
-    """Copies overlays to folder/NAME, and names them where they will be: installed/NAME. UserError: a file is missing."""
+    """Copies overlays to folder/NAME, and names them where they will be: installed/NAME."""
     found = []
     for spec in specs:
         if not spec.overlay:
@@ -27,12 +34,16 @@ def overlays_into(specs: Sequence[BoardSpec], folder: Path, installed: str) -> l
             continue
         bit = Path(spec.overlay)
         (folder / spec.name).mkdir(parents=True)
-        for path in (bit, bit.with_suffix(".hwh"), bit.with_name("manifest.json")):
-            if not path.is_file():
-                raise UserError(f"--board {spec.name}=...: {path} is missing; an overlay is {', '.join(FILES)}, in one folder")
+        for path in _files(spec):
             shutil.copy(path, folder / spec.name)
         found.append(replace(spec, overlay=f"{installed}/{spec.name}/{bit.name}"))
     return found
+
+
+def _files(spec: BoardSpec) -> tuple[Path, ...]:
+    """Of an overlay; none where there is no overlay."""
+    bit = Path(spec.overlay or "")
+    return (bit, bit.with_suffix(".hwh"), bit.with_name("manifest.json")) if spec.overlay else ()
 
 
 def boards_text(specs: Sequence[BoardSpec]) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from cnna.serve.packages.boards_text import boards_of, boards_text, overlays_into
+from cnna.serve.packages.boards_text import boards_of, boards_text, check_overlays, overlays_into
 from cnna.serve.packages.contents import Contents, copy_models, empty_folder
 from cnna.serve.packages.kubernetes import manifests
 from cnna.serve.packages.sbom import sbom_text
@@ -52,6 +52,7 @@ def make_image(
         raise UserError(
             f"--board {local.name}=pynq: a container has no board of its own; name one by pynq:ADDRESS, or use --as service"
         )
+    check_overlays(specs)
     empty_folder(output)
     (output / "wheels").mkdir()
     for wheel in found:

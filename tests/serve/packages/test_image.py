@@ -100,6 +100,7 @@ def test_what_does_not_fit_is_one_line(published: Path, wheels: Path, tmp_path: 
         (["--base", "debian\nRUN evil"], "is no name of an image"),
         (["--tag", "a b"], "is no name of an image"),
         (["--board", "here=pynq,overlay=cnna.bit"], "a container has no board of its own"),
+        (["--board", "far=pynq:10.0.0.2,overlay=none.bit"], "none.bit is missing"),
         (["--config", "tiny"], "--config: is for --as library alone"),
     ):
         words = ["pack", str(published), "--as", "image", "-o", str(tmp_path / "out"), "--wheels", str(wheels), *given]
