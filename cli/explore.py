@@ -28,8 +28,10 @@ from cnna.spec.host_time.end_to_end import TO_ANSWER, rates
 OBJECTIVES = ("fps", "alone", "latency", "dsp", "bram", "uram", "lut", "clock", "port", "ddr", "energy")
 SWEEP_OPTIONS = (
     *("weights", "target_fps", "target_ms", "objective", "axes", "energy", "sweep", "jobs", "executor"),
+    *("board", "dsp", "bram", "uram", "lut"),
     *("clock", "resume", "again", "search", "sampler", "seed", "confirm"),
 )
+BOARD = "zcu102"
 SAMPLERS = ("tpe", "nsga2", "random")
 SWEPT = ("ports", "regions", "ring", "vector", "banks")
 QUIET_SECONDS = 20.0  # after which a line says that the command is at work, where there is no terminal
@@ -62,7 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--energy", type=_constants, metavar="K=V,K=V", help="pJ of mac, bram access and ddr byte, and static W (docs/explore.md)"
     )
     parser.add_argument("--sweep", type=_names, default=[], metavar="S,S", help=f"tried in all sizes: {', '.join(SWEPT)}")
-    parser.add_argument("--board", default="zcu102", choices=BOARDS, help="the chip and its DDR (default: zcu102)")
+    parser.add_argument("--board", choices=BOARDS, help="the chip and its DDR (default: zcu102)")
     parser.add_argument("--dsp", type=int, metavar="N", help="DSP48E2 at most (default: the board's, such as 2520)")
     parser.add_argument("--bram", type=int, metavar="N", help="BRAM36 at most (default: the board's, such as 912)")
     parser.add_argument(
@@ -105,7 +107,7 @@ def run(args: argparse.Namespace) -> Outcome:
     ddr = ddr_options(args)
     if args.choices is not None or args.layer is not None:
         for name in SWEEP_OPTIONS:
-            if getattr(args, name):
+            if (value := getattr(args, name)) is not None and value is not False and value not in ([], ()):
                 raise UserError(f"--{name.replace('_', '-')} is for comparing configurations, and not for --layer or --choices")
     if args.choices is not None:
         return _choices(args, ddr)
@@ -146,7 +148,7 @@ def run(args: argparse.Namespace) -> Outcome:
         given: dict[str, Any] = {"ddr": ddr, "shapes": given_shapes(args), "warn": warned}
         given |= {"progress": early.step, "found": early.found}
         try:
-            found = explore(args.model, args.board, **limits, **given)
+            found = explore(args.model, args.board or BOARD, **limits, **given)
         except (KeyboardInterrupt, SystemExit):
             early.interrupted()
             raise

@@ -149,6 +149,7 @@ def prune(
     judged = _Judging.of(model, data, found, test, labels, metrics_given(metrics), preprocess, shapes, tell)
     place = None if checkpoint is None else Path(checkpoint)
     tuning = None if finetune is None else _tuning(model, finetune, found, preprocess, shapes, epochs, place, tell)
+    from cnna.compiler.explore.kept import compiler_digest
     from cnna.compiler.quantise.sessions import feeds_of
     from cnna.pruning.journal import digest, opened
     from cnna.pruning.prune import Goal, prepared
@@ -159,7 +160,7 @@ def prune(
         feeds = list(feeds_of(found.graph, found.images, count, found.preprocess))
         memory = opened(
             None if journal is None else Path(journal),
-            digest(source.SerializeToString(), found.images, f"{chosen} {version('cnna')}"),
+            digest(source.SerializeToString(), found.images, f"{chosen} {version('cnna')} {compiler_digest()} {found.preprocess}"),
         )
         fit = prepared(source, name, feeds, tell)
         goal = Goal(chosen, fewer_clocks, max_loss, judged.loss if max_loss is not None else None)
@@ -274,9 +275,11 @@ class _Judging:
         return self._whole
 
     def loss(self, model: "ModelProto") -> float:
-        """The points that a network in int8 loses against the whole one in int8; 0 if no output can be compared."""
+        """The points that a network in int8 loses against the whole one in int8. UserError: no output can be compared."""
         found = self.lost(self.results(model)[1])
-        return 0.0 if found is None else found[0]
+        if found is None:
+            raise UserError("--max-loss: no output can be judged; leave it out, or say how by --metric")
+        return found[0]
 
     def lost(self, results: "Results") -> tuple[float, str] | None:
         """The points, and what they are of."""

@@ -16,7 +16,7 @@ KIND = "cnna pruning journal"
 
 
 def digest(model: bytes, samples: Mapping[str, np.ndarray], about: str) -> str:
-    """What a journal belongs to. about: the configuration, and the version of cnna."""
+    """What a journal belongs to. about: the configuration, the source of the compiler, and what is done to samples."""
     found = sha256(model)
     for name, value in sorted(samples.items()):
         found.update(f"{name} {value.dtype} {value.shape} ".encode())
@@ -50,7 +50,7 @@ def _read(path: Path, belongs: str) -> Memory:
         raise UserError(f"{path}: is no journal of cnna prune; remove it, or name another file with --journal") from None
     if other:
         raise UserError(
-            f"{path}: is of another model, other samples or another configuration; remove it, or name another with --journal"
+            f"{path}: is of another model, other samples, another configuration or version; remove it, or name another with --journal"
         )
     return Memory(damage, clocks)
 

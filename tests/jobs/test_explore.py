@@ -85,6 +85,18 @@ def test_what_cannot_be_explored_is_one_line(quantised: onnx.ModelProto, board: 
         cnna.explore(quantised, board, **options)
 
 
+@pytest.mark.parametrize("option", ["--board kv260", "--dsp 100", "--uram 0", "--axes dsp", "--confirm 1"])
+@pytest.mark.parametrize("question", ["--layer n", "--choices c.json"])
+def test_options_of_a_sweep_are_refused_elsewhere(
+    quantised: onnx.ModelProto, tmp_path: Path, capsys: pytest.CaptureFixture[str], question: str, option: str
+) -> None:
+    """`--layer` for a kv260 would be answered for a zcu102, without a word."""
+    onnx.save(quantised, tmp_path / "q.onnx")
+    assert main(["explore", str(tmp_path / "q.onnx"), *question.split(), *option.split()]) == 2
+    said = capsys.readouterr().err
+    assert said == f"cnna: {option.split()[0]} is for comparing configurations, and not for --layer or --choices\n"
+
+
 def test_what_no_configuration_can_run_names_the_file(
     quantised: onnx.ModelProto, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

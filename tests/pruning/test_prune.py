@@ -78,6 +78,15 @@ def test_a_stated_loss_takes_steps_back(network: onnx.ModelProto, samples: np.nd
     assert found.lost is None or found.lost <= 0
 
 
+def test_a_loss_that_nobody_can_judge_is_refused(
+    network: onnx.ModelProto, samples: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user would get a network that was never held to the loss that was stated."""
+    monkeypatch.setattr("cnna.jobs.prune._Judging.lost", lambda self, results: None)
+    with pytest.raises(cnna.UserError, match="--max-loss: no output can be judged"):
+        cnna.prune(network, samples, "tiny", fewer_clocks=0.25, max_loss=1)
+
+
 def test_nothing_to_save_is_said(samples: np.ndarray, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A user would get a model that lost channels for nothing, or no reason why there is none."""
     small = {"w1": (8, 3, 3, 3), "w2": (4, 8, 1, 1)}
@@ -118,6 +127,8 @@ def test_what_was_measured_is_kept_and_gone_on_from(
     assert main([*command, "-o", str(out)]) == 130
     assert f"{kept} keeps what was measured" in capsys.readouterr().err
     assert kept.exists()
+    assert main([*command, "--scale", "1/2", "-o", str(out)]) == 2, "damages of other samples were taken"
+    assert "is of another model, other samples, another configuration or version" in capsys.readouterr().err
     assert main([*command, "-o", str(out), "--report", str(tmp_path / "p.html")]) == 0
     after = len(calls) - 3
     assert not kept.exists()
