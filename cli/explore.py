@@ -185,8 +185,13 @@ def counts(found: Explored) -> str:
 
 
 def _names(text: str) -> list[str]:
-    """What was given, separated by commas."""
-    return [name.strip() for name in text.split(",") if name.strip()]
+    """What was given, separated by commas. argparse.ArgumentTypeError: nothing was."""
+    found = [name.strip() for name in text.split(",") if name.strip()]
+    if not found:
+        raise argparse.ArgumentTypeError(
+            f"{text}: names nothing; leave the option out, or name one or several, separated by commas"
+        )
+    return found
 
 
 def _numbers(text: str) -> list[float]:

@@ -14,7 +14,7 @@ from cnna.spec.boards import BOARDS, Board
 from cnna.spec.config import Config
 from cnna.spec.counts import many
 from cnna.spec.errors import UserError
-from cnna.spec.host_time.end_to_end import TO_ANSWER
+from cnna.spec.host_time.end_to_end import TO_ANSWER, rate
 
 if TYPE_CHECKING:
     from cnna.compiler.explore.aim import Aim
@@ -78,7 +78,7 @@ def aim_of(
     from cnna.compiler.explore.energy import energy_of
 
     usual = "fps" if target_fps is None and target_ms is None else "dsp"
-    aim = Aim(objective or usual, tuple(axes) if axes else AXES, target_fps, target_ms, energy_of(energy))
+    aim = Aim(objective or usual, AXES if axes is None else tuple(axes), target_fps, target_ms, energy_of(energy))
     if aim.objective in SIZES and not aim.given:
         wanted = f"--target-fps or --target-ms, {TO_ANSWER}"
         raise UserError(f"--objective {aim.objective}: the least of all is the smallest array; say what it must do with {wanted}")
@@ -108,7 +108,7 @@ def reached(points: "Sequence[Point]", aim: "Aim", discarded: int) -> "list[Poin
     best = aim.best(points)
     if not best and aim.given:
         quickest = max((point.fps for point in points), default=None)
-        most = f"; the quickest that was compiled does {quickest:.3g} images a second {TO_ANSWER}" if quickest else ""
+        most = f"; the quickest that was compiled does {rate(quickest)} images a second {TO_ANSWER}" if quickest else ""
         rest = f", and the least clocks of {discarded:,} rule them out" if discarded else ""
         raise UserError(f"no configuration reaches {aim.targets}{rest}{most}; allow more of the chip, or ask for less")
     return best

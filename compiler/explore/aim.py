@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from cnna.compiler.explore.energy import Energy
 from cnna.compiler.explore.point import Point
@@ -60,12 +61,14 @@ class Aim:
     def __post_init__(self) -> None:
         if self.objective not in (*SPEEDS, *COSTS):
             raise UserError(f"--objective {self.objective}: there is no such one; there are {', '.join((*SPEEDS, *COSTS))}")
+        if not self.axes:
+            raise UserError(f"--axes: none is named; there are {', '.join(COSTS)}")
         for axis in self.axes:
             if axis not in COSTS:
                 raise UserError(f"--axes {axis}: there is no such axis; there are {', '.join(COSTS)}")
         for name, value in (("fps", self.target_fps), ("ms", self.target_ms)):
-            if value is not None and not value > 0:
-                raise UserError(f"--target-{name} {value:g}: must be more than 0")
+            if value is not None and not 0 < value < inf:
+                raise UserError(f"--target-{name} {value:g}: must be more than 0, and finite")
 
     def __str__(self) -> str:
         """What the answer is, behind "of ... explored,"."""
@@ -80,8 +83,8 @@ class Aim:
     @property
     def targets(self) -> str:
         """What must be reached, in words."""
-        fps = [] if self.target_fps is None else [f"{self.target_fps:g} images a second {TO_ANSWER}"]
-        return " and ".join(fps + ([] if self.target_ms is None else [f"an answer in {self.target_ms:g} ms"]))
+        fps = [] if self.target_fps is None else [f"{self.target_fps:,.10g} images a second {TO_ANSWER}"]
+        return " and ".join(fps + ([] if self.target_ms is None else [f"an answer in {self.target_ms:,.10g} ms"]))
 
     @property
     def given(self) -> bool:

@@ -301,10 +301,11 @@ def gaps(figures: Mapping[str, Any]) -> str | None:
 
 def rates(fps: Range) -> str:
     """Both ends of a frame rate, the slow one first."""
-    return f"{_rate(fps.slow)} to {_rate(fps.quick)}"
+    return f"{rate(fps.slow)} to {rate(fps.quick)}"
 
 
-def _rate(value: float) -> str:
+def rate(value: float) -> str:
+    """Images a second: tenths below 100, and no exponent."""
     return f"{value:,.0f}" if value >= 100 else f"{value:,.1f}"
 
 

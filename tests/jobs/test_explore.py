@@ -75,6 +75,7 @@ def test_tilings_are_what_the_command_writes(
         ("moon", {}, "--board moon: there is no such board; there are zcu102"),
         ("zcu102", {"batch": 0}, "--batch 0: must be at least 1"),
         ("zcu102", {"dsp": 1}, "no configuration fits"),
+        ("zcu102", {"axes": ()}, "--axes: none is named"),
         ("zcu102", {"ddr": cnna.Ddr(latency=0)}, "--ddr-latency 0: must be within"),
         ("zcu102", {"ddr": cnna.Ddr(road="zcu102-ps")}, "explore predicts with the plain road"),
     ],
@@ -157,3 +158,10 @@ def test_ctrl_c_says_what_is_kept(
     assert main([*arguments, "--resume"]) == 0
     lines = capsys.readouterr().err.splitlines()
     assert any("point" in line and " compiled, 1 kept from before" in line for line in lines)
+
+
+def test_a_target_that_nothing_reaches_is_said_in_plain_figures(quantised: onnx.ModelProto, tmp_path: Path) -> None:
+    """A user would have to read 2.88e+04 images a second, or 1e+09."""
+    with pytest.raises(cnna.UserError, match=r"reaches 1,000,000,000 images a second") as raised:
+        cnna.explore(quantised, dsp=48, bram=60, batch=1, target_fps=1e9, cache=tmp_path)
+    assert "e+" not in str(raised.value)

@@ -1,6 +1,7 @@
 """Aims: the smallest that is quick enough, the quickest within a chip, and which points need not be compiled for either."""
 
 from dataclasses import replace
+from math import inf, nan
 from typing import Any
 
 import numpy as np
@@ -59,10 +60,21 @@ def test_what_cannot_be_in_the_answer_is_ruled_out_and_nothing_else() -> None:
     assert not Aim(axes=("dsp", "ddr")).needless(LARGE, 40, 1 / 40, POINTS[1:2])
 
 
-@pytest.mark.parametrize("options", [{"objective": "beauty"}, {"axes": ("dsp", "price")}, {"target_fps": 0}, {"target_ms": -1.0}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"objective": "beauty"},
+        {"axes": ("dsp", "price")},
+        {"target_fps": 0},
+        {"target_ms": -1.0},
+        {"axes": ()},
+        {"target_fps": inf},
+        {"target_ms": nan},
+    ],
+)
 def test_what_cannot_be_wanted_is_refused(options: dict[str, Any]) -> None:
     """A slip would explore for minutes and answer another question."""
-    with pytest.raises(UserError, match=r"there is no such|must be more than 0"):
+    with pytest.raises(UserError, match=r"there is no such|none is named|must be more than 0"):
         Aim(**options)
 
 

@@ -181,7 +181,7 @@ def test_a_budget_for_nothing_is_refused(budget):
         configurations(Budget(*budget))
 
 
-@pytest.mark.parametrize("options", [["--dsp", "3"], ["--batch", "0"], []])
+@pytest.mark.parametrize("options", [["--dsp", "3"], ["--batch", "0"], ["--axes", ","], ["--target-fps", "inf"], []])
 def test_bad_input_is_one_line(tmp_path, capsys, options):
     """Bad input would end in a traceback. The last case has a file that is no model."""
     (tmp_path / "m.onnx").write_text("no model")
