@@ -181,11 +181,20 @@ def test_a_budget_for_nothing_is_refused(budget):
         configurations(Budget(*budget))
 
 
-@pytest.mark.parametrize("options", [["--dsp", "3"], ["--batch", "0"], ["--axes", ","], ["--target-fps", "inf"], []])
+@pytest.mark.parametrize("options", [["--dsp", "3"], ["--batch", "0"], ["--target-fps", "inf"], []])
 def test_bad_input_is_one_line(tmp_path, capsys, options):
     """Bad input would end in a traceback. The last case has a file that is no model."""
     (tmp_path / "m.onnx").write_text("no model")
     assert main(["explore", str(tmp_path / "m.onnx"), *options]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("option", ["--axes", "--sweep", "--clock", "--weights", "--energy"])
+def test_a_list_that_names_nothing_is_one_line(capsys, option):
+    """It would be taken for the default, and another question be answered."""
+    with pytest.raises(SystemExit) as ended:
+        main(["explore", "m.onnx", option, ","])
+    assert ended.value.code == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
