@@ -50,7 +50,7 @@ def _read(path: Path, belongs: str) -> Memory:
         raise UserError(f"{path}: is no journal of cnna prune; remove it, or name another file with --journal") from None
     if other:
         raise UserError(
-            f"{path}: is of another model, other samples, another configuration or version; remove it, or name another with --journal"
+            f"{path}: is of another model, other samples, another configuration or version; remove it, or name one with --journal"
         )
     return Memory(damage, clocks)
 
