@@ -21,6 +21,7 @@ from cnna.evaluate.speed.live import BOARD, ONNX, SERVER
 from cnna.evaluate.speed.load import Logged, check_installed, measured, simulated
 from cnna.evaluate.speed.machine import machine
 from cnna.evaluate.speed.matrix import ONNXRUNTIME, RTL, SERVERS, SIMULATED, Cell, Matrix, cells_of, is_board
+from cnna.evaluate.speed.power import HWMON
 from cnna.evaluate.speed.scenarios import ACCURACY, FIGURES, Load
 from cnna.host.board.overlay import is_virtual
 from cnna.spec.artifact import Artifact, save
@@ -28,7 +29,7 @@ from cnna.spec.counts import many
 from cnna.spec.errors import DataError, RunError, UserError
 
 KIND, SCHEMA = "benchmark", 1
-JOURNAL = 1  # what its rows hold
+JOURNAL = 2  # what its rows hold
 COUNTED = {RTL: "counted"}  # by simulated device: the column of its figures, where it is not the device's name
 MEASURED = "measured"
 
@@ -40,7 +41,7 @@ class Means:
     """What a benchmark is given besides its matrix. load, compile: a .cnna, and an .onnx, as artifacts.
 
     native: whether the host has its native library. rtl: options of the simulated RTL. count: called with the rows that are done,
-    all, and the next one. say: called with lines for the user.
+    all, and the next one. say: called with lines for the user. hwmon: the folder of a board's sensors.
     """
 
     load: Callable[[Path], Artifact]
@@ -48,6 +49,7 @@ class Means:
     native: bool
     rtl: Mapping[str, Any] = field(default_factory=dict)
     journal: Path | None = None
+    hwmon: Path = HWMON
     cache: Path | None = None
     count: Callable[[int, int, str], object] = lambda done, total, what: None
     say: Callable[[str], object] = lambda line: None
@@ -135,7 +137,7 @@ class _Bench:
         if is_board(cell.device):
             artifact = self._artifact(cell)
             path = self._saved(artifact)
-            job |= {"kind": BOARD, "model": str(path), "overlay": cell.device}
+            job |= {"kind": BOARD, "model": str(path), "overlay": cell.device, "hwmon": str(self.means.hwmon)}
             about |= {"configuration": artifact.config.name, "batch": int(artifact.manifest["batch"])}
         elif cell.device == ONNXRUNTIME:
             job |= {"kind": ONNX, "threads": self.matrix.threads}
@@ -200,6 +202,7 @@ def figures_of(cell: Cell, logged: Logged) -> dict[str, Any]:
         "valid": None if figure is None else found["result_validity"] == "VALID",
         "why_invalid": found.get("result_invalid_reason") or found.get("early_stopping_result"),
         "target_qps": found.get("effective_target_qps"),
+        "power": None if logged.power is None else dict(logged.power),
         "loadgen": dict(found),
     }
 

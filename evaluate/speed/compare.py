@@ -6,7 +6,7 @@ from typing import Any
 from cnna.evaluate.speed.benchmark import KIND, SCHEMA
 from cnna.evaluate.speed.matrix import PREDICTED
 from cnna.evaluate.speed.scenarios import ACCURACY, FIGURES
-from cnna.evaluate.speed.text import COUNTED, table, where_of
+from cnna.evaluate.speed.text import COUNTED, JOULES, table, where_of
 from cnna.evaluate.speed.text import number as shown
 from cnna.spec.errors import DataError
 
@@ -87,12 +87,22 @@ def _pairs(key: Key, a: Mapping[str, Any], b: Mapping[str, Any]) -> list[dict[st
         ratio = b["figure"] / a["figure"]
         better = None if ratio == 1 or len(columns) > 1 else (ratio > 1) == FIGURES[scenario].higher
         own = {"unit": FIGURES[scenario].unit, "a": a["figure"], "b": b["figure"], "ratio": ratio, "better": better}
-        return [{**about, **own, "clocks": [a.get("clocks"), b.get("clocks")]}]
+        return [{**about, **own, "clocks": [a.get("clocks"), b.get("clocks")]}, *_joules(about, a, b)]
     return [
         {**about, "unit": name, "a": one["value"], "b": b["accuracy"][name]["value"], "ratio": None, "better": None, "clocks": None}
         for name, one in a["accuracy"].items()
         if name in b["accuracy"]
     ]
+
+
+def _joules(about: Mapping[str, Any], a: Mapping[str, Any], b: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The energy of both, where both have measured it on the same rails."""
+    first, second = a.get("power") or {}, b.get("power") or {}
+    x, y = first.get("joules_per_sample"), second.get("joules_per_sample")
+    if not (x and y) or first["rails"] != second["rails"]:
+        return []
+    better = None if x == y else y < x
+    return [{**about, "unit": JOULES, "a": x, "b": y, "ratio": y / x, "better": better, "clocks": None}]
 
 
 def _changed(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, list[Any]]:

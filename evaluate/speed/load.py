@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cnna.evaluate.speed.power import POWER
 from cnna.evaluate.speed.scenarios import ACCURACY, Load
 from cnna.evaluate.speed.simulated import Service
 from cnna.spec.errors import RunError, ToolError
@@ -30,10 +31,14 @@ KEPT = ("result_", "effective_target_qps", "early_stopping_", "num_errors", "loa
 
 
 class Logged(NamedTuple):
-    """What LoadGen has logged. results: by its own names. answers: of AccuracyOnly, by the sample's number, as float32."""
+    """What LoadGen has logged. results: by its own names. answers: of AccuracyOnly, by the sample's number, as float32.
+
+    power: as of `power_of`; None: no sensor was read.
+    """
 
     results: Mapping[str, Any]
     answers: Mapping[int, NDArray[np.float32]]
+    power: Mapping[str, Any] | None = None
 
 
 def check_installed() -> None:
@@ -43,7 +48,7 @@ def check_installed() -> None:
 
 
 def measured(load: Load, live: Mapping[str, Any]) -> Logged:
-    """A run against a device or a server that takes its own time. live: as of `live.opened`."""
+    """A run against a device or a server that takes its own time. live: as of `live.opened`; hwmon: the folder of its sensors."""
     with TemporaryDirectory(prefix="cnna-bench-") as folder:
         return _ran(Path(folder), {"load": asdict(load), "live": dict(live)}, load)
 
@@ -80,7 +85,8 @@ def _ran(folder: Path, job: Mapping[str, Any], load: Load, more: Mapping[str, st
     if done.returncode or not (folder / DETAIL).is_file():
         raise RunError(f"{FAILED}: {_last(done.stderr) or f'code {done.returncode}'}")
     answers = _answers(folder / LOGGED) if load.scenario == ACCURACY else {}
-    return Logged(results_of((folder / DETAIL).read_text()), answers)
+    power = json.loads((folder / POWER).read_text()) if (folder / POWER).is_file() else None
+    return Logged(results_of((folder / DETAIL).read_text()), answers, power)
 
 
 def _last(text: str) -> str:

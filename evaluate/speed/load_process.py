@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cnna.evaluate.speed.power import POWER, Meter, Metered, Span, power_of, rails_of
 from cnna.evaluate.speed.scenarios import ACCURACY, CLOSED, MULTI, OFFLINE, SERVER, SERVER_SHARE, SINGLE, Load
 from cnna.evaluate.speed.simulated import Service, Simulated
 from cnna.spec.errors import CnnaError
@@ -160,7 +161,20 @@ def main() -> int:
         from cnna.evaluate.speed.live import Live, opened
 
         device = opened(job["live"])
-        run(mlperf_loadgen, path.parent, load, device.service(), Live(device, complete))
+        rails = rails_of(Path(job["live"]["hwmon"])) if job["live"].get("hwmon") and load.scenario != ACCURACY else []
+        if not rails:
+            run(mlperf_loadgen, path.parent, load, device.service(), Live(device, complete))
+            return 0
+        meter, service = Meter(rails), device.service()
+        span = Span(meter.clock)
+
+        def answered(samples: Sequence[Any], answers: NDArray[Any]) -> None:
+            span.answered()
+            complete(samples, answers)
+
+        with meter:
+            run(mlperf_loadgen, path.parent, load, service, Metered(Live(device, answered), span))
+        (path.parent / POWER).write_text(json.dumps(power_of(meter, span)))
     return 0
 
 

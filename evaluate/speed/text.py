@@ -22,6 +22,8 @@ OF_COLUMNS = {
 DISCLAIMER = "measured with LoadGen; these are not results of MLPerf"
 OTHERS = "DPU"  # the column of published figures
 OF_OTHERS = "DPU: frames a second from picture to answer, as published of Vitis AI's on a ZCU102 (docs/performance.md)"
+JOULES = "joules a sample"  # measured
+OF_JOULES = "joules a sample: measured by the board's power sensors, the sum of"
 LEFT = 3  # columns of words
 
 
@@ -41,6 +43,11 @@ class Line:
         """The scenario, with how much Server asks."""
         rates = {row["target_qps"] for row in self.rows.values()} if self.scenario == SERVER else set()
         return f"{self.scenario}, {min(rates):,.4g}/s" if len(rates) == 1 else self.scenario
+
+    @property
+    def power(self) -> Mapping[str, Any]:
+        """What the board's sensors read; empty: none was read."""
+        return self.rows.get(MEASURED, {}).get("power") or {}
 
     @property
     def unit(self) -> str:
@@ -82,10 +89,21 @@ def text(found: Mapping[str, Any]) -> str:
     columns = [column for column in COLUMNS if any(column in line.rows for line in lines)]
     others = any(_other(line) for line in lines)
     figures = list(dict.fromkeys(name for line in lines for name in line.accuracy or ()))
-    heads = ("model", "on", "scenario", "batch", "unit", *columns, *([OTHERS] if others else []), *map(title, figures))
-    rows = [heads, *(_row(line, columns, others, figures) for line in lines)]
+    joules = any(line.power.get("joules_per_sample") for line in lines)
+    heads = (
+        "model",
+        "on",
+        "scenario",
+        "batch",
+        "unit",
+        *columns,
+        *([JOULES] if joules else []),
+        *([OTHERS] if others else []),
+        *map(title, figures),
+    )
+    rows = [heads, *(_row(line, columns, joules, others, figures) for line in lines)]
     notes = [f"{column}: {OF_COLUMNS[column]}" for column in columns] + ([OF_OTHERS] if others else [])
-    return "\n".join([_head(found), *table(rows), *notes, *_invalid(lines)])
+    return "\n".join([_head(found), *table(rows), *notes, *_powers(lines), *_invalid(lines)])
 
 
 def _head(found: Mapping[str, Any]) -> str:
@@ -94,14 +112,16 @@ def _head(found: Mapping[str, Any]) -> str:
     return f"cnna {versions['cnna']}{commit}, LoadGen {versions['mlcommons-loadgen']}, on {found['processor']}: {DISCLAIMER}"
 
 
-def _row(line: Line, columns: Sequence[str], others: bool, figures: Sequence[str]) -> tuple[str, ...]:
+def _row(line: Line, columns: Sequence[str], joules: bool, others: bool, figures: Sequence[str]) -> tuple[str, ...]:
     cells = [_figure(line.rows[column]) if column in line.rows else "-" for column in columns]
+    energy = line.power.get("joules_per_sample")
+    measured = [number(energy) if energy else "-"] if joules else []
     published = [f"{_other(line):,.0f}" if _other(line) else "-"] if others else []
     accuracy = [
         shown(Estimate(**line.accuracy[name]), True) if line.accuracy and name in line.accuracy else "-" for name in figures
     ]
     batch = "-" if line.batch is None else str(line.batch)
-    return (line.model, line.where, line.asked, batch, line.unit, *cells, *published, *accuracy)
+    return (line.model, line.where, line.asked, batch, line.unit, *cells, *measured, *published, *accuracy)
 
 
 def _other(line: Line) -> float:
@@ -115,6 +135,17 @@ def _figure(row: Mapping[str, Any]) -> str:
 def number(value: float) -> str:
     """Four digits, or all before the point."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
+def _powers(lines: Sequence[Line]) -> list[str]:
+    """Which rails were summed, and why a board that has sensors has no joules."""
+    rails = dict.fromkeys(", ".join(line.power["rails"]) for line in lines if line.power.get("joules_per_sample"))
+    absent = [
+        f"no joules: {line.model}, {line.where}, batch {line.batch}, {line.asked}: {line.power['why']}"
+        for line in lines
+        if line.power and not line.power.get("joules_per_sample")
+    ]
+    return [*(f"{OF_JOULES} {one}" for one in rails), *absent]
 
 
 def _invalid(lines: Sequence[Line]) -> list[str]:
