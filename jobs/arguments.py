@@ -170,7 +170,7 @@ TABLE = Kind("a table, such as {'scale': 1 / 255}, or a Preprocess", _of(Mapping
 FUNCTION = Kind("FILE.py:NAME, or a function", _is_function)
 KINDS: Mapping[str, Kind] = {
     **dict.fromkeys(
-        ("output", "dump", "trace", "cache", "journal", "images", "base", "truth", "repository", "path", "folder", "repository"),
+        ("output", "dump", "trace", "cache", "journal", "images", "base", "truth", "repository", "path", "folder", "checkpoint"),
         PATH,
     ),
     **dict.fromkeys(
@@ -192,7 +192,7 @@ KINDS: Mapping[str, Kind] = {
         ),
         WHOLE,
     ),
-    **dict.fromkeys(("bytes_per_cycle", "latency", "mts", "tensors", "count", "jobs", "tries"), WHOLE),
+    **dict.fromkeys(("bytes_per_cycle", "latency", "mts", "tensors", "count", "jobs", "tries", "epochs"), WHOLE),
     **dict.fromkeys(("min_score", "overlap", "search", "link", "target_fps", "target_ms", "fewer_clocks", "max_loss"), NUMBER),
     **dict.fromkeys(("cpu", "examine", "check", "skip_unreadable", "resume", "again"), FLAG),
     **dict.fromkeys(
@@ -214,6 +214,7 @@ KINDS: Mapping[str, Kind] = {
             "road",
             "objective",
             "executor",
+            "sampler",
         ),
         TEXT,
     ),
@@ -225,7 +226,7 @@ KINDS: Mapping[str, Kind] = {
     "configs": Kind("a configuration, or several, each as text, a cnna.Config, or the path of a .cnna or .json", _are_configs),
     "columns": Kind("two columns, as in 'file,label'", _are_texts),
     "config": Kind("a configuration as text, a cnna.Config, or the path of a .cnna or .json", _of(str, PathLike, Config)),
-    **dict.fromkeys(("data", "test"), Kind("a path, an array, arrays by input name, or batches of these", _is_data)),
+    **dict.fromkeys(("data", "test", "finetune"), Kind("a path, an array, arrays by input name, or batches of these", _is_data)),
     "ddr": Kind("a cnna.Ddr, such as cnna.Ddr(bytes_per_cycle=16)", lambda one: is_one(one, "Ddr")),
     "device_options": Kind("a table of options of the device", _of(Mapping)),
     "fc_bits": Kind("8, 4 or 'auto'", lambda one: is_whole(one) or isinstance(one, str)),
@@ -241,6 +242,7 @@ KINDS: Mapping[str, Kind] = {
     "choices": PATH,
     "energy": Kind("numbers by name, such as {'mac': 0.3, 'ddr': 160}", lambda one: isinstance(one, Mapping) and _are_numbers(one)),
     "weights": Kind("numbers, such as (3, 1)", lambda value: isinstance(value, Sequence) and all(map(is_number, value))),
+    "clock": Kind("whole numbers, such as (125, 250)", lambda value: isinstance(value, Sequence) and all(map(is_whole, value))),
     "shapes": Kind("sizes by input name, such as {'x': (1, 3, 64, 64)}, or the sizes of the only input", _is_shapes),
     **dict.fromkeys(("first", "second"), Kind("a path, a Reported, a Ran, or figures", _is_comparable)),
 }
@@ -248,7 +250,7 @@ ANY_MODEL = Kind(f"{MODEL.words}; or a .cnna, a Compiled or an Artifact", lambda
 OWN: Mapping[str, Mapping[str, Kind]] = {
     "compile": {"model": ANY_MODEL},
     "compare_evaluations": dict.fromkeys(("first", "second"), Kind("a path, an Evaluated, or figures", _is_evaluation)),
-    "explore": {"model": Kind(f"{MODEL.words}; or several", _are_models)},
+    "explore": {"model": Kind(f"{MODEL.words}; or several", _are_models), "search": WHOLE},
     "compare_benchmarks": dict.fromkeys(("first", "second"), Kind("a path, a Benched, or figures", _is_benchmark)),
     "publish": {"labels": PATH},
     "eval": {"data": PATH, "labels": PATH},
