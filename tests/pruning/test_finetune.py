@@ -59,6 +59,8 @@ CONSTANTS: dict[str, Sequence[int] | NDArray[Any]] = {
     "steps": numbers(-2, 1),
 }
 
+TORCH = pytest.mark.skipif(find_spec("torch") is None, reason="torch (extra `train`) takes hundreds of MB, so CI has none")
+
 
 def _network() -> onnx.ModelProto:
     weights: dict[str, Sequence[int] | NDArray[Any]] = {**SHAPES, "wf": (6, 16), "v": np.ones(16, np.float32)}
@@ -76,10 +78,10 @@ def _files(folder: Path, epochs: str = "3") -> list[str]:
 
 
 @pytest.mark.slow
+@TORCH
 @pytest.mark.parametrize(("nodes", "output"), OTHERS)
 def test_the_module_answers_as_onnxruntime_does(nodes: str, output: str) -> None:
     """A network would be trained that is another one in the file."""
-    pytest.importorskip("torch")
     from cnna.pruning.torch_graph import TorchGraph
 
     used = {
@@ -92,9 +94,9 @@ def test_the_module_answers_as_onnxruntime_does(nodes: str, output: str) -> None
 
 
 @pytest.mark.slow
+@TORCH
 def test_training_brings_the_pruned_network_nearer(tmp_path: Path) -> None:
     """A user would train for hours, and the file would have the old weights, other names or another form."""
-    pytest.importorskip("torch")
     command = _files(tmp_path, "30")
     assert main([*command[:-4], "-o", str(tmp_path / "p.onnx")]) == 0
     assert main([*command, "-o", str(tmp_path / "t.onnx"), "--json", str(tmp_path / "t.json")]) == 0
@@ -109,11 +111,11 @@ def test_training_brings_the_pruned_network_nearer(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@TORCH
 def test_ctrl_c_goes_on_from_the_last_epoch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Epochs would be lost, or the network would be another one than in one go."""
-    pytest.importorskip("torch")
     from cnna.pruning import finetune
 
     command, real, calls = _files(tmp_path), finetune.Trainer.step, list[int]()

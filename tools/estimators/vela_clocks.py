@@ -29,7 +29,8 @@ class Found(NamedTuple):
     macs: int
 
 
-COLUMNS = Found("cycles_total", "cycles_npu", "cycles_sram_access", "cycles_dram_access", "dram_total_bytes", "nn_macs")  # type: ignore[arg-type]  # of Vela's CSV
+# Of Vela's CSV, in the order of the fields of `Found`.
+COLUMNS = ("cycles_total", "cycles_npu", "cycles_sram_access", "cycles_dram_access", "dram_total_bytes", "nn_macs")
 
 
 def system(config: Config, ddr: DdrSpeed = PLANNED) -> str:
@@ -89,4 +90,4 @@ def vela(file: Path, accelerator: str, config: Config, folder: Path) -> Found:
 
 def found_in(row: Mapping[str, str]) -> Found:
     """The figures in a row of Vela's summary."""
-    return Found(*(int(float(row[str(column)])) for column in COLUMNS))
+    return Found(*(int(float(row[column])) for column in COLUMNS))
