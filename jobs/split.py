@@ -1,7 +1,7 @@
 """`cnna.split`: cuts a quantised model in two, where edge, link and cloud are quickest, and writes both sides' repositories."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from cnna.jobs.configurations import GivenConfig, config_of
 from cnna.jobs.given import UNNAMED, GivenModel, Progress, Shapes, Warn, Warnings, name_of, quiet, shaped, with_tools
 from cnna.jobs.result import ASIDE, Result
 from cnna.spec.config import Config
-from cnna.spec.errors import UserError, about_model
+from cnna.spec.errors import ModelError, UserError, about_model
 
 if TYPE_CHECKING:
     from cnna.compiler.split.costs import Cost
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 AUTO, CONFIG, ADDRESS = "auto", "zcu102", "grpc://127.0.0.1:8001"  # where `cnna serve` listens
 SHOWN = 5
+COMPILED = 4  # cuts that are compared by clocks of the edge's half alone: a layer of the whole model may lie on both sides of a cut
 SAMPLES = 2
 STEM = "model"  # what a model without a file is served as
 
@@ -77,7 +78,8 @@ def split(
         whole = shaped(model, shapes, warnings).proto
         cuts = Cuts(whole)
         if at == AUTO:
-            costs = quickest(_costs(chosen, link, cuts, cuts.all(tensors), tell))
+            near = quickest(_costs(chosen, link, cuts, cuts.all(tensors), tell))
+            costs = [*quickest(_compiled(chosen, cuts, near[:COMPILED], tell)), *near[COMPILED:]]
         else:
             costs = _costs(chosen, link, cuts, [cuts.at(at, tensors)], tell)
         cut = costs[0].cut
@@ -109,13 +111,11 @@ def _checked(name: str, link: float, tensors: int, address: str, root: Path) -> 
 
 def _costs(config: Config, link: float, cuts: "Cuts", found: Sequence["Cut"], tell: Progress) -> list["Cost"]:
     """Edge: predicted, layer by layer, of the whole model. Cloud: measured here. One sample."""
-    from cnna.compiler.compile import compile_model
-    from cnna.compiler.report import report
     from cnna.compiler.split.costs import Cost, cloud_seconds, edge_seconds, link_seconds
     from cnna.compiler.split.halves import halves_of
 
     tell(0, 0, f"predicting {config.name}")
-    layers = report.figures(compile_model(cuts.model, config, 1, count=tell))["layers"]
+    layers = _layers(cuts.model, config, tell)
     known, costs = frozenset(node.name for node in cuts.model.graph.node), []
     for number, cut in enumerate(found, 1):
         tell(0, 0, f"measuring cut {number} of {len(found)}")
@@ -125,11 +125,37 @@ def _costs(config: Config, link: float, cuts: "Cuts", found: Sequence["Cut"], te
     return costs
 
 
+def _compiled(config: Config, cuts: "Cuts", costs: Sequence["Cost"], tell: Progress) -> list["Cost"]:
+    """The same cuts, with the clocks of the edge's half as it will run. One whose half fails alone keeps its clocks."""
+    from cnna.compiler.split.halves import halves_of
+
+    found = []
+    for number, cost in enumerate(costs, 1):
+        tell(0, 0, f"predicting half {number} of {len(costs)}")
+        try:
+            layers = _layers(halves_of(cuts, cost.cut).edge, config, tell)
+        except ModelError:
+            found.append(cost)
+            continue
+        found.append(replace(cost, edge=sum(layer["predicted_cycles"] for layer in layers) / (config.clock_mhz * 1e6)))
+    return found
+
+
+def _layers(model: Any, config: Config, tell: Progress) -> Sequence[Mapping[str, Any]]:
+    """What is predicted of a model's layers, for one sample."""
+    from cnna.compiler.compile import compile_model
+    from cnna.compiler.report import report
+
+    layers: Sequence[Mapping[str, Any]] = report.figures(compile_model(model, config, 1, count=tell))["layers"]
+    return layers
+
+
 def _table(costs: Sequence["Cost"], link: float) -> list[str]:
     width = max(len("behind"), *(len(cost.cut.node) for cost in costs))
-    head = f"{'behind':{width}} {'kB':>8} {'edge, ms':>9} {f'{link:g} Mbit/s, ms':>16} {'cloud, ms':>10} {'all, ms':>9}"
+    parts = f"{'edge, ms':>9} {'pack, ms':>9} {f'{link:g} Mbit/s, ms':>16} {'cloud, ms':>10}"
+    head = f"{'behind':{width}} {'kB':>8} {parts} {'all, ms':>9}"
     rows = [
-        f"{one.cut.node:{width}} {one.cut.bytes / 1e3:8.1f} {one.edge * 1e3:9.3f} {one.link * 1e3:16.3f} "
+        f"{one.cut.node:{width}} {one.cut.bytes / 1e3:8.1f} {one.edge * 1e3:9.3f} {one.pack * 1e3:9.3f} {one.link * 1e3:16.3f} "
         f"{one.cloud * 1e3:10.3f} {one.total * 1e3:9.3f}"
         for one in costs
     ]
@@ -145,5 +171,9 @@ def _noise(model: Any) -> dict[str, Any]:
         sizes = [size.dim_value for size in one.type.tensor_type.shape.dim]
         kind = np.dtype(helper.tensor_dtype_to_np_dtype(one.type.tensor_type.elem_type))
         shape = [sizes[0] or SAMPLES, *sizes[1:]]
-        found[one.name] = rng.normal(size=shape).astype(kind) if kind.kind == "f" else np.zeros(shape, kind)
+        if kind.kind == "f":
+            found[one.name] = rng.normal(size=shape).astype(kind)
+        else:  # all of 8 bits, of which pictures are; wider ones may be numbers of rows, of which there are two or more
+            low, most = (np.iinfo(kind).min, np.iinfo(kind).max) if kind.itemsize == 1 and kind.kind in "iu" else (0, 1)
+            found[one.name] = rng.integers(low, most, shape, endpoint=True).astype(kind)
     return found

@@ -43,6 +43,11 @@ class Cut:
         """Of a sample, over the link."""
         return sum(one.bytes for one in self.crossings)
 
+    @property
+    def packed(self) -> bool:
+        """Whether a float of the edge is packed as int8 before it crosses."""
+        return any(one.whole != one.name for one in self.crossings)
+
 
 class Cuts:
     """The cuts of one model. ModelError: a node has no name, or two have the same."""
@@ -70,12 +75,11 @@ class Cuts:
 
     def all(self, most: int) -> list[Cut]:
         """The cuts that at most so many tensors cross, with work on both sides, in the order of the model."""
-        found, seen = list[Cut](), set[frozenset[str]]()
+        found, seen, whole = list[Cut](), set[frozenset[str]](), sum(self._works(name) for name in self._needs)
         for node in self.model.graph.node:
             if node.name not in self._needs or node.op_type == "DequantizeLinear":
                 continue
             cut = self._cut(node)
-            whole = sum(self._works(name) for name in self._needs)
             if cut is not None and cut.before not in seen and 0 < cut.work < whole and len(cut.crossings) <= most:
                 if any(other.op_type == "QuantizeLinear" for name in node.output for other in self._consumers.get(name, [])):
                     continue  # the quantised tensor behind it is the better one
@@ -124,7 +128,7 @@ class Cuts:
         producer, whole = self._producer.get(name), name
         if producer is not None and self._restores(producer):
             name = producer.input[0]
-        elif dequantised := [one for one in self._consumers.get(name, []) if self._restores(one)]:
+        elif name not in self._inputs and (dequantised := [one for one in self._consumers.get(name, []) if self._restores(one)]):
             whole = dequantised[0].output[0]
         kind = self._known.get(name)
         if kind is None:

@@ -4,13 +4,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto, helper
 
 import cnna
 from cnna.cli.main import main
 from cnna.cli.serving.serve import GRPC
-from cnna.jobs.split import ADDRESS
+from cnna.jobs.split import ADDRESS, COMPILED, _noise
 
 
 def test_it_gives_what_the_command_writes(
@@ -60,3 +62,27 @@ def test_errors_are_the_commands_lines(
 def test_the_address_is_that_of_a_server_here() -> None:
     """The edge would ask where nobody listens."""
     assert f"grpc://{GRPC}" == ADDRESS
+
+
+def test_the_best_cuts_have_the_clocks_of_their_own_halves(quantised: onnx.ModelProto, tmp_path: Path) -> None:
+    """A layer that lies on both sides of a cut would count as a whole on the edge: a cut within it would never be chosen."""
+    found = cnna.split(quantised, 10, tmp_path / "a", config="tiny")
+    half = cnna.compile(tmp_path / "a" / "edge.onnx", "tiny")
+    assert found.costs[0].edge == pytest.approx(half.predicted_cycles / (half.clock_mhz * 1e6), rel=1e-9)
+    compiled = [cost.total for cost in found.costs[:COMPILED]]
+    assert compiled == sorted(compiled)
+
+
+@pytest.mark.parametrize(
+    ("kind", "low", "most"), [("UINT8", 0, 255), ("INT8", -128, 127), ("INT64", 0, 1), ("BOOL", 0, 1), ("FLOAT", None, None)]
+)
+def test_the_halves_are_compared_on_more_than_zeros(kind: str, low: int | None, most: int | None) -> None:
+    """Halves that differ would pass: a picture of zeros is zero behind many layers. Numbers of rows must be ones that there are."""
+    element = getattr(TensorProto, kind)
+    graph = helper.make_graph([], "g", [helper.make_tensor_value_info("x", element, [None, 3, 16, 16])], [])
+    found = _noise(helper.make_model(graph))["x"]
+    assert found.dtype == helper.tensor_dtype_to_np_dtype(element)
+    assert len(np.unique(found)) > (100 if kind in ("UINT8", "INT8", "FLOAT") else 1)
+    if low is not None:
+        assert (found.min(), found.max()) == (low, most)
+    assert np.array_equal(found, _noise(helper.make_model(graph))["x"])

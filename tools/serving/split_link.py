@@ -17,7 +17,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from split_networks import Network, networks
 from split_table import write_page
 
 import cnna
-from cnna.compiler.split.costs import Cost, link_seconds, quickest
+from cnna.compiler.split.costs import Cost
 from cnna.compiler.split.cuts import Cuts
 from cnna.compiler.split.halves import halves_of
 from cnna.compiler.split.repositories import write
@@ -75,7 +74,7 @@ def measured(network: Network, links: list[float], rounds: int) -> dict[str, Any
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir(parents=True)
     onnx.save(network.model, root / "q.onnx")
-    costs = cnna.split(root / "q.onnx", links[0], root / "chosen", config=network.config).costs
+    costs = {mbit: cnna.split(root / "q.onnx", mbit, root / f"chosen{mbit:g}", config=network.config).costs for mbit in links}
     names = repositories(network, root)
     rows = []
     with ExitStack() as stack:
@@ -83,7 +82,7 @@ def measured(network: Network, links: list[float], rounds: int) -> dict[str, Any
         for side, namespace in (("cloud", wire.cloud), ("edge", wire.edge)):
             stack.enter_context(engine(root, side, namespace))
         for mbit in links:
-            rows.append(compared(mbit, costs, seconds(wire, mbit, root, rounds, names)))
+            rows.append(compared(mbit, costs[mbit], seconds(wire, mbit, root, rounds, names)))
     return {"network": network.name, "config": network.config, "cuts": len(names), "links": rows}
 
 
@@ -133,12 +132,11 @@ def seconds(wire: Link, mbit: float, root: Path, rounds: int, names: dict[str, s
 
 
 def compared(mbit: float, costs: Sequence[Cost], taken: dict[str, list[float]]) -> dict[str, Any]:
-    """What is chosen beside the best. over: by how much the chosen cut's median is above the best one's."""
-    here = [replace(cost, link=link_seconds(cost.cut, mbit)) for cost in costs]
-    chosen = quickest(here)[0].cut.node
+    """What is chosen beside the best. costs: the chosen one first. over: how far its median is above the best one's."""
+    chosen = costs[0].cut.node
     medians = {node: statistics.median(each) for node, each in taken.items()}
     best = min(medians, key=lambda node: medians[node])
-    cuts = {cost.cut.node: {**cost.figures(), "measured_seconds": medians[cost.cut.node]} for cost in here}
+    cuts = {cost.cut.node: {**cost.figures(), "measured_seconds": medians[cost.cut.node]} for cost in costs}
     return {"mbit": mbit, "chosen": chosen, "best": best, "over": medians[chosen] / medians[best] - 1, "cuts": cuts}
 
 

@@ -37,7 +37,7 @@ def table_of(results: Sequence[dict[str, Any]]) -> str:
     for each in results:
         for row in each["links"]:
             chosen, best = (row["cuts"][row[name]] for name in ("chosen", "best"))
-            predicted = sum(chosen[f"{part}_seconds"] for part in ("edge", "link", "cloud"))
+            predicted = sum(chosen[f"{part}_seconds"] for part in ("edge", "pack", "link", "cloud"))
             cells = [
                 each["network"],
                 each["config"],
