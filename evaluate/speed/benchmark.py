@@ -19,7 +19,7 @@ from cnna.evaluate.speed.device_times import timed
 from cnna.evaluate.speed.grpc_endpoint import endpoint
 from cnna.evaluate.speed.live import BOARD, ONNX, SERVER
 from cnna.evaluate.speed.load import Logged, check_installed, measured, simulated
-from cnna.evaluate.speed.machine import machine
+from cnna.evaluate.speed.machine import changes, machine
 from cnna.evaluate.speed.matrix import ONNXRUNTIME, RTL, SERVERS, SIMULATED, Cell, Matrix, cells_of, is_board
 from cnna.evaluate.speed.power import HWMON
 from cnna.evaluate.speed.scenarios import ACCURACY, FIGURES, Load
@@ -29,7 +29,7 @@ from cnna.spec.counts import many
 from cnna.spec.errors import DataError, RunError, UserError
 
 KIND, SCHEMA = "benchmark", 1
-JOURNAL = 2  # what its rows hold
+JOURNAL = 3  # what its rows hold
 COUNTED = {RTL: "counted"}  # by simulated device: the column of its figures, where it is not the device's name
 MEASURED = "measured"
 
@@ -61,14 +61,15 @@ def benchmark(matrix: Matrix, means: Means) -> dict[str, Any]:
     cells = cells_of(matrix, _fixed_batch)
     _check_boards(cells)
     bench = _Bench(matrix, means)
-    if matrix.data is not None:
-        bench.data()  # so that a mistake in it is known before the first row
+    data = None if matrix.data is None else bench.data().data.identity  # so that a mistake in it is known before the first row
     host = machine()
     about = {
         "models": [digest_of_file(model.file) for model in matrix.models],
         "matrix": matrix.figures(),
-        "data": None if matrix.data is None or matrix.data.is_dir() else digest_of_file(matrix.data),
-        "program": {"versions": host["versions"], "commit": host["commit"], "journal": JOURNAL},
+        "data": data,
+        "boards": {str(device): digest_of_file(Path(device)) for device in _boards(cells)},
+        "program": {"versions": host["versions"], "commit": host["commit"], "changes": changes(), "journal": JOURNAL},
+        "processor": host["processor"],
     }
     where = journal_path({"journal": means.journal, "cache": means.cache}, about)
     with Journal(where, about, BENCHMARK) as kept:
@@ -219,9 +220,13 @@ def _fixed_batch(path: Path) -> int | None:
     return next((dims[0].dim_value for dims in sizes if len(dims) and dims[0].dim_value > 0), None)
 
 
+def _boards(cells: Sequence[Cell]) -> list[str]:
+    return list(dict.fromkeys(cell.device for cell in cells if is_board(cell.device)))
+
+
 def _check_boards(cells: Sequence[Cell]) -> None:
     """DataError: a board is a virtual one, whose seconds are those of a simulation."""
-    for device in dict.fromkeys(cell.device for cell in cells if is_board(cell.device)):
+    for device in _boards(cells):
         if is_virtual(Path(device)):
             raise DataError(f"{device}: a virtual board does not run in real time; measure on `rtl`, which counts its clocks")
 

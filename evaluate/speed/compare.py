@@ -6,8 +6,9 @@ from typing import Any
 from cnna.evaluate.speed.benchmark import KIND, SCHEMA
 from cnna.evaluate.speed.matrix import PREDICTED
 from cnna.evaluate.speed.scenarios import ACCURACY, FIGURES
-from cnna.evaluate.speed.text import COUNTED, JOULES, table, where_of
+from cnna.evaluate.speed.text import COUNTED, JOULES, places_of, table
 from cnna.evaluate.speed.text import number as shown
+from cnna.spec.checks.json_kinds import is_number
 from cnna.spec.errors import DataError
 
 ALONE = (PREDICTED, COUNTED)  # columns of one thing, the accelerator alone
@@ -32,12 +33,24 @@ def checked(found: Mapping[str, Any], file: str) -> Mapping[str, Any]:
         for row in found["rows"]:
             if any(name not in row for name in NEEDED) or (row["scenario"] != ACCURACY and not float(row["figure"]) > 0):
                 raise ValueError
-            where_of(row)
+            _check_power(row.get("power"))
+        places_of(found["rows"])
         if not (isinstance(found["versions"], dict) and isinstance(found["matrix"], dict)):
             raise ValueError
     except (KeyError, TypeError, ValueError, AttributeError):
         raise DataError(f"{file}: not what `cnna bench --json` writes; measure again") from None
     return found
+
+
+def _check_power(power: Any) -> None:
+    """ValueError, TypeError or KeyError: it is not what `power_of` gives."""
+    if power is None:
+        return
+    joules, rails = power["joules_per_sample"], power["rails"]
+    if not isinstance(rails, list) or not all(isinstance(rail, str) for rail in rails):
+        raise ValueError
+    if joules is not None and not (is_number(joules) and joules > 0):
+        raise ValueError
 
 
 def compared(a: Mapping[str, Any], b: Mapping[str, Any], names: tuple[str, str]) -> dict[str, Any]:
@@ -62,7 +75,11 @@ Key = tuple[str, str, Any, str, str]
 
 
 def _by_key(found: Mapping[str, Any]) -> dict[Key, Mapping[str, Any]]:
-    return {(row["model"], where_of(row), row["batch"], row["scenario"], row["column"]): row for row in found["rows"]}
+    rows = found["rows"]
+    return {
+        (row["model"], where, row["batch"], row["scenario"], row["column"]): row
+        for row, where in zip(rows, places_of(rows), strict=True)
+    }
 
 
 def _partner(key: Key, ours: Collection[Key], theirs: Collection[Key]) -> Key | None:

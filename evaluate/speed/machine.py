@@ -1,5 +1,6 @@
 """What figures depend on besides the model: versions, the commit, and this computer."""
 
+import hashlib
 import platform
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
@@ -38,6 +39,18 @@ def commit(folder: Path) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return head.stdout.strip() + "+" * bool(changed.returncode)
+
+
+def changes() -> str | None:
+    """A digest of what a clone's tracked files have besides its commit; None: nothing, or it is no clone."""
+    folder = Path(__file__).parent
+    if not (commit(folder) or "").endswith("+"):
+        return None
+    try:
+        found = subprocess.run(["git", "-C", str(folder), "diff", "HEAD"], capture_output=True, timeout=SECONDS, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return hashlib.sha256(found.stdout).hexdigest()
 
 
 def processor() -> str:

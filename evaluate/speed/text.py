@@ -21,7 +21,10 @@ OF_COLUMNS = {
 }
 DISCLAIMER = "measured with LoadGen; these are not results of MLPerf"
 OTHERS = "DPU"  # the column of published figures
-OF_OTHERS = "DPU: frames a second from picture to answer, as published of Vitis AI's on a ZCU102 (docs/performance.md)"
+OF_OTHERS = (
+    "DPU: frames a second from picture to answer, as published of Vitis AI's own model of that name on a ZCU102, int8, "
+    "224x224 pixels (yolov3: 416x416)"
+)
 JOULES = "joules a sample"  # measured
 OF_JOULES = "joules a sample: measured by the board's power sensors, the sum of"
 LEFT = 3  # columns of words
@@ -37,6 +40,7 @@ class Line:
     scenario: str
     rows: Mapping[str, Mapping[str, Any]]  # by column
     accuracy: Mapping[str, Any] | None
+    simulated: Mapping[str, Any] | None = None  # the accuracy of a simulated device, where a board's is another
 
     @property
     def asked(self) -> str:
@@ -55,6 +59,24 @@ class Line:
         return FIGURES[self.scenario].unit
 
 
+def places_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """`where_of` each row, and which board it was where several have measured one model: they are not one place."""
+    found: dict[tuple[Any, ...], set[str]] = {}
+    for row in rows:
+        if _on_board(row):
+            found.setdefault((row["model"], where_of(row), row["batch"]), set()).add(row["device"])
+    several = {key for key, boards in found.items() if len(boards) > 1}
+    return [
+        f"{where}, {row['device']}" if _on_board(row) and (row["model"], where, row["batch"]) in several else where
+        for row in rows
+        for where in (where_of(row),)
+    ]
+
+
+def _on_board(row: Mapping[str, Any]) -> bool:
+    return row["configuration"] is not None and row["column"] == MEASURED
+
+
 def where_of(row: Mapping[str, Any]) -> str:
     """A configuration, or what else answers."""
     device = str(row["device"])
@@ -67,8 +89,8 @@ def lines_of(found: Mapping[str, Any]) -> list[Line]:
     """The table's lines, in the order of the rows."""
     keys: dict[tuple[Any, ...], dict[str, Mapping[str, Any]]] = {}
     accuracies: dict[tuple[Any, ...], Mapping[str, Any]] = {}
-    for row in found["rows"]:
-        place = (row["model"], where_of(row), row["batch"])
+    for row, where in zip(found["rows"], places_of(found["rows"]), strict=True):
+        place = (row["model"], where, row["batch"])
         if row["scenario"] == ACCURACY:
             accuracies.setdefault((*place, row["column"] == MEASURED), row["accuracy"])
         else:
@@ -76,8 +98,9 @@ def lines_of(found: Mapping[str, Any]) -> list[Line]:
             keys.setdefault((*place, row["scenario"], asked), {})[row["column"]] = row
     made = []
     for (model, where, batch, scenario, _), rows in keys.items():
-        accuracy = accuracies.get((model, where, batch, set(rows) == {MEASURED}))
-        made.append(Line(model, where, batch, scenario, rows, accuracy))
+        measured, simulated = (accuracies.get((model, where, batch, real)) for real in (True, False))
+        own = measured if MEASURED in rows and measured is not None else simulated
+        made.append(Line(model, where, batch, scenario, rows, own, simulated if own is measured != simulated else None))
     return made
 
 
@@ -103,7 +126,7 @@ def text(found: Mapping[str, Any]) -> str:
     )
     rows = [heads, *(_row(line, columns, joules, others, figures) for line in lines)]
     notes = [f"{column}: {OF_COLUMNS[column]}" for column in columns] + ([OF_OTHERS] if others else [])
-    return "\n".join([_head(found), *table(rows), *notes, *_powers(lines), *_invalid(lines)])
+    return "\n".join([_head(found), *table(rows), *notes, *_powers(lines), *_differences(lines), *_invalid(lines)])
 
 
 def _head(found: Mapping[str, Any]) -> str:
@@ -148,6 +171,21 @@ def _powers(lines: Sequence[Line]) -> list[str]:
     return [*(f"{OF_JOULES} {one}" for one in rails), *absent]
 
 
+def _differences(lines: Sequence[Line]) -> list[str]:
+    """Where a board answers otherwise than the simulation, which has the same bits."""
+    return list(
+        dict.fromkeys(
+            f"not equal: {line.model}, {line.where}, batch {line.batch}: {title(name)} of the board is {shown(own, True)}, "
+            f"simulated {shown(other, True)}"
+            for line in lines
+            for name in (line.simulated or {})
+            if line.accuracy and name in line.accuracy
+            for own, other in ((Estimate(**line.accuracy[name]), Estimate(**(line.simulated or {})[name])),)
+            if own != other
+        )
+    )
+
+
 def _invalid(lines: Sequence[Line]) -> list[str]:
     """Why LoadGen does not call a run valid."""
     found = {
@@ -162,9 +200,9 @@ def _invalid(lines: Sequence[Line]) -> list[str]:
 def _accuracies(found: Mapping[str, Any]) -> list[str]:
     """Lines for a matrix that has AccuracyOnly alone."""
     made = []
-    for row in found["rows"]:
+    for row, where in zip(found["rows"], places_of(found["rows"]), strict=True):
         figures = ", ".join(f"{title(name)} {shown(Estimate(**one), True)}" for name, one in row["accuracy"].items())
-        made.append(f"{row['model']}, {where_of(row)}, batch {row['batch']}: {figures}")
+        made.append(f"{row['model']}, {where}, batch {row['batch']}: {figures}")
     return made
 
 

@@ -94,6 +94,11 @@ def test_a_prediction_is_compared_with_the_rtl_and_named_as_one() -> None:
         ({"rows": 5}, "not what `cnna bench --json` writes"),
         ({"rows": [{}]}, "not what `cnna bench --json` writes"),
         ({"rows": [row("Offline", "predicted", 0.0)]}, "not what `cnna bench --json` writes"),
+        ({"rows": [row("Offline", "measured", 1.0, power=5)]}, "not what `cnna bench --json` writes"),
+        ({"rows": [row("Offline", "measured", 1.0, power={"rails": ["a"]})]}, "not what `cnna bench --json` writes"),
+        ({"rows": [row("Offline", "measured", 1.0, power={"rails": 1, "joules_per_sample": 1.0})]}, "not what `cnna bench"),
+        ({"rows": [row("Offline", "measured", 1.0, power={"rails": [], "joules_per_sample": "1"})]}, "not what `cnna bench"),
+        ({"rows": [row("Offline", "measured", 1.0, power={"rails": [], "joules_per_sample": 0})]}, "not what `cnna bench"),
         ({"versions": []}, "not what `cnna bench --json` writes"),
     ],
 )
@@ -107,3 +112,39 @@ def test_benchmarks_without_a_common_row_do_not_compare() -> None:
     """An empty table would look like no change."""
     with pytest.raises(DataError, match="have no row in common"):
         compared(FIRST, benchmark(row("SingleStream", "predicted", 1.0)), ("a", "b"))
+
+
+def on_board(board: str, scenario: str, figure: float | None, **changed: Any) -> dict[str, Any]:
+    """A row of a board with zcu102."""
+    return row(scenario, "measured", figure, device=board, configuration="zcu102", **changed)
+
+
+def test_two_boards_of_one_configuration_are_two_places() -> None:
+    """The second board's figure would stand for both, and a slow one be hidden."""
+    both = benchmark(
+        row("Offline", "predicted", 100.0),
+        *(on_board(board, "Offline", figure) for board, figure in (("a/cnna.bit", 50.0), ("b/cnna.bit", 25.0))),
+        on_board("b/cnna.bit", "AccuracyOnly", None, accuracy=RIGHT),
+    )
+    lines = text(both).splitlines()
+    assert [line.split("  ")[1].strip() for line in lines[2:5]] == ["zcu102", "zcu102, a/cnna.bit", "zcu102, b/cnna.bit"]
+    assert [one in line for one, line in zip(("100", " 50 ", " 25 "), lines[2:5], strict=True)] == [True] * 3
+    assert ["50.0% ± 10.0" in line for line in lines[2:5]] == [False, False, True]
+    found = compared(both, both, ("a.json", "b.json"))
+    assert len({(one["on"], one["scenario"]) for one in found["rows"]}) == len(found["rows"]) == 4
+    one = benchmark(on_board("c/cnna.bit", "Offline", 60.0))
+    assert [pair["on"] for pair in compared(one, benchmark(on_board("d/cnna.bit", "Offline", 66.0)), ("a", "b"))["rows"]] == [
+        "zcu102"
+    ]
+
+
+def test_the_accuracy_of_a_board_is_its_own() -> None:
+    """A board that answers wrongly would be shown with the simulation's accuracy."""
+    wrong = {"top1": {**RIGHT["top1"], "value": 0.25}}
+    simulated = [row("Offline", "predicted", 100.0), row("AccuracyOnly", "predicted", None, accuracy=RIGHT)]
+    board = [on_board("cnna.bit", "Offline", 50.0), on_board("cnna.bit", "AccuracyOnly", None, accuracy=wrong)]
+    said = text(benchmark(*simulated, *board))
+    assert "25.0% ± 10.0" in said.splitlines()[2]
+    assert "not equal: resnet50, zcu102, batch 1: top-1 of the board is 25.0% ± 10.0, simulated 50.0% ± 10.0" in said
+    board[1] = on_board("cnna.bit", "AccuracyOnly", None, accuracy=RIGHT)
+    assert "not equal" not in text(benchmark(*simulated, *board))
