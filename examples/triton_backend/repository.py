@@ -21,7 +21,7 @@ from cnna.serve.models.settings import FILE as SETTINGS
 from cnna.serve.models.signature import Signature, Tensor
 from cnna.serve.protocol.tensors import BYTES, name_of
 from cnna.spec.errors import CnnaError, UserError
-from cnna.spec.files import make_folder
+from cnna.spec.files import make_folder, write_text
 
 MODEL = Path(__file__).with_name("model.py")
 
@@ -40,17 +40,33 @@ def main(words: Sequence[str] | None = None) -> int:
         if not 1 <= args.instances <= len(args.boards):
             raise UserError(f"--instances {args.instances}: must be within 1..{len(args.boards)}, the number of boards")
         found = open_repository(args.models)
-        for name in found.models():
-            print(written(found, name, args.output, args.boards, args.instances, args.pictures))
+        for folder in written(found, args.output, args.boards, args.instances, args.pictures):
+            print(folder)
     except CnnaError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
     return 0
 
 
-def written(source: Repository, name: str, root: Path, boards: Sequence[str], instances: int, pictures: bool) -> Path:
-    """Writes one model; returns its folder. UserError: Triton cannot serve it so, or the folder is there already."""
-    folder = root / name
+def written(source: Repository, root: Path, boards: Sequence[str], instances: int, pictures: bool) -> list[Path]:
+    """Writes all models, or none; returns their folders. UserError: Triton cannot serve one so, or its folder is there already."""
+    chosen = [(name, *_checked(source, name, root / name, pictures)) for name in source.models()]
+    folders = [root / name for name, *_ in chosen]
+    try:
+        for folder, (name, versions, signature, most) in zip(folders, chosen, strict=True):
+            for version in versions:
+                copied(source, name, version, folder / version)
+            text = config(name, signature, versions, most, boards, instances, pictures)
+            write_text(folder / "config.pbtxt", text)
+    except BaseException:
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return folders
+
+
+def _checked(source: Repository, name: str, folder: Path, pictures: bool) -> tuple[Sequence[str], Signature, int]:
+    """A model's versions, what they take and give, and the most samples of a request."""
     if folder.exists():
         raise UserError(f"{folder}: is there already; remove it, or give another folder to -o")
     if source.has_pipeline(name):
@@ -68,11 +84,7 @@ def written(source: Repository, name: str, root: Path, boards: Sequence[str], in
             )
     if pictures and not (signature.pictures and len(signature.inputs) == 1 and len(signature.inputs[0].shape) == 3):
         raise UserError(f"--pictures: model {name} stores no preprocessing of pictures; leave the option out")
-    text = config(name, signature, versions, settings.max_request_samples, boards, instances, pictures)
-    for version in versions:
-        copied(source, name, version, folder / version)
-    (folder / "config.pbtxt").write_text(text)
-    return folder
+    return versions, signature, settings.max_request_samples
 
 
 def copied(source: Repository, name: str, version: str, folder: Path) -> None:

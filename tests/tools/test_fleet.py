@@ -112,7 +112,7 @@ def by_simpy(fleet: Fleet, arrivals: Any, models: Any) -> list[float]:
 
 
 @pytest.mark.parametrize("kind", [HANG, REFUSE])
-@pytest.mark.parametrize("policy", ["round", "two", "least", "racks"])
+@pytest.mark.parametrize("policy", ["round", "two", "least", "racks", "central"])
 def test_no_request_is_lost_with_a_board(policy: str, kind: str) -> None:
     """A request that nobody answers would have no time, and make the figures better."""
     failures = tuple(Failure(board, 0.1, kind, 0.05) for board in (1, 5))
@@ -121,6 +121,14 @@ def test_no_request_is_lost_with_a_board(policy: str, kind: str) -> None:
     assert (seen.answered, bool((seen.seconds > 0).all())) == (2000, True)
     assert seen.retries >= 2
     assert seen.seconds.max() > (0.05 if kind == HANG else 0.0)
+
+
+def test_what_waits_for_all_boards_is_not_lost_with_one() -> None:
+    """One queue for all would be sent anew whenever a board is found dead: each request again, with its wait counted from then."""
+    failures = tuple(Failure(board, 0.01, HANG, 0.01) for board in (1, 5))
+    seen = play(Fleet(60_000, 12, TWO, "central", failures=failures), 2000)  # more than 12 boards can do
+    assert seen.answered == 2000
+    assert 2 <= seen.retries <= len(failures) * max(one.most for one in TWO)
 
 
 def test_a_board_that_refuses_at_once_draws_requests() -> None:

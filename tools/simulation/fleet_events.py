@@ -158,19 +158,21 @@ class Player:
         self._start(now, number)
 
     def _found(self, now: float, number: int) -> None:
-        """Sends all that the board holds to others."""
+        """Sends all that the board holds to others. What waits in a queue that all boards share is not the board's."""
         board = self.boards[number]
         self.chooser.take_out(number)
-        left = [*board.running, *(request for queue in board.queues for request in queue)]
+        own = [] if self.shared is not None else board.queues
+        left = [*board.running, *(request for queue in own for request in queue)]
         board.running = []
-        for queue in board.queues:
+        for queue in own:
             queue.clear()
         for request in left:
             self._again(now, number, request)
 
     def _again(self, now: float, number: int, request: int) -> None:
         self.retries += 1
-        self.chooser.ended(self.fronts[request], number)
+        if self.shared is None:
+            self.chooser.ended(self.fronts[request], number)
         self._dispatch(now, request)
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from triton_backend import repository as example
 
 from cnna.host.selftest.selftest_network import ANSWERS, path_of, pictures
+from cnna.spec.errors import UserError
 
 from .stand_in import Instance, Request, TritonError, parsed
 
@@ -125,6 +126,33 @@ def test_what_cannot_be_served_says_why(served: Path, tmp_path: Path, capsys: py
     (tmp_path / "tiny" / "1" / "repository" / "tiny" / "1" / "tiny.cnna").write_bytes(b"no artifact")
     with pytest.raises(Exception, match=r"tiny\.cnna"):
         Instance(tmp_path, "tiny", "1")
+
+
+def test_a_repository_is_written_whole_or_not_at_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server would start with some of the models, and the same command refuse to write the others."""
+    for name in ("a", "b"):
+        (tmp_path / "from" / name / "1").mkdir(parents=True)
+        shutil.copy(path_of("tiny"), tmp_path / "from" / name / "1" / "tiny.cnna")
+    (tmp_path / "to" / "b").mkdir(parents=True)
+    assert example.main([str(tmp_path / "from"), "-o", str(tmp_path / "to")]) == 2
+    assert "b: is there already" in capsys.readouterr().err
+    assert [one.name for one in (tmp_path / "to").iterdir()] == ["b"]
+    (tmp_path / "to" / "b").rmdir()
+    real = example.write_text
+
+    def fails(path: Path, text: str) -> None:
+        if path.parent.name == "b":
+            raise UserError(f"{path}: no space left on device")
+        real(path, text)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(example, "write_text", fails)
+        assert example.main([str(tmp_path / "from"), "-o", str(tmp_path / "to")]) == 2
+    assert not list((tmp_path / "to").iterdir())
+    assert example.main([str(tmp_path / "from"), "-o", str(tmp_path / "to")]) == 0
+    assert sorted(one.name for one in (tmp_path / "to").iterdir()) == ["a", "b"]
 
 
 def test_pictures_are_uint8(tmp_path: Path) -> None:
