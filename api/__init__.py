@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from cnna.jobs.ddr import Ddr
     from cnna.jobs.eval import Evaluated, eval
     from cnna.jobs.explain import Explained, explain
-    from cnna.jobs.explore import Explored, Tilings, explore, tilings
+    from cnna.jobs.explore.explore import Explored, Tilings, explore, tilings
+    from cnna.jobs.explore.search_choices import FoundChoices, search_choices
     from cnna.jobs.prune import Pruned, prune
     from cnna.jobs.publish import Published, publish
     from cnna.jobs.quantize import Quantized, quantize
     from cnna.jobs.report import Reported, report
     from cnna.jobs.rtl import Generated, rtl
     from cnna.jobs.run import Ran, run
-    from cnna.jobs.search_choices import FoundChoices, search_choices
     from cnna.jobs.split import Split, split
     from cnna.spec.artifact import Artifact
     from cnna.spec.config import Config
@@ -67,9 +67,9 @@ _PLACES = {
     "cnna.jobs.ddr": ("Ddr",),
     "cnna.jobs.eval": ("Evaluated", "eval"),
     "cnna.jobs.explain": ("Explained", "explain"),
-    "cnna.jobs.explore": ("Explored", "Tilings", "explore", "tilings"),
+    "cnna.jobs.explore.explore": ("Explored", "Tilings", "explore", "tilings"),
     "cnna.jobs.prune": ("Pruned", "prune"),
-    "cnna.jobs.search_choices": ("FoundChoices", "search_choices"),
+    "cnna.jobs.explore.search_choices": ("FoundChoices", "search_choices"),
     "cnna.jobs.publish": ("Published", "publish"),
     "cnna.jobs.quantize": ("Quantized", "quantize"),
     "cnna.jobs.report": ("Reported", "report"),

@@ -150,10 +150,17 @@ ROOMS = {
             *("compiler.split", "evaluate.speed", "pruning", "sim.reference", "sim.rtl", "serve.models"),
         ),
     ),
+    "jobs.explore": (
+        "which accelerator suits a network, confirmed by the RTL",
+        (
+            *("compiler", "compiler.frontend", "compiler.quantise", "compiler.explore", "evaluate.speed", "host.model"),
+            *("jobs", "sim.rtl"),
+        ),
+    ),
     "cli": (
         "the command `cnna`",
         (
-            *("jobs", "compiler.frontend", "compiler.report"),
+            *("jobs", "jobs.explore", "compiler.frontend", "compiler.report"),
             *(
                 "compiler.zoo",
                 "evaluate",
@@ -173,7 +180,7 @@ ROOMS = {
         "`cnna` itself: the version, `python -m cnna`, the backend for ONNX's tests",
         (
             *("compiler", "compiler.frontend", "compiler.quantise", "compiler.zoo", "host.board", "host.model", "host.samples"),
-            *("jobs", "cli"),
+            *("jobs", "jobs.explore", "cli"),
         ),
     ),
 }

@@ -19,7 +19,7 @@ from cnna.compiler.explore.search import SAMPLERS, Search, search
 from cnna.compiler.explore.workers import Workers
 from cnna.compiler.placements import Placements
 from cnna.jobs.ddr import Ddr
-from cnna.jobs.sweep import conditions, placements, space
+from cnna.jobs.explore.sweep import conditions, placements, space
 from cnna.spec.boards import BOARDS
 from cnna.spec.config import Config
 

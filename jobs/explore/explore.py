@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from cnna.jobs.charts import chart_library
 from cnna.jobs.configurations import GivenConfig, config_of
-from cnna.jobs.confirm import Confirmation, Means, checked_size, confirmed
 from cnna.jobs.ddr import Ddr
-from cnna.jobs.given import GivenModel, Progress, Shapes, Warn, Warnings, name_of, quiet, with_tools
-from cnna.jobs.result import ASIDE, Result, picture_html
-from cnna.jobs.sweep import (
+from cnna.jobs.explore.confirm import Confirmation, Means, checked_size, confirmed
+from cnna.jobs.explore.sweep import (
     Early,
     aim_of,
     at_work,
@@ -29,6 +27,8 @@ from cnna.jobs.sweep import (
     spent,
     weights_of,
 )
+from cnna.jobs.given import GivenModel, Progress, Shapes, Warn, Warnings, name_of, quiet, with_tools
+from cnna.jobs.result import ASIDE, Result, picture_html
 from cnna.spec.config import preset
 from cnna.spec.counts import listed, many
 from cnna.spec.errors import UserError, about_model

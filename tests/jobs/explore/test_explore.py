@@ -12,10 +12,10 @@ import cnna
 from cnna.cli import explore as command
 from cnna.cli.main import main
 from cnna.compiler.explore.aim import Aim
-from cnna.jobs.sweep import reached
+from cnna.jobs.explore.sweep import reached
 from cnna.spec.config import preset
 
-from ..compiler.explore.points import point
+from ...compiler.explore.points import point
 
 LIMITS = "--dsp 48 --bram 60 --batch 1"
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from cnna.jobs.configurations import GivenConfig, config_of
 from cnna.jobs.ddr import Ddr
+from cnna.jobs.explore.sweep import placements
 from cnna.jobs.given import GivenModel, Progress, Shapes, Warn, Warnings, name_of, quiet, with_tools
 from cnna.jobs.result import ASIDE, Result
-from cnna.jobs.sweep import placements
 from cnna.spec.boards import ddr_of
 from cnna.spec.errors import UserError, about_model
 from cnna.spec.files import check_outputs, write_text
