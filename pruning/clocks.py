@@ -1,6 +1,7 @@
 """What a pruned network takes: the compiler's prediction, and a quick estimate from the steps of the array."""
 
-from collections.abc import Collection, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from onnx import ModelProto
@@ -43,19 +44,11 @@ def clocks(model: ModelProto, config: Config) -> Clocks:
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """How many steps of the array each layer takes, for any channels that are left."""
+    """How wide maps are, for any channels that are left."""
 
     found: Followed
     layers: Mapping[int, Layer]
     config: Config
-
-    def of(self, number: int, left: Cut) -> int:
-        """Blocks of inputs by blocks of outputs of one pixel."""
-        layer = self.layers[number]
-        inputs, outputs = (self.width(name, left) for name in (layer.node.input[0], layer.node.output[0]))
-        if layer.groups > 1:
-            return -(-outputs // self.config.ci)
-        return -(-inputs // self.config.ci) * -(-outputs // self.config.co)
 
     def width(self, name: str, left: Cut) -> int:
         """Channels of a map that are left; of a product's input, the numbers along its last axis."""
@@ -64,16 +57,80 @@ class Steps:
             return int(next(iter(masks.values())).sum())
         return shape[CHANNELS] if len(shape) > MATRIX else shape[-1]
 
-    def touched(self, roots: Collection[int]) -> list[int]:
-        """The layers that make or read some channels."""
-        gone = Cut(self.found, roots)
-        names = {number: (layer.node.input[0], layer.node.output[0]) for number, layer in self.layers.items()}
-        return [number for number, both in names.items() if any(not m.all() for name in both for m in gone.masks(name).values())]
 
-    def saved(self, now: Clocks, before: Cut, after: Cut, touched: Sequence[int]) -> float:
-        """About how many clocks fewer some channels less are. touched: as of the function."""
-        saved = 0.0
-        for number in touched:
-            spent, old = now.nodes.get(number, 0), self.of(number, before)
-            saved += spent * (1 - self.of(number, after) / old) if spent and old else 0.0
-        return saved
+class Estimate:
+    """Clocks of any widths, quickly: what the layers took when they were last predicted, by blocks. Each prediction teaches it.
+
+    orders: the channels of each family, the first to go first, and how many it has in all.
+    """
+
+    def __init__(self, steps: Steps, orders: Mapping[str, tuple[Sequence[int], int]]) -> None:
+        self._config, self._channels = steps.config, {name: channels for name, (_, channels) in orders.items()}
+        places = {root: (name, place) for name, (order, _) in orders.items() for place, root in enumerate(order)}
+        whole = Cut(steps.found, ())
+        self._layers: dict[int, tuple[bool, _Width, _Width]] = {}
+        for number, layer in steps.layers.items():
+            sides = []
+            for name in (layer.node.input[0], layer.node.output[0]):
+                axes = steps.found.of(name)
+                roots = steps.found.coupled.roots(next(iter(axes.values()))).tolist() if axes else []
+                sides.append(_Width.of(steps.width(name, whole), [places[root] for root in roots if root in places]))
+            self._layers[number] = (layer.groups > 1, sides[0], sides[1])
+        self._seen: dict[int, dict[int, float]] = {number: {} for number in self._layers}
+        self._predicted: dict[tuple[tuple[str, int], ...], int] = {}
+        self._rest = 0.0
+
+    def learn(self, widths: Mapping[str, int], found: Clocks) -> None:
+        """Takes over a prediction."""
+        for number, seen in self._seen.items():
+            seen[self._blocks(number, widths)] = found.nodes.get(number, 0)
+        self._rest = found.total - self._sum(widths)
+        self._predicted[self._key(widths)] = found.total
+
+    def known(self, widths: Mapping[str, int]) -> bool:
+        """Whether it was told the clocks of these very widths."""
+        return self._key(widths) in self._predicted
+
+    def __call__(self, widths: Mapping[str, int]) -> float:
+        told = self._predicted.get(self._key(widths))
+        return self._sum(widths) + self._rest if told is None else told
+
+    def _key(self, widths: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+        return tuple(sorted((name, width) for name, width in widths.items() if width < self._channels[name]))
+
+    def _sum(self, widths: Mapping[str, int]) -> float:
+        return sum(self._layer(number, widths) for number in self._layers)
+
+    def _layer(self, number: int, widths: Mapping[str, int]) -> float:
+        blocks, seen = self._blocks(number, widths), self._seen[number]
+        if blocks in seen or not seen or not blocks:
+            return seen.get(blocks, 0.0)
+        near = min((one for one in seen if one > blocks), default=max(seen))
+        return seen[near] * blocks / near
+
+    def _blocks(self, number: int, widths: Mapping[str, int]) -> int:
+        """Blocks of inputs by blocks of outputs of one pixel."""
+        grouped, inputs, outputs = self._layers[number]
+        gone = {name: self._channels[name] - width for name, width in widths.items()}
+        if grouped:
+            return -(-outputs.left(gone) // self._config.ci)
+        return -(-inputs.left(gone) // self._config.ci) * -(-outputs.left(gone) // self._config.co)
+
+
+@dataclass(frozen=True)
+class _Width:
+    """Channels on one side of a layer. families: the places that these have in the order of each family, sorted."""
+
+    whole: int
+    families: Mapping[str, Sequence[int]]
+
+    @classmethod
+    def of(cls, whole: int, places: Sequence[tuple[str, int]]) -> "_Width":
+        found: dict[str, list[int]] = {}
+        for name, place in sorted(places):
+            found.setdefault(name, []).append(place)
+        return cls(whole, found)
+
+    def left(self, gone: Mapping[str, int]) -> int:
+        """What is left where the first ones of families are gone."""
+        return self.whole - sum(bisect_left(self.families[name], count) for name, count in gone.items() if name in self.families)

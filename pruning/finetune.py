@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 from onnx import ModelProto
 
+from cnna.pruning.families import Tell
 from cnna.pruning.journal import digest
-from cnna.pruning.search import Tell
 from cnna.pruning.torch_graph import TorchGraph
 from cnna.spec.errors import DataError, UserError
 from cnna.spec.files import read_bytes, write_bytes

@@ -1,21 +1,22 @@
 """Prunes a float network until it takes so many predicted clocks fewer, or loses too much.
 
-The search finds the widths; then all layers behind the first narrower one are solved anew. Where a loss is stated, steps are
-taken back until it is met.
+The search finds the widths; then all layers behind the first narrower one are solved anew. Where a loss is stated, less and less
+is saved until it is met.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from onnx import ModelProto
 
 from cnna.pruning.clocks import Clocks
 from cnna.pruning.cut import Cut
+from cnna.pruning.families import Tell
 from cnna.pruning.fit import Fit, solvable, sums_behind
 from cnna.pruning.follow import follow
 from cnna.pruning.layers import layers_of
-from cnna.pruning.search import Memory, Search, Step, Tell
+from cnna.pruning.search import Memory, Search, Step
 from cnna.pruning.seen import HELD_OUT, LARGEST, Feeds, known
 from cnna.pruning.values import network
 from cnna.spec.config import Config
@@ -23,6 +24,8 @@ from cnna.spec.errors import DataError
 
 MOST_PIXELS = 2e12  # multiply-accumulates of all runs while layers are solved: large networks are solved from fewer samples
 FEWEST = 24  # samples, whatever the size
+WITHIN = 0.0005  # of all clocks: so little short of what is wanted is as good; predictions are not as exact
+HALVINGS = 4  # of the clocks to save, where a loss is stated
 Loss = Callable[[ModelProto], float]  # points that a network loses
 
 
@@ -121,26 +124,24 @@ def prune(fit: Fit, goal: Goal, memory: Memory, tell: Tell) -> Pruned:
     """Prunes what was prepared. ModelError: the model does not compile for the configuration."""
     search = Search(fit, goal.config, memory, tell)
     before = search.clocks({})
-    target = int(before.total * (1 - goal.share))
-    steps = search.run(target)
-    reached = bool(steps) and steps[-1].clocks <= target
-    tries = _Tries(fit, search, goal, target, tell)
-    if not steps:
+    target = int(before.total * (1 - goal.share + WITHIN))
+    widths = search.run(target)
+    if not widths:
         kept = sum(not family.order for family in search.families)
         nothing = f"nothing would be saved: no channels whose removal takes fewer clocks at {goal.config.name}"
         nothing += f" ({kept} of {len(search.families)} groups of channels must stay, {_first_reason(search)})" if kept else ""
-        return _result(fit, search, {}, (), None, {}, before, None, False, nothing)
-    model, errors, widths, lost, count = tries.best(steps)
-    taken = tuple(steps[:count])
-    after = search.clocks(widths)
-    met = after.total <= target and model is not None
+        return _result(fit, search, _Try({}), before, False, nothing)
+    reached = search.clocks(widths).total <= target
+    made = _Tries(fit, search, goal, before.total, tell).best(widths)
+    after = search.clocks(made.widths)
+    met = after.total <= target and made.model is not None
     said: str | None = None
     if not met:
         least = f"{1 - after.total / before.total:.1%} fewer clocks"
-        limited = reached or count < len(steps)
+        limited = reached or made.widths != widths
         why = f"more would lose more than {goal.most:g} points" if limited else "no channels are left whose removal saves more"
         said = f"{goal.share:.0%} fewer clocks cannot be had: {least} can, since {why}"
-    return _result(fit, search, widths, taken, model, errors, before, lost, met, said)
+    return _result(fit, search, made, before, met, said)
 
 
 def _first_reason(search: Search) -> str:
@@ -149,62 +150,69 @@ def _first_reason(search: Search) -> str:
     return f"the first, of '{first.name}', since: {first.why}; --report F.html lists all"
 
 
+@dataclass(frozen=True, eq=False)
+class _Try:
+    """Widths, and the network of these widths once it is solved. model: None if nothing was removed."""
+
+    widths: dict[str, int]
+    model: ModelProto | None = None
+    errors: dict[int, float] = field(default_factory=dict)
+    lost: float | None = None
+
+
 class _Tries:
-    """Networks after some of the steps, with what they lose."""
+    """Networks of fewer and fewer clocks, with what they lose. whole: the clocks of the whole network."""
 
-    def __init__(self, fit: Fit, search: Search, goal: Goal, target: int, tell: Tell) -> None:
-        self.fit, self.search, self.goal, self.target, self.tell = fit, search, goal, target, tell
+    def __init__(self, fit: Fit, search: Search, goal: Goal, whole: int, tell: Tell) -> None:
+        self.fit, self.search, self.goal, self.whole, self.tell = fit, search, goal, whole, tell
 
-    def best(self, steps: Sequence[Step]) -> tuple[ModelProto | None, dict[int, float], dict[str, int], float | None, int]:
-        """The network after most steps whose loss is met, its layers' errors, its widths, what it loses, and how many steps."""
-        found = self._made(steps)
-        if self.goal.loss is None or found[3] is None or self.goal.most is None or found[3] <= self.goal.most:
-            return (*found, len(steps))
-        good, bad = 0, len(steps)
-        last: tuple[ModelProto | None, dict[int, float], dict[str, int], float | None] = None, {}, {}, None
-        while bad - good > 1:
-            middle = (good + bad) // 2
-            tried = self._made(steps[:middle])
-            if tried[3] is not None and tried[3] <= self.goal.most:
-                good, last = middle, tried
+    def best(self, widths: dict[str, int]) -> _Try:
+        """The network of these widths or, where it loses too much, that with the fewest clocks whose loss is met."""
+        found = self._made(widths)
+        if self._fits(found):
+            return found
+        good, bad, last = 0.0, self._saved(widths), _Try({})
+        for _ in range(HALVINGS):
+            wanted = (good + bad) / 2
+            fewer = self.search.run(int(self.whole * (1 - wanted)))
+            saved = self._saved(fewer)
+            if not fewer or not good < saved < bad:
+                bad = wanted
+                continue
+            tried = self._made(fewer)
+            if self._fits(tried):
+                good, last = saved, tried
             else:
-                bad = middle
-        return (*last, good)
+                bad = min(saved, bad)
+        return last
 
-    def _made(self, steps: Sequence[Step]) -> tuple[ModelProto, dict[int, float], dict[str, int], float | None]:
-        limit = max(self.target, steps[-1].clocks)
-        widths = self.search.given_back(steps, limit)
+    def _saved(self, widths: dict[str, int]) -> float:
+        return 1 - self.search.clocks(widths).total / self.whole
 
+    def _fits(self, found: _Try) -> bool:
+        return self.goal.most is None or found.lost is None or found.lost <= self.goal.most
+
+    def _made(self, widths: dict[str, int]) -> _Try:
         def count(done: int, total: int) -> None:
             self.tell(done, total, "solving layers")
 
         model, errors = self.fit.pruned(self.search.removed(widths), count)
-        return model, errors, widths, self.goal.loss(model) if self.goal.loss else None
+        return _Try(widths, model, errors, self.goal.loss(model) if self.goal.loss else None)
 
 
-def _result(
-    fit: Fit,
-    search: Search,
-    widths: dict[str, int],
-    steps: tuple[Step, ...],
-    model: ModelProto | None,
-    errors: dict[int, float],
-    before: Clocks,
-    lost: float | None,
-    met: bool,
-    said: str | None,
-) -> Pruned:
+def _result(fit: Fit, search: Search, made: _Try, before: Clocks, met: bool, said: str | None) -> Pruned:
+    widths, errors = made.widths, made.errors
     after, whole, left = search.clocks(widths), Cut(fit.found, ()), Cut(fit.found, search.removed(widths))
     rows = []
     for number, layer in fit.layers.items():
-        (inputs, inputs_left), (made, made_left) = (
+        (inputs, inputs_left), (outputs, outputs_left) = (
             tuple(search.steps.width(name, cut) for cut in (whole, left)) for name in (layer.node.input[0], layer.node.output[0])
         )
         name, error = fit.found.network.called(number), errors.get(number)
         spent = before.nodes.get(number, 0), after.nodes.get(number, 0)
-        rows.append(LayerRow(name, layer.node.op_type, inputs, inputs_left, made, made_left, *spent, error))
+        rows.append(LayerRow(name, layer.node.op_type, inputs, inputs_left, outputs, outputs_left, *spent, error))
     groups = []
     for family in search.families:
         names = tuple(fit.found.network.called(number) for number in family.nodes)
         groups.append(GroupRow(names, family.channels, widths.get(family.name, family.channels), family.why))
-    return Pruned(model, before, after, steps, tuple(rows), tuple(groups), met, lost, said)
+    return Pruned(made.model, before, after, search.as_steps(widths), tuple(rows), tuple(groups), met, made.lost, said)

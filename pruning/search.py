@@ -1,9 +1,8 @@
-"""Chooses channels to remove: those that save most predicted clocks for the least damage, step by step, until few enough are left.
+"""Chooses channels to remove: the widths of families that leave few enough predicted clocks for the least damage.
 
-Candidates are the channels of a family down to the next width at which some layer takes fewer steps of the array. Their damage is
-measured: the network without them, with the layers that read them solved anew, answers some samples. Their benefit is the change in
-predicted clocks. Both are found with nothing else removed, or as it was when the benefit was last predicted; the network as it
-stands is compiled after every step.
+Damage is measured: the network without some channels of one family, with the layers that read them solved anew, answers the samples
+that are held out. It is measured only of widths that may be chosen; that of others is expected from the surgeon's sums. Clocks are
+estimated from the steps of the array; what is chosen is compiled, the estimate learns from it, and the choice is made again.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,41 +11,32 @@ from dataclasses import dataclass, field
 import numpy as np
 from onnx import ModelProto
 
-from cnna.pruning.clocks import Clocks, Steps, clocks
-from cnna.pruning.coupled import Labels
+from cnna.pruning.clocks import Clocks, Estimate, Steps, clocks
 from cnna.pruning.cut import Cut, cut
+from cnna.pruning.families import Family, Tell, families_of
 from cnna.pruning.fit import Fit, best, put, smaller, with_bias
-from cnna.pruning.layers import Layer, input_labels
-from cnna.pruning.saliency import order, readers_of
-from cnna.pruning.seen import HELD_OUT, LARGEST, Products, runs
+from cnna.pruning.layers import input_labels
+from cnna.pruning.seen import HELD_OUT, Products, runs
 from cnna.pruning.values import Array
+from cnna.pruning.widths import Choices, cheapest
 from cnna.spec.config import Config
 
-WIDTHS = 2  # of a family, that are compared at a time
-COMPILED = 3  # candidates of a step whose clocks are predicted, the best by the estimate
-LEAST = 0.001  # of all clocks: a step that saves less is none
+COMPILED = 12  # choices of widths, at most, of a target
+WORTH = 0.9  # of the damage: what does less than this much less is not compiled, once there is something with few enough clocks
+MOST_WIDTHS = 8  # of a family
+LEAST = 0.001  # of all clocks: a width that saves less than this more than the wider one is none
 SMALLEST = 1e-6  # damage below this is rounding
-Tell = Callable[[int, int, str], object]
-
-
-@dataclass(frozen=True)
-class Family:
-    """Channels that some nodes make. order: their roots, the least one first; why: what keeps all of them, if anything does."""
-
-    name: str
-    nodes: tuple[int, ...]
-    channels: int
-    order: tuple[int, ...] = ()
-    why: str | None = None
 
 
 @dataclass(frozen=True)
 class Step:
-    """A family that became narrower. clocks: of the whole network after it; damage: of this width alone, as a share of power."""
+    """A family that became narrower. saved: about the clocks that it alone saves; damage: of this width alone, as a share of what
+    outputs vary.
+    """
 
     family: str
     channels: int
-    clocks: int
+    saved: float
     damage: float
 
 
@@ -65,46 +55,11 @@ class Search:
     def __init__(self, fit: Fit, config: Config, memory: Memory, tell: Tell) -> None:
         self.fit, self.config, self.memory, self.tell = fit, config, memory, tell
         self.steps = Steps(fit.found, fit.layers, config)
-        self.families = [*self._families()]
+        self.families = families_of(fit, tell)
         self._by_name = {family.name: family for family in self.families}
-        self._touched = {family.name: self.steps.touched(family.order) for family in self.families if family.order}
+        self.estimate = Estimate(self.steps, {one.name: (one.order, one.channels) for one in self.families if one.order})
         self._judged = fit.feeds[::HELD_OUT]
         self._answers: list[dict[str, Array]] = []
-        self.useless: set[tuple[str, int]] = set()
-
-    def _families(self) -> Sequence[Family]:
-        found, made = self.fit.found, []
-        layers = [(layer, labels) for layer in self.fit.layers.values() if (labels := input_labels(found, layer)) is not None]
-        groups = found.coupled.families()
-        for done, (nodes, roots) in enumerate(groups):
-            name = found.network.called(nodes[0])
-            free = np.array([int(root) for root in roots if found.coupled.why_kept(int(root)) is None], np.int64)
-            if why := self._why(roots, free, layers):
-                made.append(Family(name, nodes, len(roots), (), why))
-                continue
-            gone = order(free, readers_of(free, layers, self.fit.known.products))
-            made.append(Family(name, nodes, len(roots), tuple(root for root, _ in gone)))
-            self.tell(done + 1, len(groups), "ranking channels")
-        return made
-
-    def _why(self, roots: Array, free: Array, layers: Sequence[tuple[Layer, Labels]]) -> str | None:
-        found = self.fit.found
-        if len(free) < 2:
-            return found.coupled.why_kept(int(roots[0])) or "it is one channel"
-        readers = [layer for layer, labels in layers if np.isin(labels, free).any()]
-        for layer in readers:
-            if layer.taps > LARGEST:
-                many = f"{layer.taps:,} numbers, more than {LARGEST:,}"
-                return f"'{found.network.called(layer.number)}' sums {many}, which are not solved"
-            rows = input_labels(found, layer)
-            counts = [{int((row == root).sum()) for root in free} - {0} for row in rows] if rows is not None else []
-            if any(len(count) > 1 for count in counts):
-                return f"'{found.network.called(layer.number)}' reads some of its channels more often than others"
-        for number in set(found.linear) - set(self.fit.layers):
-            node = found.network.nodes[number]
-            if any(np.isin(found.coupled.roots(labels), free).any() for labels in found.of(node.input[0]).values()):
-                return f"'{found.network.called(number)}' ({node.op_type}) reads them, which is not solved"
-        return None if readers else "no layer reads them"
 
     def removed(self, widths: Mapping[str, int]) -> list[int]:
         """The roots that are gone. widths: how many channels families keep; those left out keep all."""
@@ -112,13 +67,24 @@ class Search:
         return [root for family, width in families for root in family.order[: family.channels - width]]
 
     def damage(self, name: str, width: int) -> float:
-        """Of one family at a width: the error of the outputs as a share of their power."""
+        """Of one family at a width: the error of the outputs as a share of what they vary."""
         key = f"{name} {width}"
         if key not in self.memory.damage:
-            error = self._error(self.narrowed(self.removed({name: width})))
-            self.memory.damage[key] = error
+            self.memory.damage[key] = self._error(self.narrowed(self.removed({name: width})))
             self.memory.changed(self.memory)
-        return self.memory.damage[key]
+        return max(self.memory.damage[key], SMALLEST)
+
+    def expected(self, name: str, width: int) -> float:
+        """The damage, or if it is not measured yet, what the surgeon's sums and the nearest width that is measured let expect."""
+        family, measured = self._by_name[name], self._measured(name)
+        if width in measured or not measured:
+            return self.damage(name, width)
+        near = min(measured, key=lambda one: abs(one - width))
+        here, there = (max(family.errors[family.channels - one - 1], 1e-12) for one in (width, near))
+        return max(self.damage(name, near) * here / there, SMALLEST)
+
+    def _measured(self, name: str) -> list[int]:
+        return [width for width in range(self._by_name[name].channels) if f"{name} {width}" in self.memory.damage]
 
     def narrowed(self, removed: Sequence[int]) -> ModelProto:
         """The model without some channels; the layers that read them are solved from what they see in the float network."""
@@ -148,9 +114,9 @@ class Search:
         shares = []
         ours = [*runs(model, network.name, names, self._judged)]
         for name in names:
-            pairs = [(np.float64(a[name]), np.float64(b[name])) for a, b in zip(self._answers, ours, strict=True)]
-            power = sum(float(np.square(a).sum()) for a, _ in pairs)
-            shares.append(sum(float(np.square(a - b).sum()) for a, b in pairs) / max(power, 1e-30))
+            theirs, made = (np.stack([np.float64(one[name]) for one in each]) for each in (self._answers, ours))
+            varies = float(np.square(theirs - theirs.mean(axis=0)).sum())
+            shares.append(float(np.square(theirs - made).sum()) / max(varies, 1e-30))
         return float(np.mean(shares))
 
     def clocks(self, widths: Mapping[str, int]) -> Clocks:
@@ -161,81 +127,59 @@ class Search:
             self.memory.clocks[key] = (found.total, dict(found.nodes))
             self.memory.changed(self.memory)
         total, nodes = self.memory.clocks[key]
-        return Clocks(total, {int(number): spent for number, spent in nodes.items()})
+        made = Clocks(total, {int(number): spent for number, spent in nodes.items()})
+        self.estimate.learn(widths, made)
+        return made
 
-    def candidates(self, widths: Mapping[str, int], now: Clocks) -> list[tuple[float, float, str, int]]:
-        """What may become narrower next: (about the clocks saved, more damage, family, width), the best first."""
-        before, made = Cut(self.fit.found, self.removed(widths)), []
-        movable = [family for family in self.families if family.order]
-        for done, family in enumerate(movable):
-            width = widths.get(family.name, family.channels)
-            known = self.damage(family.name, width) if width < family.channels else 0.0
-            for narrow in self._natural(family, width, widths, now, before):
-                after = Cut(self.fit.found, self.removed({**widths, family.name: narrow}))
-                saved = self.steps.saved(now, before, after, self._touched[family.name])
-                more = max(self.damage(family.name, narrow) - known, SMALLEST)
-                made.append((saved, more, family.name, narrow))
-            self.tell(done + 1, len(movable), "measuring candidates")
-        return sorted(made, key=lambda one: -one[0] / one[1])
+    def _natural(self, family: Family) -> list[int]:
+        """All channels, and the widths at which some layer takes fewer steps."""
+        found, last = [family.channels], self.estimate({})
+        least = LEAST * last
+        for width in range(family.channels - 1, family.channels - len(family.order) - 1, -1):
+            now = self.estimate({family.name: width})
+            if now < last - least:
+                found.append(width)
+                last = now
+        every = -(-(len(found) - 1) // MOST_WIDTHS) or 1
+        return [found[0], *found[1::every]]
 
-    def _natural(self, family: Family, width: int, widths: Mapping[str, int], now: Clocks, before: Cut) -> list[int]:
-        """The next widths at which some layer takes fewer steps."""
-        found, last = list[int](), LEAST * now.total
-        for narrow in range(width - 1, family.channels - len(family.order) - 1, -1):
-            after = Cut(self.fit.found, self.removed({**widths, family.name: narrow}))
-            saved = self.steps.saved(now, before, after, self._touched[family.name])
-            if saved > last:
-                found.append(narrow)
-                last = saved
-            if len(found) == WIDTHS:
+    def run(self, target: int) -> dict[str, int]:
+        """The widths with no more than `target` clocks; those with the fewest clocks, if no widths have so few."""
+        self.clocks({})
+        natural = {family.name: self._natural(family) for family in self.families if family.order}
+        choices = Choices({name: each for name, each in natural.items() if len(each) > 1}, self.estimate, self.expected)
+        for done, (name, each) in enumerate(choices.widths.items()):
+            self.damage(name, each[1])
+            self.tell(done + 1, len(choices.widths), "measuring damage")
+        found, enough = [dict[str, int]()], list[dict[str, int]]()
+        for done in range(COMPILED):
+            widths = self._cheapest(choices, target)
+            worth = not enough or choices.total(widths) < WORTH * min(map(choices.total, enough))
+            if self.estimate.known(widths) or not worth:
                 break
-        return [one for one in found if (family.name, one) not in self.useless]
+            found.append(widths)
+            if self.clocks(widths).total <= target:
+                enough.append(widths)
+            self.tell(done + 1, COMPILED, "compiling what was chosen")
+        return min(enough, key=choices.total) if enough else min(found, key=self.estimate)
 
-    def run(self, target: int) -> list[Step]:
-        """Steps until the clocks are no more than `target`, or nothing would save any."""
-        widths, steps, now = dict[str, int](), list[Step](), self.clocks({})
-        first = now.total
-        while now.total > target:
-            taken = self._next(widths, now, target, first)
-            if taken is None:
-                break
-            name, width = taken
-            widths[name], now = width, self.clocks({**widths, name: width})
-            steps.append(Step(name, width, now.total, self.damage(name, width)))
-            self.useless.clear()
-            self.tell(first - now.total, max(first - target, 1), "saving clocks")
-        return steps
+    def _cheapest(self, choices: Choices, target: float) -> dict[str, int]:
+        """What costs least, with no damage in it that was not measured."""
+        while True:
+            widths = cheapest(choices, target)
+            missing = [(name, width) for name, width in widths.items() if width not in self._measured(name)]
+            for name, width in missing:
+                self.damage(name, width)
+            if not missing:
+                return widths
 
-    def _next(self, widths: dict[str, int], now: Clocks, target: int, first: int) -> tuple[str, int] | None:
-        """The family and width of the next step."""
-        while tried := self.candidates(widths, now)[:COMPILED]:
-            real = []
-            for _, more, name, width in tried:
-                saved = now.total - self.clocks({**widths, name: width}).total
-                if saved < LEAST * first:
-                    self.useless.add((name, width))
-                else:
-                    real.append((saved, more, name, width))
-            enough = [one for one in real if now.total - one[0] <= target]
-            if real:
-                _, _, name, width = min(enough, key=lambda one: one[1]) if enough else max(real, key=lambda one: one[0] / one[1])
-                return name, width
-        return None
-
-    def given_back(self, steps: Sequence[Step], target: int) -> dict[str, int]:
-        """The widths after some steps, without those steps that are not needed to stay within `target`, the worst first."""
-        history: dict[str, list[int]] = {}
-        for step in steps:
-            history.setdefault(step.family, [self._by_name[step.family].channels]).append(step.channels)
-        widths = {name: each[-1] for name, each in history.items()}
-        for name in sorted(widths, key=lambda one: -self.damage(one, widths[one])):
-            while len(history[name]) > 1:
-                wider = {**widths, name: history[name][-2]}
-                if self.clocks(wider).total > target:
-                    break
-                history[name].pop()
-                widths = wider
-        return {name: width for name, width in widths.items() if width < self._by_name[name].channels}
+    def as_steps(self, widths: Mapping[str, int]) -> tuple[Step, ...]:
+        """What was done, that with the most clocks for its damage first."""
+        whole = self.estimate({})
+        steps = [
+            Step(name, width, whole - self.estimate({name: width}), self.damage(name, width)) for name, width in widths.items()
+        ]
+        return tuple(sorted(steps, key=lambda one: -one.saved / one.damage))
 
 
 def _part(seen: Products, taps: Array, outputs: Array) -> Products:
