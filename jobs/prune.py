@@ -195,7 +195,7 @@ def _tuning(
 ) -> "Callable[[ModelProto, ModelProto], ModelProto]":
     """What trains a pruned network towards the whole one. DataError: samples or labels do not fit."""
     from cnna.compiler.quantise.sessions import feeds_of
-    from cnna.pruning.finetune import Samples, Tuning, fine_tuned
+    from cnna.pruning.finetune import Samples, Tuning, fine_tuned, varied
 
     images = given(model, data, preprocess, shapes, Warnings(None)).images
     right = labels_of(None, data, images)
@@ -203,8 +203,10 @@ def _tuning(
     inputs = {name: np.concatenate([one[name] for one in feeds]) for name in found.graph.inputs}
     samples = Samples(inputs, None if right is None else right.classes)
 
+    tuning, augment = (Tuning.without_classes(epochs), varied) if right is None else (Tuning(epochs), None)
+
     def tuned(pruned: "ModelProto", whole: "ModelProto") -> "ModelProto":
-        return fine_tuned(pruned, whole, name_of(model), samples, Tuning(epochs), tell, checkpoint=checkpoint)
+        return fine_tuned(pruned, whole, name_of(model), samples, tuning, tell, checkpoint=checkpoint, augment=augment)
 
     return tuned
 

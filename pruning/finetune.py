@@ -30,16 +30,25 @@ HELD_OUT = 10
 FEWEST = 2 * HELD_OUT  # samples
 LABELS_COUNT = 0.3  # how much the right classes count beside the whole network's answers
 SMALLEST = 1e-12
+PICTURES, HALF, MOVED = 4, 0.5, 10  # axes of pictures; of samples, how many are varied; a tenth of a picture
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """How to train. rate: of Adam, which falls to 0 as a cosine does; batch: samples of a step."""
+    """How to train. rate: of Adam, which falls to 0 as a cosine does; batch: samples of a step; inside: whether all layers that
+    kept their channels are to make what they make in the whole network, and not the outputs alone.
+    """
 
     epochs: int = 20
     rate: float = 2e-3
     batch: int = 32
     seed: int = 7
+    inside: bool = False
+
+    @classmethod
+    def without_classes(cls, epochs: int) -> "Tuning":
+        """For few samples, whose classes are not known: the outputs alone would be learned by heart."""
+        return cls(epochs, rate=1e-3, batch=16, inside=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +60,28 @@ class Samples:
 
     def __len__(self) -> int:
         return len(next(iter(self.inputs.values())))
+
+
+def varied(feeds: Tensors, generator: torch.Generator) -> Tensors:
+    """Pictures mirrored, moved by up to a tenth, and half of them mixed with others; the whole network answers these too.
+
+    What is no batch of pictures stays as it is.
+    """
+    if any(x.ndim != PICTURES or not x.is_floating_point() for x in feeds.values()):
+        return feeds
+    count = len(next(iter(feeds.values())))
+    mirrored = bool(torch.rand((), generator=generator) < HALF)
+    moves = torch.rand(2, generator=generator) * 2 - 1
+    others, share = torch.randperm(count, generator=generator), torch.rand(count, 1, 1, 1, generator=generator)
+    share = torch.where(torch.rand(count, 1, 1, 1, generator=generator) < HALF, torch.ones(()), share)
+    found = {}
+    for name, x in feeds.items():
+        down, right = (int(one * size / MOVED) for one, size in zip(moves.tolist(), x.shape[2:], strict=True))
+        edges = (max(right, 0), max(-right, 0), max(down, 0), max(-down, 0))
+        wide = torch.nn.functional.pad(x.flip(-1) if mirrored else x, edges, mode="replicate")
+        moved = wide[:, :, edges[3] : edges[3] + x.shape[2], edges[1] : edges[1] + x.shape[3]]
+        found[name] = share * moved + (1 - share) * moved[others]
+    return found
 
 
 def distance(ours: Tensors, theirs: Tensors, classes: torch.Tensor | None) -> torch.Tensor:
@@ -93,7 +124,15 @@ class Trainer:
         self._alone = self._fixed_batch()
         self._check_classes(name, first)
         self.optimiser = torch.optim.Adam(self.net.parameters(), tuning.rate)
+        self.inside = self._alike_inside() if tuning.inside else []
         self.epoch, self.best, self.taken = 0, self._judged(), self._weights()
+
+    @torch.no_grad()
+    def _alike_inside(self) -> list[str]:
+        """What layers of both networks make in the same form."""
+        first = {key: value[:1] for key, value in self._inputs.items()}
+        both = [net(first, net.inside()) for net in (self.net, self.teacher)]
+        return [name for name in self.net.inside() if name in both[1] and both[0][name].shape == both[1][name].shape]
 
     def _fixed_batch(self) -> bool:
         """Whether the model takes one sample at a time."""
@@ -120,8 +159,8 @@ class Trainer:
         if generator is not None and self.augment is not None:
             feeds = self.augment(feeds, generator)
         with torch.no_grad():
-            theirs = self.teacher(feeds)
-        return self.loss(self.net(feeds), theirs, None if self._classes is None else self._classes[places])
+            theirs = self.teacher(feeds, self.inside)
+        return self.loss(self.net(feeds, self.inside), theirs, None if self._classes is None else self._classes[places])
 
     @torch.no_grad()
     def _judged(self) -> float:

@@ -47,14 +47,24 @@ class TorchGraph(nn.Module):
         self.weights = nn.ParameterList(nn.Parameter(torch.from_numpy(constants[one].copy())) for one in self.names)
         self._fixed = {key: torch.from_numpy(value.copy()) for key, value in constants.items() if key not in self.names}
 
-    def forward(self, feeds: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """The outputs."""
+    def forward(self, feeds: Mapping[str, torch.Tensor], shown: Sequence[str] = ()) -> dict[str, torch.Tensor]:
+        """The outputs, and other tensors that are to be shown."""
         values: dict[str, Any] = {**self._fixed, **dict(zip(self.names, self.weights, strict=True)), **feeds}
         for node, given in self._nodes:
             made = OPERATORS[node.op_type](given, [values[one] if one else None for one in node.input])
             made = made if isinstance(made, tuple) else (made,)
             values.update(zip(node.output, made, strict=False))
-        return {value.name: values[value.name] for value in self.proto.graph.output}
+        return {name: values[name] for name in (*(value.name for value in self.proto.graph.output), *shown)}
+
+    def inside(self) -> list[str]:
+        """What layers and sums make, apart from the outputs. Of a layer whose result only an Add reads, the sum counts."""
+        readers: dict[str, set[str]] = {}
+        for node, _ in self._nodes:
+            for name in node.input:
+                readers.setdefault(name, set()).add(node.op_type)
+        outputs = {value.name for value in self.proto.graph.output}
+        made = [node.output[0] for node, _ in self._nodes if node.op_type in (*LEARNS, "Add")]
+        return [name for name in made if name not in outputs and readers.get(name) != {"Add"}]
 
     def put(self, model: ModelProto) -> ModelProto:
         """The model with the weights as they are now; all else stays."""

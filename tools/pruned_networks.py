@@ -4,7 +4,8 @@
 
 With --only it measures these rows anew and keeps the others. Every figure is one of `cnna prune`, whose command it prints; --keep
 keeps the files. With --rtl it also runs the whole and the pruned network on the RTL with one sample, and writes the clocks down:
-that takes minutes a network.
+that takes minutes a network. Rows of fine-tuned networks are kept as they are where torch is missing. Of the face detector, which
+has no labels, the shares are those of the whole float network's faces that are found.
 """
 
 import argparse
@@ -12,12 +13,15 @@ import json
 import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from shutil import copyfile
 from typing import Any, NamedTuple
 
 import numpy as np
+import onnxruntime
 import trained
+from faces import recall
 from measured_files import DATA, files_of
 from trained import FLOAT, Trained
 
@@ -25,27 +29,39 @@ import cnna
 from cnna.cli.main import main as command
 from cnna.spec.artifact import save
 
-CALIB, PRUNED, FIGURES, RTL = "calib.npz", "pruned.onnx", "prune.json", "rtl.json"
+CALIB, TRAIN, PRUNED, FIGURES = "calib.npz", "train.npz", "pruned.onnx", "prune.json"
 OUT = Path(__file__).resolve().parent.parent / "docs" / "pruning.md"
 BEGIN, END = "<!-- measured by tools/pruned_networks.py -->", "<!-- end of measured -->"
 HEAD = (
     "| model | configuration | clocks | left | fewer | by the RTL | float | pruned | int8 | pruned | agrees | seconds |",
     "|---|---|---|---|---|---|---|---|---|---|---|---|",
 )
-DIGITS = "digits"
+DIGITS, FACES, TUNED = "digits", "ultraface_slim320", ", fine-tuned"
 
 
 class Wanted(NamedTuple):
-    """How a model is pruned."""
+    """How a model is pruned. finetune: the file that it is then trained on, and for how many epochs."""
 
     config: str
     fewer: str
+    finetune: tuple[str, int] | None = None
+
+    def options(self, folder: Path | None = None) -> list[str]:
+        """Of the command. folder: of the files."""
+        tuned = [] if self.finetune is None else ["--finetune", _in(folder, self.finetune[0]), "--epochs", str(self.finetune[1])]
+        return ["--config", self.config, "--fewer-clocks", self.fewer, *tuned]
+
+
+def _in(folder: Path | None, name: str) -> str:
+    return name if folder is None else str(folder / name)
 
 
 WANTED: Mapping[str, Wanted] = {
     DIGITS: Wanted("tiny", "25%"),
+    DIGITS + TUNED: Wanted("tiny", "25%", (TRAIN, 20)),
     "resnet_large_cifar10": Wanted("zcu102", "25%"),
     "resnet20_cifar10": Wanted("zcu102", "15%"),
+    "resnet20_cifar10" + TUNED: Wanted("zcu102", "15%", (CALIB, 100)),
     "mobilenet_v1_025_128": Wanted("zcu102", "10%"),
     "squeezenet": Wanted("zcu102", "10%"),
     "ultraface_slim320": Wanted("zcu102", "10%"),
@@ -54,11 +70,12 @@ WANTED: Mapping[str, Wanted] = {
 
 def write_files(name: str, root: Path | None, folder: Path) -> None:
     """A model with its samples for calibration and judging."""
-    if name == DIGITS:
-        command(["models", DIGITS, "-o", str(folder / FLOAT), "--calib", str(folder / CALIB), "--test", str(folder / DATA)])
+    if name.removesuffix(TUNED) == DIGITS:
+        files = {"-o": FLOAT, "--calib": CALIB, "--test": DATA, "--train": TRAIN}
+        command(["models", DIGITS, *(text for option, file in files.items() for text in (option, str(folder / file)))])
         return
     assert root is not None
-    model = Trained(root / name, FLOAT)
+    model = Trained(root / name.removesuffix(TUNED), FLOAT)
     copyfile(model.path, folder / FLOAT)
     for split, file in (("calib", CALIB), ("test", DATA)):
         found = trained.samples(model, split)
@@ -67,15 +84,52 @@ def write_files(name: str, root: Path | None, folder: Path) -> None:
 
 def pruned(name: str, folder: Path) -> dict[str, Any]:
     """What `cnna prune` writes about a model in the folder, and its processor seconds. SystemExit: it failed, and has said why."""
-    wanted = WANTED[name]
-    options = ["--config", wanted.config, "--fewer-clocks", wanted.fewer]
-    print(f"$ {shlex.join(['cnna', 'prune', FLOAT, '--calib', CALIB, '--test', DATA, *options, '-o', PRUNED])}", flush=True)
-    files = [str(folder / FLOAT), "--calib", str(folder / CALIB), "--test", str(folder / DATA), "-o", str(folder / PRUNED)]
+    printed, given = (
+        [
+            "prune",
+            _in(at, FLOAT),
+            "--calib",
+            _in(at, CALIB),
+            "--test",
+            _in(at, DATA),
+            *WANTED[name].options(at),
+            "-o",
+            _in(at, PRUNED),
+        ]
+        for at in (None, folder)
+    )
+    print(f"$ {shlex.join(['cnna', *printed])}", flush=True)
     began = time.process_time()
-    if command(["prune", *files, *options, "--json", str(folder / FIGURES)]) == 2:
+    if command([*given, "--json", str(folder / FIGURES)]) == 2:
         raise SystemExit(2)
     found: dict[str, Any] = json.loads((folder / FIGURES).read_text())
-    return {**found, "seconds": time.process_time() - began}
+    seconds = time.process_time() - began
+    return {**found, **(by_faces(folder) if name == FACES else {}), "seconds": seconds}
+
+
+def by_faces(folder: Path) -> dict[str, Any]:
+    """Of the faces that the whole float network finds, the share that each network finds, in place of right classes."""
+    with np.load(folder / CALIB) as calib, np.load(folder / DATA) as data:
+        samples, tests = calib["x"], data["x"]
+    whole, narrow = (folder / file for file in (FLOAT, PRUNED))
+    networks = {"float": whole.read_bytes(), "pruned_float": narrow.read_bytes()}
+    for key, file in (("int8", whole), ("pruned_int8", narrow)):
+        cnna.quantize(file, samples).save(folder / f"{key}.onnx")
+        networks[key] = (folder / f"{key}.onnx").read_bytes()
+    answers = {key: _answers(model, tests) for key, model in networks.items()}
+    shares, precise = {}, {}
+    for key, found in answers.items():
+        (common, wanted), (right, made) = recall(found, answers["float"]), recall(answers["float"], found)
+        shares[key], precise[key] = common / wanted, right / max(made, 1)
+        print(f"{key}: {common} of {wanted} faces, {made - right} of {made} are others", flush=True)
+    return {"top1": shares, "agreement": {"pruned_int8": precise["pruned_int8"]}}
+
+
+def _answers(model: bytes, tests: np.ndarray) -> dict[str, np.ndarray]:
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    names, key = [value.name for value in session.get_outputs()], session.get_inputs()[0].name
+    made = [session.run(names, {key: one[None]}) for one in tests]
+    return {name: np.concatenate([np.asarray(one[place]) for one in made]) for place, name in enumerate(names)}
 
 
 def by_rtl(found: Mapping[str, Any], folder: Path) -> tuple[int, int]:
@@ -120,6 +174,9 @@ def page_of(page: str, rows: Mapping[str, str]) -> str:
 def measured(names: Sequence[str], root: Path | None, keep: Path | None, rtl: bool) -> Iterator[tuple[str, str]]:
     """Name and row of each model."""
     for name in names:
+        if WANTED[name].finetune and find_spec("torch") is None:
+            print(f"{name}: the row stays as it is; torch is missing", flush=True)
+            continue
         with files_of(name, keep) as folder:
             write_files(name, root, folder)
             found = pruned(name, folder)
@@ -134,7 +191,7 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the files in DIR/MODEL")
     parser.add_argument("--rtl", action="store_true", help="count the clocks of one sample on the RTL too")
     args = parser.parse_args()
-    known = [name for name in WANTED if name == DIGITS or args.models is not None]
+    known = [name for name in WANTED if name.removesuffix(TUNED) == DIGITS or args.models is not None]
     for name, line in measured([name for name in known if not args.only or name in args.only], args.models, args.keep, args.rtl):
         print(line, flush=True)
         OUT.write_text(page_of(OUT.read_text(), {**rows_of(OUT.read_text()), name: line}))

@@ -97,7 +97,7 @@ def test_the_module_answers_as_onnxruntime_does(nodes: str, output: str) -> None
 @TORCH
 def test_training_brings_the_pruned_network_nearer(tmp_path: Path) -> None:
     """A user would train for hours, and the file would have the old weights, other names or another form."""
-    command = _files(tmp_path, "30")
+    command = _files(tmp_path, "80")
     assert main([*command[:-4], "-o", str(tmp_path / "p.onnx")]) == 0
     assert main([*command, "-o", str(tmp_path / "t.onnx"), "--json", str(tmp_path / "t.json")]) == 0
     plain, tuned = (onnx.load(tmp_path / name) for name in ("p.onnx", "t.onnx"))
@@ -108,6 +108,38 @@ def test_training_brings_the_pruned_network_nearer(tmp_path: Path) -> None:
     whole, before, after = (answers(one, {"x": x})[0] for one in (onnx.load(tmp_path / "m.onnx"), plain, tuned))
     assert np.square(after - whole).sum() < 0.7 * np.square(before - whole).sum()
     assert not list(tmp_path.glob("*.checkpoint"))
+
+
+@TORCH
+def test_layers_inside_are_those_that_kept_their_form() -> None:
+    """Layers would be taught what others make, or one whose result is only added would be hindered from making up for the other."""
+    from cnna.pruning.finetune import Samples, Trainer, Tuning, distance
+    from cnna.pruning.torch_graph import TorchGraph
+
+    whole, x = _network(), sample((24, 3, 12, 12))
+    assert TorchGraph(whole, "net").inside() == ["a", "n", "q"], "c is only added, y is the output"
+    nodes = f"a = Conv {CONV} (x, w1) r = Relu (a) c = Conv {CONV} (r, w2) q = Relu (c) y = Conv (q, w3)"
+    wide, narrow = (
+        model(nodes, {"w1": (n, 3, 3, 3), "w2": (8, n, 3, 3), "w3": (2, 8, 1, 1)}, "float[N,3,12,12] x", "float[N,2,12,12] y")
+        for n in (16, 8)
+    )
+    trainer = Trainer(narrow, wide, "net", Samples({"x": x}), Tuning(inside=True), distance, None)
+    assert trainer.inside == ["c"]
+
+
+@TORCH
+def test_pictures_are_varied_and_other_samples_are_not() -> None:
+    """A user's table of numbers would be mirrored, or pictures would have another size."""
+    import torch
+
+    from cnna.pruning.finetune import varied
+
+    pictures, table = torch.from_numpy(sample((8, 3, 12, 16))), torch.from_numpy(sample((8, 5)))
+    once, again = (varied({"x": pictures}, torch.Generator().manual_seed(4))["x"] for _ in range(2))
+    assert torch.equal(once, again)
+    assert once.shape == pictures.shape
+    assert not torch.equal(once, pictures)
+    assert torch.equal(varied({"x": table}, torch.Generator())["x"], table)
 
 
 @pytest.mark.slow
