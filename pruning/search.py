@@ -60,6 +60,7 @@ class Search:
         self.estimate = Estimate(self.steps, {one.name: (one.order, one.channels) for one in self.families if one.order})
         self._judged = fit.feeds[::HELD_OUT]
         self._answers: list[dict[str, Array]] = []
+        self._asked: dict[str, set[int]] = {family.name: set() for family in self.families}  # not what memory has from before
 
     def removed(self, widths: Mapping[str, int]) -> list[int]:
         """The roots that are gone. widths: how many channels families keep; those left out keep all."""
@@ -69,6 +70,7 @@ class Search:
     def damage(self, name: str, width: int) -> float:
         """Of one family at a width: the error of the outputs as a share of what they vary."""
         key = f"{name} {width}"
+        self._asked[name].add(width)
         if key not in self.memory.damage:
             self.memory.damage[key] = self._error(self.narrowed(self.removed({name: width})))
             self.memory.changed(self.memory)
@@ -76,15 +78,12 @@ class Search:
 
     def expected(self, name: str, width: int) -> float:
         """The damage, or if it is not measured yet, what the surgeon's sums and the nearest width that is measured let expect."""
-        family, measured = self._by_name[name], self._measured(name)
+        family, measured = self._by_name[name], self._asked[name]
         if width in measured or not measured:
             return self.damage(name, width)
-        near = min(measured, key=lambda one: abs(one - width))
+        near = min(sorted(measured), key=lambda one: abs(one - width))
         here, there = (max(family.errors[family.channels - one - 1], 1e-12) for one in (width, near))
         return max(self.damage(name, near) * here / there, SMALLEST)
-
-    def _measured(self, name: str) -> list[int]:
-        return [width for width in range(self._by_name[name].channels) if f"{name} {width}" in self.memory.damage]
 
     def narrowed(self, removed: Sequence[int]) -> ModelProto:
         """The model without some channels; the layers that read them are solved from what they see in the float network."""
@@ -167,7 +166,7 @@ class Search:
         """What costs least, with no damage in it that was not measured."""
         while True:
             widths = cheapest(choices, target)
-            missing = [(name, width) for name, width in widths.items() if width not in self._measured(name)]
+            missing = [(name, width) for name, width in widths.items() if width not in self._asked[name]]
             for name, width in missing:
                 self.damage(name, width)
             if not missing:

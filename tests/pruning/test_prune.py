@@ -139,6 +139,22 @@ def test_what_was_measured_is_kept_and_gone_on_from(
     assert "Channels that go together" in (tmp_path / "p.html").read_text()
 
 
+def test_what_is_chosen_does_not_depend_on_what_was_kept(network: onnx.ModelProto, samples: np.ndarray) -> None:
+    """After Ctrl-C other widths would be expected to do other damage, and the network would be another one than in one go."""
+    fit = prepared(network, "net", [{"x": samples[i : i + 1]} for i in range(len(samples))], lambda *_: None)
+    memory = search.Memory()
+    once = search.Search(fit, preset("tiny"), memory, lambda *_: None)
+    whole = once.clocks({}).total
+    before = [once.run(int(share * whole)) for share in (0.8, 0.5)]
+    expected = [once.expected(family.name, 5) for family in once.families if family.order]
+    for family in once.families:
+        if family.order:
+            memory.damage[f"{family.name} 6"] = 0.5
+    again = search.Search(fit, preset("tiny"), memory, lambda *_: None)
+    assert [again.run(int(share * whole)) for share in (0.8, 0.5)] == before
+    assert [again.expected(family.name, 5) for family in again.families if family.order] == expected
+
+
 def test_a_journal_of_another_search_is_refused(tmp_path: Path) -> None:
     """Figures of another model would choose the channels."""
     place = tmp_path / "j"
