@@ -20,6 +20,7 @@ from cnna.compiler.lower.kernels import Lowered
 from cnna.compiler.plan.forced import NOTHING, Forced
 from cnna.compiler.plan.limits import LIMITS, PlanLimits
 from cnna.compiler.plan.plan import Plan, Planner
+from cnna.compiler.predict.known_stretches import KnownStretches
 from cnna.compiler.predict.predict import Count, PredictedSpan, predicted_spans
 from cnna.spec.config import Config
 
@@ -35,9 +36,11 @@ def fastest_plan(
     count: as of `finalists` and `predicted_spans`. forced: what every plan has. ModelError: no way fits.
     """
 
+    known = KnownStretches()
+
     @cache  # a plan of `mixed` may be one of the finalists
     def predict(program: bytes) -> Sequence[PredictedSpan]:
-        return predicted_spans(program, config, count=count)
+        return predicted_spans(program, config, count=count, known=known)
 
     planner = Planner(lowered, config, name, limits, forced)
     plans = unlike(finalists(planner, count))

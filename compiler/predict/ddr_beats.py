@@ -20,6 +20,9 @@ from cnna.spec.program.decks import located, sets_on
 
 Banks = list[tuple[int, int]]
 Past = tuple[tuple[int, ...], ...]
+Fixed = tuple[tuple[bool | int, ...], ...]
+Position = tuple[tuple[int, float, bool, int, tuple[int, ...], tuple[int, ...], Past, tuple[int, ...]], ...]
+DdrPosition = tuple[float, int, int, tuple[int, ...], tuple[int, ...]]
 State = tuple[tuple[int, float, tuple[int, ...], tuple[int, ...], Past], ...]
 PAST_CLOCKS = 16  # between two notes of how far a load was
 
@@ -108,6 +111,26 @@ class Transfer(Requester):
         self._needs = [None for _ in self._share]
         if self.following and others:
             self.following.restore(tuple(others))
+
+    def fixed(self) -> Fixed:
+        """What does not change as the transfer and those that follow it go on."""
+        words = self._fm, self._fm_block, self._fm_run, self._run, self._runs, self._ddr_run, self._ddr_block
+        own = (self._store, *words, self.size)
+        return (own, *self.following.fixed()) if self.following else (own,)
+
+    def position(self) -> Position:
+        """All that changes, for `go_on`: also what `state` leaves as it is."""
+        moved = tuple(self.moved), tuple(self.waiting), self._past, tuple(self._answered)
+        own = (self.asks, self.done, self.over, min(self.asked, len(self._share)), *moved)
+        return (own, *self.following.position()) if self.following else (own,)
+
+    def go_on(self, position: Position) -> None:
+        """Goes on from the position of an equal transfer."""
+        (self.asks, self.done, self.over, self.asked, moved, waiting, self._past, answered), *others = position
+        self.moved, self.waiting, self._answered = list(moved), list(waiting), list(answered)
+        self._needs = [None for _ in self._share]
+        if self.following:
+            self.following.go_on(tuple(others))
 
     def offer(self, clock: int) -> int:
         """The banks of the next request: a beat of each port that has one, unless a lower port needs its bank.
@@ -264,6 +287,15 @@ class BeatModel:
         self._first = 0
         self._orders = [[(first + step) % ports for step in range(ports)] for first in range(ports)]
         self._turn = [0 for _ in range(ports)]  # position in the present pair of bursts: first the load's, then the other
+
+    def position(self) -> DdrPosition:
+        """Where the model stands, for `go_on`, without what `load`, `store` and `behind` hold."""
+        return self._left, self._first % len(self.others), self._clocks % PAST_CLOCKS, tuple(self.others), tuple(self._turn)
+
+    def go_on(self, position: DdrPosition) -> None:
+        """Goes on from an earlier position. `behind` is not restored: each stretch sets it anew."""
+        self._left, self._first, self._clocks, others, turns = position
+        self.others[:], self._turn[:] = others, turns
 
     def clock(self) -> None:
         """Moves the beats of one clock. The first port to be served changes after every clock in which a beat can move."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from cnna.compiler.predict.flow_rates import ActiveEngines, Flow, FlowRates
+from cnna.compiler.predict.known_stretches import KnownStretches
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import DdrSpeed
 from cnna.spec.machine import BURST_BEATS, LOAD_ROOM_BEATS
@@ -179,10 +180,12 @@ class Queue:
 class EventLoop:
     """The state of the accelerator at the clock `now`. weight_ports: the ports in each part; port 0 also fills the vector ring.
 
+    known: as of `FlowRates`.
+
     quiet: a process sets it before it yields, if it has changed only rings, flows and requests of weights since it was resumed.
     """
 
-    def __init__(self, config: Config, memory: DdrSpeed) -> None:
+    def __init__(self, config: Config, memory: DdrSpeed, known: KnownStretches | None = None) -> None:
         self.config, self.memory = config, memory
         self.now, self.quiet = 0.0, False
         self.units: dict[str, list[float]] = {engine: [] for engine in COUNTED}  # the clock at which each unit was finished
@@ -193,7 +196,7 @@ class EventLoop:
         self.work = ActiveEngines.idle(config.ports)
         ports = {f"weight{part}": ports for part, ports in enumerate(self.weight_ports)}
         self.reads = ReadOrder(self.work, config.ports)
-        self._speeds = FlowRates(config, memory, ports | {"program": 1, "load": config.ports, "store": config.ports})
+        self._speeds = FlowRates(config, memory, ports | {"program": 1, "load": config.ports, "store": config.ports}, known)
 
     def run(self, processes: dict[str, Process]) -> None:
         """Runs the processes until none can continue."""

@@ -6,7 +6,7 @@ stretch ends.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import ceil, inf
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from cnna.compiler.cost.engine_steps import Fields, taps_of
 from cnna.compiler.lower.kernels import Range
 from cnna.compiler.predict.ddr_beats import BeatModel, State, Transfer
+from cnna.compiler.predict.known_stretches import KnownStretches, Stretch, key_of, writes_of
 from cnna.compiler.predict.read_ahead import QuickReads, SlowWrites, first_reads
 from cnna.compiler.predict.shared_port import (
     WRITTEN_CLOCKS,
@@ -118,10 +119,12 @@ class SlowStretch:
 class FlowRates:
     """Sets the rates of the flows.
 
-    ports: by name, the number of ports of each flow from or to DDR. until: the clock at which to set rates again; inf: never.
+    ports: by name, the number of ports of each flow from or to DDR. known: stretches of the same configuration and DDR. until: the
+    clock at which to set rates again; inf: never.
     """
 
-    def __init__(self, config: Config, memory: DdrSpeed, ports: Mapping[str, int]) -> None:
+    def __init__(self, config: Config, memory: DdrSpeed, ports: Mapping[str, int], known: KnownStretches | None = None) -> None:
+        self._known = KnownStretches() if known is None else known
         self._config, self._memory, self._ports = config, memory, ports
         beats = max(memory.bytes_per_cycle // BEAT_BYTES, 2)
         self._writes = beats // 2 / beats  # fraction of a busy DDR for writes; each port's read is served before its write
@@ -227,7 +230,7 @@ class FlowRates:
         work.asked = [0 for _ in others]
         held = {engine: (transfer.done, transfer.fifo) for engine, transfer in work.moving.items()}
         due = sum(others)
-        speeds = dict(zip(requesters, self._simulate(requesters, clocks, work), strict=True))
+        speeds = dict(zip(requesters, self._known_or_simulated(requesters, clocks, work, now), strict=True))
         found = {"vector": max(speeds["vector"], LEAST)} if "vector" in speeds else {}
         if load := work.moving.get("load"):
             found |= self._load_limit(load, held["load"], speeds["load"] * BEAT_BYTES, work.flows["load"])
@@ -255,6 +258,32 @@ class FlowRates:
         ddr = (store.done - done - store.fifo + fifo) * BEAT_BYTES / (self._drained or self._simulated)
         alone = store.over and store.fifo  # DDR alone has to get the last beats
         return {} if alone or ddr >= (1 - FAR) * share else {"store": max(ddr, LEAST)}
+
+    def _known_or_simulated(
+        self, requesters: dict[str, Requester], clocks: int, work: ActiveEngines, now: float
+    ) -> Sequence[float]:
+        """As `_simulate`. A stretch of the array's writes, loads and stores alone is simulated once."""
+        if not work.moving or not requesters.keys() <= {"dst", "res", "load", "store"}:
+            return self._simulate(requesters, clocks, work)
+        writes = tuple[Hashable, ...]()
+        if walk := work.writing:
+            prefixes = tuple(name for name in requesters if name not in work.moving)
+            writes = writes_of(walk, prefixes, walk.group_at(now - walk.begin), clocks)
+        key = key_of(clocks, self._ddr, work.moving, writes)
+        if stretch := self._known.get(key, clocks):
+            for engine, transfer in work.moving.items():
+                transfer.go_on(stretch.after[engine])
+            self._ddr.go_on(stretch.ddr)
+            self.notes = [[(work.moving[engine], state) for engine, state in note.items()] for note in stretch.notes]
+            self._simulated = self._clocks = clocks
+            self._drained = stretch.drained
+            return stretch.speeds
+        speeds = self._simulate(requesters, clocks, work)
+        names = {id(transfer): engine for engine, transfer in work.moving.items()}
+        notes = tuple({names[id(transfer)]: state for transfer, state in note} for note in self.notes)
+        after = {engine: transfer.position() for engine, transfer in work.moving.items()}
+        self._known.keep(key, clocks, Stretch(tuple(speeds), self._drained, after, notes, self._ddr.position()))
+        return speeds
 
     def _simulate(self, requesters: dict[str, Requester], clocks: int, work: ActiveEngines) -> list[float]:
         """Simulates requesters and DDR together; returns each requester's rate. Without a load or store the two are independent.

@@ -17,6 +17,7 @@ from cnna.compiler.cost.engine_steps import Fields, command_steps
 from cnna.compiler.predict.bank_clocks import WALK, WRITES, walk_clocks, write_clocks
 from cnna.compiler.predict.event_loop import EventLoop, Lasting, Process, Queue
 from cnna.compiler.predict.flow_rates import Walk
+from cnna.compiler.predict.known_stretches import KnownStretches
 from cnna.compiler.predict.read_ahead import COMMAND_CLOCKS
 from cnna.compiler.predict.transfers import Transfers
 from cnna.compiler.predict.weight_ports import WeightPorts
@@ -55,12 +56,15 @@ class PredictedSpan:
     held: tuple[int, int]
 
 
-def predicted_spans(program: bytes, config: Config, memory: DdrSpeed = PLANNED, count: Count | None = None) -> list[PredictedSpan]:
+def predicted_spans(
+    program: bytes, config: Config, memory: DdrSpeed = PLANNED, count: Count | None = None, known: KnownStretches | None = None
+) -> list[PredictedSpan]:
     """A span for each command of a program, in program order. count: is told of each command that has ended.
 
+    known: what the predictions of other programs have simulated, of the same configuration and DDR; this one adds to it.
     ArtifactError: the engines wait for each other forever.
     """
-    return _Simulation(list(commands(program)), config, memory, count).run()
+    return _Simulation(list(commands(program)), config, memory, count, known).run()
 
 
 @dataclass
@@ -83,9 +87,11 @@ class VectorBlock:
 class _Simulation:
     """The processes of the engines, and their progress."""
 
-    def __init__(self, program: Sequence[Command], config: Config, memory: DdrSpeed, count: Count | None) -> None:
+    def __init__(
+        self, program: Sequence[Command], config: Config, memory: DdrSpeed, count: Count | None, known: KnownStretches | None
+    ) -> None:
         self.program, self.config, self.memory, self.count = program, config, memory, count
-        self.machine = EventLoop(config, memory)
+        self.machine = EventLoop(config, memory, known)
         self.queues = {engine: Queue() for engine in QUEUED}
         self.written: list[ChunkWrites] = []
         self.spans: dict[int, PredictedSpan] = {}
