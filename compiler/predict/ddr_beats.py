@@ -51,9 +51,9 @@ class Transfer(Requester):
         self.waiting = [0 for _ in self._share]
         if self._store:
             self.read_ahead(0)
-        self._needs: list[tuple[int, int] | None] = [None for _ in self._share]  # `_banks` of each port's next beat, if known
-        self._beats_of_runs: Banks = []  # `_banks` of all runs, if a run is one beat and one has been asked for
-        self._present: list[tuple[int, Banks]] = [(-1, []) for _ in self._share]  # the number of each port's run, and its `_run_at`
+        self._needs: list[tuple[int, int] | None] = [None for _ in self._share]  # the banks of each port's next beat, if known
+        self._coming: list[Banks] = [[] for _ in self._share]  # those of the beats behind it in its run, the last one first
+        self._beats_of_runs: Banks = []  # the banks of all runs, if a run is one beat and one has been asked for
         self.following: Transfer | None = None
         self.asked = 0  # ports that have requested their first burst; one port begins in each clock
         self._past: Past = ()  # `moved` of the last clocks, every PAST_CLOCKS of them, the oldest first
@@ -80,7 +80,7 @@ class Transfer(Requester):
         self.moved = [min(max(moved + each, 0), share) for moved, share in zip(self.moved, self._share, strict=True)]
         self._past = tuple(tuple(moved + each for moved in past) for past in self._past)
         self._answered = [moved + each for moved in self._answered]
-        self._needs = [None for _ in self._share]
+        self._forget()
         self.done, self.over = float(sum(self.moved)), self.moved == self._share
 
     @property
@@ -108,9 +108,14 @@ class Transfer(Requester):
         """Returns to an earlier position."""
         (self.asks, self.done, moved, waiting, self._past), *others = state
         self.moved, self.waiting = list(moved), list(waiting)
-        self._needs = [None for _ in self._share]
+        self._forget()
         if self.following and others:
             self.following.restore(tuple(others))
+
+    def _forget(self) -> None:
+        """Looks the banks of the next beats up again."""
+        self._needs = [None for _ in self._share]
+        self._coming = [[] for _ in self._share]
 
     def fixed(self) -> Fixed:
         """What does not change as the transfer and those that follow it go on."""
@@ -128,7 +133,7 @@ class Transfer(Requester):
         """Goes on from the position of an equal transfer."""
         (self.asks, self.done, self.over, self.asked, moved, waiting, self._past, answered), *others = position
         self.moved, self.waiting, self._answered = list(moved), list(waiting), list(answered)
-        self._needs = [None for _ in self._share]
+        self._forget()
         if self.following:
             self.following.go_on(tuple(others))
 
@@ -137,22 +142,21 @@ class Transfer(Requester):
 
         This is the rule of `hw/dma/runs.py`.
         """
-        moved, share, waits, needs = self.moved, self._share, self.waiting, self._needs
-        self.over = moved == share
-        asked, goes = 0, 0
+        moved, waits, needs, coming = self.moved, self.waiting, self._needs, self._coming
+        self.over = moved == self._share
+        asked = goes = passed = 0
         for port, waiting in enumerate(waits):
-            if waiting and moved[port] < share[port]:
-                need = needs[port] or self._banks(port)
+            if waiting and (need := needs[port] or self._next_run(port)):
                 banks, places = need
-                if banks & asked:
-                    needs[port] = need
-                else:
+                if not banks & asked:
                     goes |= places
                     waits[port] = waiting - 1
                     moved[port] += 1
-                    needs[port] = None
-                    self.done += 1
+                    passed += 1
+                    left = coming[port]
+                    needs[port] = left.pop() if left else None
                 asked |= banks
+        self.done += passed
         return goes
 
     def bring(self, port: int, others: int = 0) -> bool:
@@ -193,20 +197,27 @@ class Transfer(Requester):
         """Beats that DDR has brought to a port."""
         return self.moved[port] + self.waiting[port] if port < len(self._share) else inf
 
-    def _banks(self, port: int) -> tuple[int, int]:
-        """The banks of a port's next beat, as two masks: a bit for each bank number, and a bit for each bank of every region."""
+    def _next_run(self, port: int) -> tuple[int, int] | None:
+        """The banks of a port's next beat, whose run is looked up; None after the last one.
+
+        There are two masks: a bit for each bank number, and a bit for each bank of every region.
+        """
+        moved = self.moved[port]
+        if moved >= self._share[port]:
+            return None
         if self._run_beats == 1:
             self._beats_of_runs = self._beats_of_runs or self._single_beats()
-            return self._beats_of_runs[self.moved[port] * self._ports + port]
-        run, beat = divmod(self.moved[port], self._run_beats)
-        number, banks = self._present[port]
-        if number != run:
-            banks = self._run_at(run, port)
-            self._present[port] = run, banks
-        return banks[beat]
+            coming = self._beats_of_runs[moved * self._ports + port :: self._ports]
+        else:
+            run, beat = divmod(moved, self._run_beats)
+            coming = self._run_at(run, port)[beat:]
+        coming.reverse()
+        need = self._needs[port] = coming.pop()
+        self._coming[port] = coming
+        return need
 
     def _single_beats(self) -> Banks:
-        """`_banks` of each run, in their order, where a run is a single beat: all at once, since each beat has another run."""
+        """The banks of each run, in their order, where a run is a single beat: all at once, since each beat has another run."""
         blocks, rows = np.divmod(np.arange(sum(self._share)), self._runs)
         first = self._fm + sets_on(self._fm, blocks, self._depth) * self._fm_block + rows * self._fm_run
         words = located(first, np.zeros_like(first), self._depth)
@@ -221,7 +232,7 @@ class Transfer(Requester):
         ]
 
     def _run_at(self, run: int, port: int) -> Banks:
-        """`_banks` of each beat of a port's run of that number."""
+        """The banks of each beat of a port's run of that number."""
         block, row = divmod(run * self._ports + port, self._runs)
         first = self._fm + sets_on(self._fm, block, self._depth) * self._fm_block + row * self._fm_run
         region, place = divmod(located(first, 0, self._depth), self._region_words)
@@ -238,7 +249,7 @@ class Transfer(Requester):
         return self._runs_from[known]
 
     def _beat_at(self, word: int, words: int) -> tuple[int, int]:
-        """`_banks` of a beat of so many words, by its first one, which may lie beyond the region of its run."""
+        """The banks of a beat of so many words, by its first one, which may lie beyond the region of its run."""
         region, place = divmod(located(word, 0, self._depth), self._region_words)
         if place + words > self._region_words:
             return self._banks_around(word, words)
@@ -249,7 +260,7 @@ class Transfer(Requester):
         return min(self._beat_words, self._run - beat * self._beat_words)
 
     def _banks_around(self, first: int, count: int) -> tuple[int, int]:
-        """As `_banks`, word by word, for `count` words that cross the end of a region or need a bank twice."""
+        """The banks, word by word, for `count` words that cross the end of a region or need a bank twice."""
         banks, places = 0, 0
         for word in range(first, first + count):
             word = located(word, 0, self._depth)
@@ -261,7 +272,7 @@ class Transfer(Requester):
 
 @lru_cache(256)
 def _table(banks: int, region: int, words: int) -> Banks:
-    """The banks of a beat of so many words in a region, by its first bank; as of `Transfer._banks`."""
+    """The banks of a beat of so many words in a region, by its first bank; as of `Transfer._next_run`."""
     bits = [(1 << words) - 1 << first for first in range(banks)]
     masks = [(mask | mask >> banks) & (1 << banks) - 1 for mask in bits]
     return [(mask, mask << region * banks) for mask in masks]

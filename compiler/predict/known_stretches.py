@@ -17,7 +17,7 @@ from cnna.compiler.predict.ddr_beats import BeatModel, DdrPosition, Position, St
 if TYPE_CHECKING:
     from cnna.compiler.predict.flow_rates import Walk
 
-KEPT = 4096  # stretches: some 20 MB
+KEPT = 2048  # stretches: some 36 MB
 
 
 @dataclass(frozen=True)

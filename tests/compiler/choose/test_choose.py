@@ -79,9 +79,9 @@ def test_equal_programs_are_predicted_once(monkeypatch):
     """Bands of several layers often make a program that is there already; compilation would take a third longer."""
     asked = []
 
-    def once(program, config, count):
+    def once(program, config, count, known):
         asked.append(program)
-        return predicted_spans(program, config)
+        return predicted_spans(program, config, known=known)
 
     monkeypatch.setattr(choose, "predicted_spans", once)
     whole = set_pitches(lower(networks.network(1007), TINY, 2), TINY)
