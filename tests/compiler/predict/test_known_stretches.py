@@ -1,0 +1,66 @@
+"""Stretches that are known: one key must stand for one outcome."""
+
+from collections import deque
+
+import pytest
+
+from cnna.compiler.predict.ddr_beats import BeatModel, Transfer
+from cnna.compiler.predict.known_stretches import KnownStretches, Stretch, key_of
+from cnna.compiler.predict.shared_port import simulate
+from cnna.spec.config import preset
+
+ZCU102 = preset("zcu102")
+CLOCKS = 300
+
+
+FIELDS = {"fm": 0, "fm_run": 52, "fm_block": 700, "run": 50, "runs": 13, "blocks": 5, "ddr_run": 112, "ddr_block": 4000}
+
+
+def begun(engine, **changed):
+    """A transfer of rows whose ports meet in banks, with the DDR that serves it alone."""
+    ddr = BeatModel(3.5, ZCU102.ports, 120)
+    one = Transfer(engine, FIELDS | changed, ZCU102)
+    ddr.load, ddr.store = (one, None) if engine == "load" else (None, one)
+    return one, ddr
+
+
+@pytest.mark.parametrize("clocks", [1, 37, 150])
+@pytest.mark.parametrize("engine", ["load", "store"])
+def test_an_equal_transfer_goes_on_as_the_simulated_one_does(engine, clocks):
+    """One that takes over a position must be known by the same key, and must do the same in the next stretch."""
+    one, ddr = begun(engine)
+    simulate([one], clocks, ddr.clock)
+    other, own = begun(engine)
+    other.go_on(one.position())
+    own.go_on(ddr.position())
+    assert key_of(CLOCKS, own, {engine: other}, ()) == key_of(CLOCKS, ddr, {engine: one}, ())
+    assert simulate([other], CLOCKS, own.clock) == simulate([one], CLOCKS, ddr.clock)
+    assert (other.position(), own.position()) == (one.position(), ddr.position())
+
+
+def test_keys_differ_with_what_changes_a_stretch():
+    """What the array writes, where a load goes and in which steps, what has moved, and the beats behind it."""
+    one, ddr = begun("load")
+    keys = [key_of(CLOCKS, ddr, {"load": one}, writes) for writes in ((), ("dst",))]
+    for changed in ({"fm": 8}, {"fm_run": 56}, {"fm_block": 704}, {"ddr_run": 128}, {"run": 49}):
+        other, own = begun("load", **changed)
+        keys.append(key_of(CLOCKS, own, {"load": other}, ()))
+    ddr.behind[0] = deque([(3.0, 4)])
+    keys.append(key_of(CLOCKS, ddr, {"load": one}, ()))
+    simulate([one], 40, ddr.clock)
+    keys.append(key_of(CLOCKS, ddr, {"load": one}, ()))
+    assert len(set(keys)) == len(keys)
+
+
+def test_what_was_not_used_for_longest_is_forgotten(monkeypatch):
+    """Memory stays bounded."""
+    monkeypatch.setattr("cnna.compiler.predict.known_stretches.KEPT", 2)
+    one, ddr = begun("load")
+    known, stretch = KnownStretches(), Stretch((1.0,), 0, {"load": one.position()}, (), ddr.position())
+    for key in ("a", "b"):
+        known.keep(key, 9, stretch)
+    assert known.get("a", 9) is stretch
+    known.keep("c", 9, stretch)
+    assert known.get("b", 9) is None
+    assert known.get("a", 9) is stretch
+    assert (known.found, known.simulated) == (18, 27)
