@@ -22,6 +22,7 @@ from cnna.host.native.detect import Decoder, Found, Settings
 from cnna.host.native.detect_rows import model_rows_of
 from cnna.host.samples.pictures import frame
 from cnna.spec.artifact import Artifact, CpuPiece, Holder, Source, held
+from cnna.spec.counts import shown
 from cnna.spec.cpu_ops import CpuPart, makes
 from cnna.spec.detection.decode import LABELS, Labels
 from cnna.spec.detection.heads import Heads, heads_of
@@ -166,11 +167,11 @@ def settings_of(least: float = 0.25, overlap: float = 0.5, labels: Labels = "all
     """What counts. DataError: an argument is out of its range."""
     for name, value in (("least", least), ("overlap", overlap)):
         if isinstance(value, bool) or not isinstance(value, (int, float, np.floating)) or not 0 <= value <= 1:
-            raise DataError(f"{name}={value!r}: must be a number from 0 to 1")
+            raise DataError(f"{name}={shown(value)}: must be a number from 0 to 1")
     if not isinstance(labels, str) or labels not in LABELS:
-        raise DataError(f"labels={labels!r}: must be {' or '.join(map(repr, LABELS))}")
+        raise DataError(f"labels={shown(labels)}: must be {' or '.join(map(repr, LABELS))}")
     if isinstance(most, bool) or not isinstance(most, (int, np.integer)) or not 1 <= most <= MOST:
-        raise DataError(f"most={most!r}: must be a whole number from 1 to {MOST:,}")
+        raise DataError(f"most={shown(most)}: must be a whole number from 1 to {MOST:,}")
     return Settings(float(least), float(overlap), labels, int(most))
 
 

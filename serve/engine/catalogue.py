@@ -20,6 +20,7 @@ from cnna.serve.models.version import Version
 from cnna.serve.requests.composed import RUNTIME, Composition
 from cnna.serve.requests.history import Log
 from cnna.serve.requests.open_requests import OpenRequests
+from cnna.spec.counts import shown
 from cnna.spec.errors import BusyError, CnnaError, UnknownError
 
 PAUSES = 1.0, 60.0  # seconds before a version is loaded again whose runtime cannot answer now: the first and the longest
@@ -56,7 +57,7 @@ class Catalogue:
     def model(self, name: str) -> ServedModel:
         """UnknownError: there is none of that name."""
         if name not in self.models:
-            raise UnknownError(f"there is no model {name!r}; there are {', '.join(self.models) or 'none'}")
+            raise UnknownError(f"there is no model {shown(name)}; there are {', '.join(self.models) or 'none'}")
         return self.models[name]
 
     async def load(self, name: str, again: bool = False) -> list[Served]:

@@ -31,6 +31,7 @@ from cnna.serve.requests.history import History, Log, silent
 from cnna.serve.requests.open_requests import OpenRequests
 from cnna.serve.requests.request import BatchRun, Request, Result
 from cnna.serve.runtimes.interface import CNNA
+from cnna.spec.counts import shown
 from cnna.spec.errors import BusyError, CnnaError, DataError, LateError, RunError, UserError
 
 REASONS = 4  # models that the server names if it is not ready
@@ -158,7 +159,7 @@ class Core:
         signature, settings = version_of(served).signature, self.catalogue.models[model].settings
         there = [tensor.name for tensor in signature.outputs]
         if unknown := [name for name in outputs if name not in there]:
-            raise DataError(f"model {model} has no output {unknown[0]!r}; there are {', '.join(there)}")
+            raise DataError(f"model {model} has no output {shown(unknown[0])}; there are {', '.join(there)}")
         wanted = of_request(model, signature, settings.wanted, detect or {})
         samples, arrays = signature.request(inputs)
         self._check_size(version_of(served), settings, samples)

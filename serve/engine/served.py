@@ -12,6 +12,7 @@ from cnna.serve.models.version import Version
 from cnna.serve.requests.composed import Composition
 from cnna.serve.requests.pending import PendingRequests
 from cnna.serve.requests.stats import Stats
+from cnna.spec.counts import shown
 from cnna.spec.errors import BusyError, UnknownError
 
 __all__ = ["BROKEN_OFF", "COMING", "LOADING", "READY", "UNAVAILABLE", "UNLOADING", "Models", "Served", "ServedModel"]
@@ -78,7 +79,7 @@ class ServedModel:
     def named(self, version: str) -> Served:
         """UnknownError: there is none of that name."""
         if version not in self.versions:
-            raise UnknownError(f"model {self.name} has no version {version!r}; there are {', '.join(self.versions) or 'none'}")
+            raise UnknownError(f"model {self.name} has no version {shown(version)}; there are {', '.join(self.versions) or 'none'}")
         return self.versions[version]
 
     def chosen(self, version: str | None, identity: str, within: bool = False) -> Served:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from cnna.serve.protocol import parameters, tensors
 from cnna.serve.requests.request import Result
 from cnna.serve.runtimes.interface import CNNA
+from cnna.spec.counts import shown
 from cnna.spec.errors import DataError
 
 LENGTH = "inference-header-content-length"
@@ -173,7 +174,7 @@ def _input(name: str, entry: Mapping[str, Any], raw: memoryview) -> tuple[NDArra
             raise DataError(f'input {name}: has neither "data" nor the parameter binary_data_size')
         return tensors.from_list(name, datatype, shape, entry["data"]), raw
     if type(size) is not int or not 0 <= size <= len(raw):
-        raise DataError(f"input {name}: binary_data_size is {size!r}, but {len(raw)} bytes are left behind the JSON")
+        raise DataError(f"input {name}: binary_data_size is {shown(size)}, but {len(raw)} bytes are left behind the JSON")
     return tensors.from_raw(name, datatype, shape, raw[:size]), raw[size:]
 
 
@@ -212,7 +213,7 @@ def _parameters(entry: Mapping[str, Any], where: str) -> Mapping[str, Any]:
 def _flag(given: Mapping[str, Any], name: str, default: bool = False) -> bool:
     value = given.get(name, default)
     if type(value) is not bool:
-        raise DataError(f"parameter {name}: {value!r} must be true or false")
+        raise DataError(f"parameter {name}: {shown(value)} must be true or false")
     return value
 
 

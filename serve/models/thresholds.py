@@ -48,8 +48,7 @@ def detecting_of(path: Path, key: str, value: Any) -> Detecting:
 
 def with_own(base: Wanted, own: Mapping[str, Any]) -> Wanted:
     """Settings with some of their own values. DataError: one is out of range."""
-    shown = {name: value[:MOST_LETTERS] if isinstance(value, str) else value for name, value in own.items()}
-    return settings_of(**{**base._asdict(), **shown})
+    return settings_of(**{**base._asdict(), **own})
 
 
 def of_request(model: str, signature: Signature, base: Wanted, own: Mapping[str, Any]) -> Wanted | None:

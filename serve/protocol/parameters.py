@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cnna.serve.models.thresholds import KEYS
+from cnna.spec.counts import shown
 from cnna.spec.errors import DataError
 
 MOST_CLASSES = 1000
@@ -18,11 +19,11 @@ def of_request(parameters: Mapping[str, Any]) -> dict[str, Any]:
     for key, name, most in (("priority", "priority", 1 << 32), ("timeout", "timeout_us", 1 << 53)):
         value = parameters.get(key, 0)
         if type(value) is not int or not 0 <= value < most:
-            raise DataError(f"parameter {key}: {value!r} must be an integer from 0 up")
+            raise DataError(f"parameter {key}: {shown(value)} must be an integer from 0 up")
         more[name] = value
     sequence = parameters.get("sequence_id", 0)
     if type(sequence) not in (int, str):
-        raise DataError(f"parameter sequence_id: {sequence!r} must be an integer or a text")
+        raise DataError(f"parameter sequence_id: {shown(sequence)} must be an integer or a text")
     more["sequence_id"] = str(sequence) if sequence else ""
     more["detect"] = {key: parameters[key] for key in KEYS if key in parameters}
     return more
@@ -47,5 +48,5 @@ def classes(name: str, parameters: Mapping[str, Any]) -> int:
     """How many classes of an output are wanted; 0 stands for the values. DataError: it is no such number."""
     count = parameters.get("classification", 0)
     if type(count) is not int or not 0 <= count <= MOST_CLASSES:
-        raise DataError(f"output {name}: classification: {count!r} must be a number of classes, {MOST_CLASSES} at most")
+        raise DataError(f"output {name}: classification: {shown(count)} must be a number of classes, {MOST_CLASSES} at most")
     return count

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.serve.models.signature import CLASSES
+from cnna.spec.counts import shown
 from cnna.spec.errors import DataError
 
 BYTES = "BYTES"
@@ -31,8 +32,8 @@ def name_of(dtype: Any) -> str:
 
 def checked(name: str, datatype: Any, shape: Any) -> tuple[str, tuple[int, ...]]:
     """Type and shape as a client gives them. DataError: they are none."""
-    if datatype not in TYPES and datatype != BYTES:
-        raise DataError(f"input {name}: there is no datatype {datatype!r}; there are {', '.join(TYPES)} and {BYTES}")
+    if not isinstance(datatype, str) or datatype not in (*TYPES, BYTES):
+        raise DataError(f"input {name}: there is no datatype {shown(datatype)}; there are {', '.join(TYPES)} and {BYTES}")
     good = isinstance(shape, Sequence) and not isinstance(shape, str) and 0 < len(shape) <= 16
     if not good or not all(type(size) is int and 0 <= size < MOST_ELEMENTS for size in shape) or elements(shape) >= MOST_ELEMENTS:
         limits = f"1 to 16 whole numbers from 0 on, with fewer than {MOST_ELEMENTS:,} elements, like [1, 3, 224, 224]"

@@ -52,6 +52,16 @@ WRONG: dict[str, dict[str, Any]] = {
     "parameter labels='some': must be 'all' or 'best'": {"labels": "some"},
     "parameter labels=['all']: must be": {"labels": ["all"]},
 }
+WRONG_IN_GRPC: list[tuple[dict[str, Any], str]] = [
+    ({"least": float("nan")}, "parameter least=nan: must be a number from 0 to 1"),
+    ({"overlap": float("inf")}, "parameter overlap=inf: must be a number from 0 to 1"),
+    ({"least": -1}, "parameter least=-1: must be a number from 0 to 1"),
+    ({"least": True}, "parameter least=True: must be a number from 0 to 1"),
+    ({"labels": "some"}, "parameter labels='some': must be 'all' or 'best'"),
+    ({"labels": "x" * 100_000}, f"parameter labels='{'x' * 40}': must be 'all' or 'best'"),
+    ({"priority": "x" * 100_000}, f"parameter priority: '{'x' * 40}' must be an integer from 0 up"),
+]
+CHOICES = {bool: "bool_param", int: "int64_param", float: "double_param", str: "string_param"}
 TRIES = """
 const until = async (found) => { while (!found()) await new Promise((done) => setTimeout(done, 50)); };
 const all = (what) => document.querySelectorAll(what);
@@ -170,6 +180,49 @@ def test_grpc_answers_the_same(repository: Path, wanted: Any, within: Within) ->
         parts = zip(answer.outputs, answer.raw_output_contents, strict=True)
         made = {y.name: np.frombuffer(data, kinds[y.datatype]).reshape(tuple(y.shape)) for y, data in parts}
         is_as_wanted(wanted(photograph()), made["boxes"][0], made["scores"][0], made["classes"][0])
+
+    within(run())
+
+
+def test_grpc_takes_thresholds(repository: Path, within: Within) -> None:
+    """A client of gRPC would get the usual thresholds whatever it asks, or for a wrong one an error that says nothing."""
+    x = detector_models.pictures(1, seed=5)
+
+    def asked(own: dict[str, Any], model: str = "yolo") -> pb.ModelInferRequest:
+        request = pb.ModelInferRequest(model_name=model, raw_input_contents=[x.tobytes()])
+        request.inputs.add(name="x", datatype="UINT8", shape=x.shape)
+        for name, value in own.items():
+            setattr(request.parameters[name], CHOICES[type(value)], value)
+        return request
+
+    async def run() -> None:
+        core = Core(open_repository(repository), board_specs(["a=emulator"]))
+        listener = GrpcFront(core, Listening("127.0.0.1", 0, None), "9.9")
+        address = (await listener.start()).removeprefix("grpc://")
+        try:
+            await core.start()
+            async with grpc.aio.insecure_channel(address) as channel:
+                infer = channel.unary_unary(
+                    f"/{SERVICE}/ModelInfer", pb.ModelInferRequest.SerializeToString, pb.ModelInferResponse.FromString
+                )
+                for own in (*OWN, {"least": 0, "overlap": 1}):
+                    boxes, scores, classes = (await infer(asked(own))).raw_output_contents
+                    with Detector(repository / "yolo" / "1" / "tiny-b1.cnna", "reference", **own) as detector:
+                        found = detector.detect(x[0].transpose(1, 2, 0))
+                    count = len(found.boxes)
+                    assert np.frombuffer(classes, np.int64)[:count].tolist() == found.classes.tolist()
+                    np.testing.assert_allclose(np.frombuffer(scores, np.float32)[:count], found.scores, atol=1e-6)
+                    edges = np.clip(found.boxes.reshape(-1), 0, x.shape[-1])
+                    np.testing.assert_allclose(np.frombuffer(boxes, np.float32)[: 4 * count], edges, atol=1e-4)
+                    assert (np.frombuffer(classes, np.int64)[count:] == -1).all()
+                wrong = [(asked(own), said) for own, said in WRONG_IN_GRPC]
+                for request, said in [*wrong, (asked({}, "m" * 100_000), f"there is no model '{'m' * 40}'; there are yolo")]:
+                    with pytest.raises(grpc.aio.AioRpcError) as caught:
+                        await infer(request)
+                    assert caught.value.details() == said
+        finally:
+            await listener.stop()
+            await core.close()
 
     within(run())
 
