@@ -270,6 +270,25 @@ MUTANTS = (
         "std::memcpy(to + at, made, count - at);",
         "std::memcpy(to + at, made, count - at - 1);",
     ),
+    Mutant("a row of the cells before", "detect_rows.cpp", "Line line{row * grid.columns,", "Line line{row / 2 * grid.columns,"),
+    Mutant(
+        "cells behind the last eight", "detect_rows.cpp", "for (; cell < count; ++cell, to", "for (; cell < count - 1; ++cell, to"
+    ),
+    Mutant(
+        "an own output's greatest bin", "detect_rows.cpp", "most[cell] = std::max(most[cell], q[cell]);", "most[cell] = q[cell];"
+    ),
+    Mutant("a corner that is no middle", "detect_rows.cpp", "(low + high) * 0.5f", "low"),
+    Mutant("corners in each other's place", "detect_rows.cpp", "rows.order[side] * rows.box_number", "side * rows.box_number"),
+    Mutant("an own output's scale", "detect_rows.cpp", "/ rows.scale[side];", ";"),
+    Mutant(
+        "the class before", "detect_rows.cpp", "field[1] + number - there,", "field[1] + std::max<int64_t>(0, number - there - 1),"
+    ),
+    Mutant(
+        "an own output's row above",
+        "detect_rows.cpp",
+        "one.down * static_cast<float>(row)",
+        "one.down * static_cast<float>(row / 2)",
+    ),
     Mutant("another class's double", "detect.cpp", "last[static_cast<size_t>(one.label)]", "last[0]"),
     Mutant(
         "a greatest bin that is not the last",
