@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pruned_networks
+import pytest
 
 FOUND: dict[str, Any] = {
     "config": "tiny",
@@ -38,3 +39,20 @@ def test_a_new_row_leaves_the_others(root: Path) -> None:
     assert both.index("digits | y") < both.index("squeezenet | x")
     outside = [text.partition(pruned_networks.BEGIN)[0] + text.partition(pruned_networks.END)[2] for text in (page, both)]
     assert outside[0] == outside[1]
+
+
+def test_fine_tuned_rows_stay_where_torch_is_missing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who has no torch would lose the figure, or get that of the network before it was trained."""
+    monkeypatch.setattr(pruned_networks, "find_spec", lambda name: None)
+    tuned = [name for name, wanted in pruned_networks.WANTED.items() if wanted.finetune]
+    assert tuned
+    assert not list(pruned_networks.measured(tuned, None, None, False))
+    assert capsys.readouterr().out.count("torch is missing") == len(tuned)
+
+
+def test_the_command_names_what_it_trains_on() -> None:
+    """The page's command would make another network than its row has."""
+    tuned = pruned_networks.WANTED["digits, fine-tuned"]
+    assert tuned.options()[-4:] == ["--finetune", "train.npz", "--epochs", "20"]
+    assert tuned.options(Path("f"))[-3] == "f/train.npz"
+    assert "--finetune" not in pruned_networks.WANTED["digits"].options()
