@@ -160,7 +160,13 @@ class Search:
             if self.clocks(widths).total <= target:
                 enough.append(widths)
             self.tell(done + 1, COMPILED, "compiling what was chosen")
-        return min(enough, key=choices.total) if enough else min(found, key=self.estimate)
+        return min(enough, key=choices.total) if enough else self._least(choices, min(found, key=self.estimate))
+
+    def _least(self, choices: Choices, narrow: dict[str, int]) -> dict[str, int]:
+        """As few clocks as narrow widths have, without what is narrower in vain."""
+        whole = self.clocks(narrow).total
+        widths = self._cheapest(choices, whole)
+        return widths if self.clocks(widths).total <= whole else narrow
 
     def _cheapest(self, choices: Choices, target: float) -> dict[str, int]:
         """What costs least, with no damage in it that was not measured."""

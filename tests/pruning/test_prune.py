@@ -1,6 +1,7 @@
 """Pruning a small network: the clocks that are saved, what is lost, what is kept after Ctrl-C, what is said where nothing is."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import cnna
 from cnna.cli.main import main
 from cnna.pruning import journal, search
+from cnna.pruning.clocks import Clocks
 from cnna.pruning.cut import cut
 from cnna.pruning.prune import prepared
 from cnna.spec.config import preset
@@ -153,6 +155,25 @@ def test_what_is_chosen_does_not_depend_on_what_was_kept(network: onnx.ModelProt
     again = search.Search(fit, preset("tiny"), memory, lambda *_: None)
     assert [again.run(int(share * whole)) for share in (0.8, 0.5)] == before
     assert [again.expected(family.name, 5) for family in again.families if family.order] == expected
+
+
+def test_what_is_narrower_in_vain_is_given_back(
+    network: onnx.ModelProto, samples: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A network from which more is asked than it has would lose channels whose removal saves nothing."""
+    fit = prepared(network, "net", [{"x": samples[i : i + 1]} for i in range(len(samples))], lambda *_: None)
+    seen = search.Search(fit, preset("tiny"), search.Memory(), lambda *_: None)
+    first, *others = [family.name for family in seen.families if family.order]
+    whole = seen.clocks({})
+    assert others
+
+    def only_the_first(widths: Mapping[str, int]) -> Clocks:
+        found = Clocks(whole.total - 100 * (first in widths), whole.nodes)
+        seen.estimate.learn(widths, found)
+        return found
+
+    monkeypatch.setattr(seen, "clocks", only_the_first)
+    assert list(seen.run(whole.total // 10)) == [first]
 
 
 def test_a_journal_of_another_search_is_refused(tmp_path: Path) -> None:
