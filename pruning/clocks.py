@@ -79,20 +79,13 @@ class Estimate:
         self._seen: dict[int, dict[int, float]] = {number: {} for number in self._layers}
         self._predicted: dict[tuple[tuple[str, int], ...], int] = {}
         self._rest = 0.0
-        self._more: dict[str, tuple[int, float]] = {}  # of families: a width, and what it was seen to save beside its layers
 
     def learn(self, widths: Mapping[str, int], found: Clocks) -> None:
-        """Takes over a prediction. Of one family alone, it teaches what else becomes quicker than its layers."""
+        """Takes over a prediction."""
         for number, seen in self._seen.items():
             seen[self._blocks(number, widths)] = found.nodes.get(number, 0)
-        key, whole = self._key(widths), self._predicted.get(())
-        if whole is not None and len(key) == 1:
-            ((name, width),) = key
-            self._more[name] = width, whole - found.total - (self._layers_sum({}) - self._layers_sum(widths))
-            self._rest = whole - self._sum({})
-        else:
-            self._rest = found.total - self._sum(widths)
-        self._predicted[key] = found.total
+        self._rest = found.total - self._sum(widths)
+        self._predicted[self._key(widths)] = found.total
 
     def __call__(self, widths: Mapping[str, int]) -> float:
         told = self._predicted.get(self._key(widths))
@@ -102,10 +95,6 @@ class Estimate:
         return tuple(sorted((name, width) for name, width in widths.items() if width < self._channels[name]))
 
     def _sum(self, widths: Mapping[str, int]) -> float:
-        more = [self._more[name] for name in widths if name in self._more and widths[name] <= self._more[name][0]]
-        return self._layers_sum(widths) - sum(saved for _, saved in more)
-
-    def _layers_sum(self, widths: Mapping[str, int]) -> float:
         return sum(self._layer(number, widths) for number in self._layers)
 
     def _layer(self, number: int, widths: Mapping[str, int]) -> float:

@@ -22,7 +22,6 @@ from cnna.pruning.widths import Choices, cheapest
 from cnna.spec.config import Config
 
 COMPILED = 12  # choices of widths, at most, of a target
-ALONE = 16  # families, at most, that are compiled each alone
 WORTH = 0.9  # of the damage: what does less than this much less is not compiled, once there is something with few enough clocks
 MOST_WIDTHS = 8  # of a family
 LEAST = 0.001  # of all clocks: a width that saves less than this more than the wider one is none
@@ -151,7 +150,6 @@ class Search:
         for done, (name, each) in enumerate(choices.widths.items()):
             self.damage(name, each[1])
             self.tell(done + 1, len(choices.widths), "measuring damage")
-        self._compile_alone(choices)
         found, enough = [dict[str, int]()], list[dict[str, int]]()
         for done in range(COMPILED):
             widths = self._cheapest(choices, target)
@@ -163,14 +161,6 @@ class Search:
                 enough.append(widths)
             self.tell(done + 1, COMPILED, "compiling what was chosen")
         return min(enough, key=choices.total) if enough else self._least(choices, min(found, key=self.estimate))
-
-    def _compile_alone(self, choices: Choices) -> None:
-        """Compiles the families that look best, each alone and half as wide: some save more than blocks let expect."""
-        halves = {name: min(each[1:], key=lambda one: abs(one - each[0] / 2)) for name, each in choices.widths.items()}
-        whole = self.estimate({})
-        worth = {name: (whole - self.estimate({name: width})) / self.expected(name, width) for name, width in halves.items()}
-        for name in sorted(halves, key=lambda one: -worth[one])[:ALONE]:
-            self.clocks({name: halves[name]})
 
     def _least(self, choices: Choices, narrow: dict[str, int]) -> dict[str, int]:
         """As few clocks as narrow widths have, without what is narrower in vain."""

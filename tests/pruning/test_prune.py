@@ -148,12 +148,13 @@ def test_what_is_chosen_does_not_depend_on_what_was_kept(network: onnx.ModelProt
     once = search.Search(fit, preset("tiny"), memory, lambda *_: None)
     whole = once.clocks({}).total
     before = [once.run(int(share * whole)) for share in (0.8, 0.5)]
+    assert once.clocks(once.run(int(0.8 * whole))).total <= 0.8 * whole, "what an earlier search compiled is there too"
     expected = [once.expected(family.name, 5) for family in once.families if family.order]
     for family in once.families:
         if family.order:
             memory.damage[f"{family.name} 6"] = 0.5
     again = search.Search(fit, preset("tiny"), memory, lambda *_: None)
-    assert [again.run(int(share * whole)) for share in (0.8, 0.5)] == before
+    assert [again.run(int(share * whole)) for share in (0.8, 0.5, 0.8)][:2] == before
     assert [again.expected(family.name, 5) for family in again.families if family.order] == expected
 
 

@@ -80,6 +80,3 @@ def test_the_estimate_learns_what_layers_take() -> None:
     assert estimate({"f": 32}) == 950
     assert estimate({"f": 31}) == pytest.approx(950), "a layer of as many blocks takes what it took"
     assert estimate({"f": 16}) == pytest.approx(950 - 175)
-    estimate.learn({"f": 32}, Clocks(900, {0: 200, 2: 350}))
-    assert estimate({"f": 31}) == pytest.approx(900), "what becomes quicker beside the layers counts for narrower widths too"
-    assert estimate({"f": 48}) == pytest.approx(1000 - 100), "and not for wider ones"
