@@ -21,19 +21,16 @@ from cnna.jobs.explore.search_choices import TRIES, search_choices
 from cnna.spec.boards import BOARDS, LUT_SHARE
 from cnna.spec.counts import many
 from cnna.spec.errors import UserError
+from cnna.spec.exploring import OBJECTIVES, SAMPLERS, SWEPT
 from cnna.spec.files import write_bytes, write_text
 from cnna.spec.host_time.cortex_a53 import Range
 from cnna.spec.host_time.end_to_end import TO_ANSWER, rates
 
-OBJECTIVES = ("fps", "alone", "latency", "dsp", "bram", "uram", "lut", "clock", "port", "ddr", "energy")
-SWEEP_OPTIONS = (
-    *("weights", "target_fps", "target_ms", "objective", "axes", "energy", "sweep", "jobs", "executor"),
-    *("board", "dsp", "bram", "uram", "lut"),
-    *("clock", "resume", "again", "search", "sampler", "seed", "confirm"),
+SWEEP = (  # options that `explore` takes by the same names
+    *("weights", "target_fps", "target_ms", "ddr_traffic", "objective", "axes", "energy", "sweep", "jobs", "executor"),
+    *("board", "dsp", "bram", "uram", "lut", "clock", "ddr_speed"),
+    *("resume", "again", "search", "sampler", "seed"),
 )
-BOARD = "zcu102"
-SAMPLERS = ("tpe", "nsga2", "random")
-SWEPT = ("ports", "regions", "ring", "vector", "banks")
 QUIET_SECONDS = 20.0  # after which a line says that the command is at work, where there is no terminal
 OUTPUTS = {"png": (".png",), "html": PAGES, "choices": (".json",)}
 
@@ -54,6 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--target-ms", type=float, metavar="MS", help="milliseconds from a batch alone to its answer, at the slow end"
     )
+    parser.add_argument("--ddr-traffic", type=float, metavar="MB", help="million bytes through DDR that an image may take")
     parser.add_argument(
         "--objective",
         metavar="O",
@@ -63,7 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--energy", type=_constants, metavar="K=V,K=V", help="pJ of mac, bram access and ddr byte, and static W (docs/explore.md)"
     )
-    parser.add_argument("--sweep", type=_names, default=[], metavar="S,S", help=f"tried in all sizes: {', '.join(SWEPT)}")
+    parser.add_argument("--sweep", type=_names, metavar="S,S", help=f"tried in all sizes: {', '.join(SWEPT)}")
     parser.add_argument("--board", choices=BOARDS, help="the chip and its DDR (default: zcu102)")
     parser.add_argument("--dsp", type=int, metavar="N", help="DSP48E2 at most (default: the board's, such as 2520)")
     parser.add_argument("--bram", type=int, metavar="N", help="BRAM36 at most (default: the board's, such as 912)")
@@ -72,7 +70,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--lut", type=int, metavar="N", help=f"LUTs at most (default: {LUT_SHARE:.0%}% of the board's)")
     parser.add_argument(
-        "--clock", type=_clocks, default=(), metavar="MHZ,MHZ", help="clocks that are tried (default: that of the board's preset)"
+        "--clock", type=_whole, metavar="MHZ,MHZ", help="clocks that are tried (default: that of the board's preset)"
+    )
+    parser.add_argument(
+        "--ddr-speed", type=_whole, metavar="MB,MB", help="million bytes a second of DDR that are tried (default: the board's)"
     )
     parser.add_argument("--jobs", type=int, metavar="N", help="processes that compile (default: one for each core)")
     parser.add_argument("--executor", metavar="dask://HOST:PORT", help="compile on this Dask cluster instead")
@@ -106,8 +107,8 @@ def run(args: argparse.Namespace) -> Outcome:
         raise UserError(f"--batch {args.batch}: must be at least 1")
     ddr = ddr_options(args)
     if args.choices is not None or args.layer is not None:
-        for name in SWEEP_OPTIONS:
-            if (value := getattr(args, name)) is not None and value is not False and value not in ([], ()):
+        for name in (*_given(args), *["confirm"] * (args.confirm is not None)):
+            if name != "batch":
                 raise UserError(f"--{name.replace('_', '-')} is for comparing configurations, and not for --layer or --choices")
     if args.choices is not None:
         return _choices(args, ddr)
@@ -130,25 +131,15 @@ def run(args: argparse.Namespace) -> Outcome:
     _check_confirm(args)
     if args.html:
         chart_library(args.cache)  # what is missing is said before minutes of work
-    limits: dict[str, Any] = {"dsp": args.dsp, "bram": args.bram, "uram": args.uram, "lut": args.lut, "batch": args.batch}
-    limits |= {"weights": args.weights, "target_fps": args.target_fps, "target_ms": args.target_ms, "sweep": args.sweep}
-    limits |= {
-        "objective": args.objective,
-        "axes": args.axes,
-        "energy": args.energy,
-        "clock": args.clock,
-        "executor": args.executor,
-    }
-    limits |= {"jobs": cores() if args.jobs is None else args.jobs, "resume": args.resume, "again": args.again, "cache": args.cache}
     if args.search is None and (args.sampler is not None or args.seed is not None):
         raise UserError("--sampler and --seed are for --search")
-    limits |= {"search": args.search, "sampler": args.sampler or SAMPLERS[0], "seed": 1 if args.seed is None else args.seed}
+    wanted = {"jobs": cores(), "cache": args.cache, **_given(args)}
     with Progress("compiling") as progress:
         early = Early(progress)
         given: dict[str, Any] = {"ddr": ddr, "shapes": given_shapes(args), "warn": warned}
         given |= {"progress": early.step, "found": early.found}
         try:
-            found = explore(args.model, args.board or BOARD, **limits, **given)
+            found = explore(args.model, **wanted, **given)
         except (KeyboardInterrupt, SystemExit):
             early.interrupted()
             raise
@@ -165,6 +156,12 @@ def run(args: argparse.Namespace) -> Outcome:
         print(f"\n{runs}")
         figures["confirmed"] = runs.figures()["runs"]
     return Outcome(figures, written=tuple(path for path in (args.png, args.html) if path))
+
+
+def _given(args: argparse.Namespace) -> dict[str, Any]:
+    """The options of a sweep that are given, by name; `explore` itself says what the others are."""
+    found = {name: getattr(args, name) for name in (*SWEEP, "batch")}
+    return {name: value for name, value in found.items() if value is not None and value is not False}
 
 
 def _check_confirm(args: argparse.Namespace) -> None:
@@ -202,12 +199,12 @@ def _numbers(text: str) -> list[float]:
         raise argparse.ArgumentTypeError(f"{text}: not numbers separated by commas, such as 3,1") from None
 
 
-def _clocks(text: str) -> list[int]:
+def _whole(text: str) -> list[int]:
     """Whole numbers, separated by commas. argparse.ArgumentTypeError: one is none."""
     try:
         return [int(name) for name in _names(text)]
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text}: not whole numbers separated by commas, such as 200,300") from None
+        raise argparse.ArgumentTypeError(f"{text}: not whole numbers separated by commas, such as 150,300") from None
 
 
 def _constants(text: str) -> dict[str, float]:

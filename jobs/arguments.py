@@ -242,7 +242,11 @@ KINDS: Mapping[str, Kind] = {
     "choices": PATH,
     "energy": Kind("numbers by name, such as {'mac': 0.3, 'ddr': 160}", lambda one: isinstance(one, Mapping) and _are_numbers(one)),
     "weights": Kind("numbers, such as (3, 1)", lambda value: isinstance(value, Sequence) and all(map(is_number, value))),
-    "clock": Kind("whole numbers, such as (125, 250)", lambda value: isinstance(value, Sequence) and all(map(is_whole, value))),
+    "ddr_traffic": NUMBER,
+    **dict.fromkeys(
+        ("clock", "ddr_speed"),
+        Kind("whole numbers, such as (125, 250)", lambda value: isinstance(value, Sequence) and all(map(is_whole, value))),
+    ),
     "shapes": Kind("sizes by input name, such as {'x': (1, 3, 64, 64)}, or the sizes of the only input", _is_shapes),
     **dict.fromkeys(("first", "second"), Kind("a path, a Reported, a Ran, or figures", _is_comparable)),
 }

@@ -153,8 +153,8 @@ ROOMS = {
     "jobs.explore": (
         "which accelerator suits a network, confirmed by the RTL",
         (
-            *("compiler", "compiler.frontend", "compiler.quantise", "compiler.explore", "evaluate.speed", "host.model"),
-            *("jobs", "sim.rtl"),
+            *("compiler", "compiler.frontend", "compiler.quantise", "compiler.report", "compiler.explore"),
+            *("evaluate.speed", "host.model", "jobs", "sim.rtl"),
         ),
     ),
     "cli": (

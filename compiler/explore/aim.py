@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
+from typing import NamedTuple
 
 from cnna.compiler.explore.energy import Energy
 from cnna.compiler.explore.point import Point
@@ -10,6 +11,7 @@ from cnna.compiler.explore.sizes import bram36, dsp48e2, luts, uram288
 from cnna.spec.config import Config
 from cnna.spec.counts import listed
 from cnna.spec.errors import UserError
+from cnna.spec.exploring import AXES, COSTS, OBJECTIVES, SPEEDS
 from cnna.spec.host_time.end_to_end import TO_ANSWER
 
 SIZES: Mapping[str, Callable[[Config], float]] = {  # what a configuration takes, which nothing need be compiled for
@@ -23,10 +25,8 @@ SIZES: Mapping[str, Callable[[Config], float]] = {  # what a configuration takes
 FIGURES: Mapping[str, Callable[[Point, Energy], float]] = {
     "ddr": lambda point, energy: point.bytes / point.batch,
     "energy": lambda point, energy: energy.joules(point),
+    "bandwidth": lambda point, energy: point.bandwidth,
 }
-COSTS = (*SIZES, *FIGURES)  # less is better
-SPEEDS = ("fps", "alone", "latency")  # alone: of the accelerator
-AXES = ("dsp", "bram")
 SPEED_NAMES = {
     "fps": "speed to the answer (slow end)",
     "alone": "speed of the accelerator",
@@ -41,15 +41,31 @@ NAMES = {
     "port": "AXI ports",
     "ddr": "DDR bytes",
     "energy": "energy of a frame",
+    "bandwidth": "DDR bandwidth",
 }
+LEAST = (*SIZES, "bandwidth")  # objectives whose answer is one point: the quickest that takes the least
+
+
+class Least(NamedTuple):
+    """What a point takes at least. seconds: of a batch. bytes: through DDR, of an image. bandwidth: of the DDR, exactly."""
+
+    seconds: float
+    batch: int
+    bytes: float
+    bandwidth: int
+
+    @property
+    def fps(self) -> float:
+        """Images a second at most."""
+        return self.batch / self.seconds
 
 
 @dataclass(frozen=True)
 class Aim:
     """What is wanted. objective: of SPEEDS, then no point of the answer is beaten in it and in all `axes`; or of COSTS, then the
-    answer is the least that reaches the targets, or for FIGURES begins with it. target_fps: images a second from picture to
-    answer, at the slow end. target_ms: for a batch alone, at the slow end. energy: the constants of that cost. UserError: there
-    is no such objective or axis.
+    answer is the least that reaches the targets, or for the others of FIGURES begins with it. target_fps: images a second from
+    picture to answer, at the slow end. target_ms: for a batch alone, at the slow end. energy: the constants of that cost.
+    ddr_traffic: million bytes through DDR that an image may take. UserError: there is no such objective or axis.
     """
 
     objective: str = "fps"
@@ -57,26 +73,29 @@ class Aim:
     target_fps: float | None = None
     target_ms: float | None = None
     energy: Energy = field(default_factory=Energy)
+    ddr_traffic: float | None = None
 
     def __post_init__(self) -> None:
-        if self.objective not in (*SPEEDS, *COSTS):
-            raise UserError(f"--objective {self.objective}: there is no such one; there are {', '.join((*SPEEDS, *COSTS))}")
+        if self.objective not in OBJECTIVES:
+            raise UserError(f"--objective {self.objective}: there is no such one; there are {', '.join(OBJECTIVES)}")
         if not self.axes:
             raise UserError(f"--axes: none is named; there are {', '.join(COSTS)}")
         for axis in self.axes:
             if axis not in COSTS:
                 raise UserError(f"--axes {axis}: there is no such axis; there are {', '.join(COSTS)}")
-        for name, value in (("fps", self.target_fps), ("ms", self.target_ms)):
+        given = {"target-fps": self.target_fps, "target-ms": self.target_ms, "ddr-traffic": self.ddr_traffic}
+        for name, value in given.items():
             if value is not None and not 0 < value < inf:
-                raise UserError(f"--target-{name} {value:g}: must be more than 0, and finite")
+                raise UserError(f"--{name} {value:g}: must be more than 0, and finite")
 
     def __str__(self) -> str:
         """What the answer is, behind "of ... explored,"."""
-        enough = f" of those that reach {self.targets} (slow end)" if self.given else ""
+        end = " (slow end)" * (self.target_fps is not None or self.target_ms is not None)
+        enough = f" of those that reach {self.targets}{end}" if self.given else ""
         if self.objective in SPEEDS:
             costs = listed([NAMES[axis] for axis in self.axes])
             return f"those that none beats in {SPEED_NAMES[self.objective]}, {costs} at once{enough}"
-        if self.objective in SIZES:
+        if self.objective in LEAST:
             return f"the quickest that takes the least {NAMES[self.objective]}{enough}"
         return f"that of the least {NAMES[self.objective]} first, then quicker ones{enough}"
 
@@ -84,12 +103,14 @@ class Aim:
     def targets(self) -> str:
         """What must be reached, in words."""
         fps = [] if self.target_fps is None else [f"{self.target_fps:,.10g} images a second {TO_ANSWER}"]
-        return " and ".join(fps + ([] if self.target_ms is None else [f"an answer in {self.target_ms:,.10g} ms"]))
+        late = [] if self.target_ms is None else [f"an answer in {self.target_ms:,.10g} ms"]
+        moved = [] if self.ddr_traffic is None else [f"at most {self.ddr_traffic:,.10g} MB through DDR an image"]
+        return listed(fps + late + moved)
 
     @property
     def given(self) -> bool:
         """Whether some points are good enough, and others not."""
-        return self.target_fps is not None or self.target_ms is not None
+        return self.target_fps is not None or self.target_ms is not None or self.ddr_traffic is not None
 
     def speed(self, point: Point) -> float:
         """By which points are compared; more is better."""
@@ -102,7 +123,8 @@ class Aim:
     def reached(self, point: Point) -> bool:
         """Whether a point is good enough."""
         late = self.target_ms is not None and point.latency.slow * 1e3 > self.target_ms
-        return not late and (self.target_fps is None or point.fps >= self.target_fps)
+        moved = self.ddr_traffic is not None and point.bytes > self.ddr_traffic * 1e6 * point.batch
+        return not late and not moved and (self.target_fps is None or point.fps >= self.target_fps)
 
     def ranked(self, points: Iterable[Point]) -> list[Point]:
         """The best first; of points that are equally good the smallest, and then in an order that does not depend on theirs."""
@@ -117,11 +139,11 @@ class Aim:
     def best(self, points: Iterable[Point]) -> list[Point]:
         """Those that are good enough and that no other one matches or beats, the best first. Of equal points it keeps one.
 
-        With one of SIZES it is one, the quickest that takes the least: larger ones need not be compiled, so it would depend on the
+        With one of LEAST it is one, the quickest that takes the least: larger ones need not be compiled, so it would depend on the
         workers, and on what is kept, which of them are known.
         """
         ranked = self.ranked(filter(self.reached, points))
-        if self.objective in SIZES:
+        if self.objective in LEAST:
             return ranked[:1]
         kept: list[tuple[tuple[float, ...], Point]] = []
         for point in ranked:
@@ -136,15 +158,23 @@ class Aim:
             return tuple(self.cost(point, axis) for axis in self.axes)
         return (-self.speed(point),)
 
-    def needless(self, config: Config, fps: float, seconds: float, points: Sequence[Point]) -> bool:
-        """Whether a point cannot be in the answer, if it does no more than `fps` and a batch takes it no less than `seconds`."""
-        if fps < (self.target_fps or 0) or (self.target_ms is not None and seconds * 1e3 > self.target_ms):
+    def needless(self, config: Config, least: Least, points: Sequence[Point]) -> bool:
+        """Whether a point cannot be in the answer, if it takes no less than this."""
+        late = self.target_ms is not None and least.seconds * 1e3 > self.target_ms
+        if late or least.fps < (self.target_fps or 0) or least.bytes > (self.ddr_traffic or inf) * 1e6:
             return True
-        if self.objective in SIZES:
-            own = SIZES[self.objective](config)
-            return any(SIZES[self.objective](point.config) < own for point in points if self.reached(point))
-        if self.objective in FIGURES or not all(axis in SIZES for axis in self.axes):
+        most = 1 / least.seconds if self.objective == "latency" else least.fps
+        reached = (point for point in points if self.reached(point))
+        if self.objective in LEAST:
+            own = self._least(self.objective, config, least)
+            costs = ((self.cost(point, self.objective), self.speed(point)) for point in reached)
+            return any(cost < own or (cost == own and speed > most) for cost, speed in costs)
+        if self.objective in COSTS or "energy" in self.axes:
             return False
-        costs, most = [SIZES[axis](config) for axis in self.axes], 1 / seconds if self.objective == "latency" else fps
-        others = (point for point in points if self.reached(point) and self.speed(point) > most)
-        return any(all(SIZES[axis](other.config) <= cost for axis, cost in zip(self.axes, costs, strict=True)) for other in others)
+        bounds = {axis: self._least(axis, config, least) for axis in self.axes}
+        quicker = (point for point in reached if self.speed(point) > most)
+        return any(all(self.cost(point, axis) <= cost for axis, cost in bounds.items()) for point in quicker)
+
+    def _least(self, name: str, config: Config, least: Least) -> float:
+        """Of one of COSTS; none is known of energy."""
+        return SIZES[name](config) if name in SIZES else least.bytes if name == "ddr" else least.bandwidth

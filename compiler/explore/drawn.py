@@ -19,12 +19,14 @@ MORE = {  # headings of columns that only some want
     "uram": "URAM288",
     "clock": "MHz",
     "port": "ports",
+    "bandwidth": "DDR MB/s",
 }
 
 
 def table(points: Sequence[Point], aim: Aim | None = None) -> str:
     """A line for each point. aim: what is wanted adds its own columns."""
-    more = [name for name in MORE if aim and (name in (aim.objective, *aim.axes) or (name == "latency" and aim.target_ms))]
+    named = {aim.objective, *aim.axes, *["latency"] * bool(aim.target_ms)} if aim else set[str]()
+    more = [name for name in MORE if name in named or (name == "bandwidth" and len({p.bandwidth for p in points}) > 1)]
     sized = ("pix", "ci", "co", "bank words", "ring words", "batch", "DSP48E2", "BRAM36", "LUTs")
     heads = [MORE[name] for name in more]
     rows: list[tuple[str, ...]] = [(*sized, "clocks", ALONE, TO_ANSWER, *heads, "util.", "DDR bytes", "--config")]

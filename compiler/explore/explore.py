@@ -17,7 +17,7 @@ from typing import Protocol, TypeAlias
 from cnna.compiler.accesses import accesses
 from cnna.compiler.bound import LeastWork, least_work
 from cnna.compiler.compile import compile_graph
-from cnna.compiler.explore.aim import SIZES, SPEEDS, Aim
+from cnna.compiler.explore.aim import SIZES, Aim, Least
 from cnna.compiler.explore.grid import BANK_WORDS, RING_WORDS
 from cnna.compiler.explore.kept import Kept, Refused, key
 from cnna.compiler.explore.point import Part, Point
@@ -58,12 +58,19 @@ class Task:
 @dataclass(frozen=True)
 class Conditions:
     """What all predictions have in common. memory: None is the DDR of the configuration's board. native: whether the host has its
-    native library. shares: of the images, by network.
+    native library. shares: of the images, by network. bandwidth: of the DDR instead, in million bytes a second.
     """
 
     memory: DdrSpeed | None = None
     native: bool = True
     shares: tuple[float, ...] = (1.0,)
+    bandwidth: int | None = None
+
+    def memory_of(self, config: Config) -> DdrSpeed | None:
+        """The DDR of a configuration; None: its board's."""
+        if self.bandwidth is None:
+            return self.memory
+        return (self.memory or ddr_of(config))._replace(bytes_per_cycle=self.bandwidth // config.clock_mhz)
 
 
 Bound: TypeAlias = Sequence[LeastWork]  # of each program of a network; none: it is not known
@@ -117,7 +124,7 @@ class Sweep:
         self.workers.run(worked, self._tasks(wanted), self._take, (self.source, self.conditions))
 
     def _key(self, config: Config, batch: int) -> str:
-        return key(config, batch, self.conditions.memory, self.conditions.native)
+        return key(config, batch, self.conditions.memory_of(config), self.conditions.native)
 
     def _missing(self, config: Config, batch: int) -> list[Task]:
         """What is not known of a point."""
@@ -126,13 +133,16 @@ class Sweep:
 
     def _needless(self, config: Config, batch: int) -> bool:
         """Whether the least that a point takes shows that it is not in the answer."""
-        memory = self.conditions.memory or ddr_of(config)
+        memory = self.conditions.memory_of(config) or ddr_of(config)
         works = [self._bounds.get(shape_of(Task(number, config, batch)), ()) for number in range(len(self.kept))]
         least = [sum(work.clocks(config, memory) for work in each) for each in works]
-        clocks = sum(share * each for share, each in zip(self.conditions.shares, least, strict=True))
-        seconds = clocks / (config.clock_mhz * 1e6)
+        shares = self.conditions.shares
+        clocks = sum(share * each for share, each in zip(shares, least, strict=True))
+        moved = sum(share * sum(work.bytes for work in each) for share, each in zip(shares, works, strict=True))
         points = self.points if self._before is None else self._before
-        return clocks > 0 and self.aim.needless(config, batch / seconds, seconds, points)
+        bandwidth = self.conditions.bandwidth or memory.bytes_per_cycle * config.clock_mhz
+        bound = Least(clocks / (config.clock_mhz * 1e6), batch, moved / batch, bandwidth)
+        return clocks > 0 and self.aim.needless(config, bound, points)
 
     def _tasks(self, wanted: Sequence[tuple[Config, int]]) -> Iterator[Task]:
         """What is not known yet, and takes what is known on the way."""
@@ -161,7 +171,7 @@ class Sweep:
             parts = self._parts.setdefault((task.config, task.batch), {})
             parts[task.network] = result
             if len(parts) == len(self.kept):
-                self.points.append(point_of(task.config, task.batch, [parts[n] for n in sorted(parts)], self.conditions.shares))
+                self.points.append(point_of(task.config, task.batch, [parts[n] for n in sorted(parts)], self.conditions))
                 self._tell(task.config, task.batch, "compiled")
                 self.found(self.points[-1])
                 return
@@ -197,9 +207,11 @@ def explore(sweep: Sweep, configs: Sequence[Config], batch: int | None) -> tuple
 def _for_batches(points: Sequence[Point], aim: Aim) -> list[Config]:
     """The quickest to the answer, and the quickest accelerators: behind a slow host, those may lead in larger batches alone.
 
-    Both are of points that no other one beats.
+    Both are of points that no other one beats. Where the accelerator's own speed is the objective, it alone decides: a point that
+    the bound left out for it may be one of the quickest to the answer.
     """
-    return list(dict.fromkeys(point.config for name in SPEEDS[:2] for point in replace(aim, objective=name).best(points)[:BEST]))
+    speeds = ("alone",) if aim.objective == "alone" else ("fps", "alone")
+    return list(dict.fromkeys(point.config for name in speeds for point in replace(aim, objective=name).best(points)[:BEST]))
 
 
 def bounded(source: Source, task: Task) -> Bound:
@@ -216,7 +228,7 @@ def worked(source: Source, conditions: Conditions, task: Task) -> Part | Refused
     """What a worker does. source: as of `Sweep`."""
     network = (_networks(source) if isinstance(source, Path) else source)[task.network]
     try:
-        return part_of(network.pieces(task.config), task.config, task.batch, conditions.memory, conditions.native)
+        return part_of(network.pieces(task.config), task.config, task.batch, conditions.memory_of(task.config), conditions.native)
     except ModelError as error:
         return Refused(str(error))
 
@@ -233,12 +245,14 @@ def evaluate(
     pieces: Sequence[Graph | PieceEntry], config: Config, batch: int, memory: DdrSpeed | None = None, native: bool = True
 ) -> Point:
     """The point of one network. Arguments and errors: as of `part_of`."""
-    return point_of(config, batch, [part_of(pieces, config, batch, memory, native)])
+    return point_of(config, batch, [part_of(pieces, config, batch, memory, native)], Conditions(memory, native))
 
 
-def point_of(config: Config, batch: int, parts: Sequence[Part], shares: tuple[float, ...] = (1.0,)) -> Point:
+def point_of(config: Config, batch: int, parts: Sequence[Part], conditions: Conditions) -> Point:
     """A point, of what each network takes."""
-    return Point(config, batch, dsp48e2(config), bram36(config), uram288(config), luts(config), tuple(parts), shares)
+    sizes = dsp48e2(config), bram36(config), uram288(config), luts(config)
+    memory = conditions.memory_of(config) or ddr_of(config)
+    return Point(config, batch, *sizes, tuple(parts), conditions.shares, memory, conditions.bandwidth)
 
 
 def part_of(

@@ -11,7 +11,7 @@ from cnna.compiler.explore.sizes import Budget
 from cnna.compiler.report.charts import whole
 from cnna.compiler.report.html import script
 from cnna.compiler.report.page import CHARTS, Style, page
-from cnna.spec.counts import many
+from cnna.spec.counts import listed, many
 from cnna.spec.host_time.end_to_end import rates
 
 _LIGHT, _DARK, _RULES = CHARTS
@@ -41,6 +41,7 @@ COLUMNS = (  # heading, the point's figure, format
     (ALONE, "predicted_fps", ",.1f"),
     (TO_ANSWER, "fps_end_to_end", ",.1f"),
     *(("util.", "predicted_mac_utilization", ".1%"), ("DDR bytes", "predicted_ddr_bytes", ",d")),
+    *(("DDR MB/s", "ddr_megabytes_a_second", ",d"), ("MHz", "clock_mhz", "d")),
 )
 
 
@@ -55,10 +56,10 @@ def html(name: str, points: Sequence[Point], budget: Budget, library: str, aim: 
         "dsp": _plot(values, "dsp48e2", f"DSP48E2, of {budget.dsp:,}", "bram36"),
         "bram": _plot(values, "bram36", f"BRAM36, of {budget.bram36:,}", "dsp48e2"),
     }
-    first = points[0]
-    body = f"""<p>{many(len(points), "configuration")}, compared by images a second from picture to answer, at the slow end of what
-is modelled with the host's work done {first.whole.way}. The accelerator alone, at {first.config.clock_mhz} MHz, is predicted.
-Filled: none is as quick with fewer DSP48E2 and less BRAM36. Point at a dot for its configuration; a click marks it in both plots
+    first, clocks = points[0], listed(sorted({point.config.clock_mhz for point in points}))
+    body = f"""<p>{many(len(points), "point")}, compared by images a second from picture to answer, at the slow end of what
+is modelled with the host's work done {first.whole.way}. The accelerator alone, at {clocks} MHz, is predicted.
+Filled: {aim}. Point at a dot for its configuration; a click marks it in both plots
 and in the table, and copies the text for <code>--config</code>.</p>
 <p id="problem" hidden></p><p id="copied"></p>
 <div class="pair"><div class="wide"><div class="chart" id="dsp"></div></div>

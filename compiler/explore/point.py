@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cnna.spec.boards import board_of
+from cnna.spec.boards import board_of, ddr_of
 from cnna.spec.config import OPTIONS, Config, as_dict, preset
+from cnna.spec.ddr import DdrSpeed
 from cnna.spec.host_time.cortex_a53 import Range
 from cnna.spec.host_time.end_to_end import EndToEnd
 from cnna.spec.metrics import REPORT_MHZ
@@ -32,7 +33,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Point:
-    """A configuration, a batch, and what each of the networks takes. shares: of the images, by network; their sum is 1."""
+    """A configuration, a batch, and what each of the networks takes. shares: of the images, by network; their sum is 1.
+
+    memory: the DDR that was predicted for; None: the board's. asked: million bytes a second of it, where these were asked for.
+    """
 
     config: Config
     batch: int
@@ -42,6 +46,18 @@ class Point:
     luts: int
     parts: tuple[Part, ...]
     shares: tuple[float, ...] = (1.0,)
+    memory: DdrSpeed | None = None
+    asked: int | None = None
+
+    @property
+    def ddr(self) -> DdrSpeed:
+        """The DDR that was predicted for."""
+        return self.memory or ddr_of(self.config)
+
+    @property
+    def bandwidth(self) -> int:
+        """Million bytes a second of DDR: those that were asked for, of which a clock moves whole ones; or the DDR's."""
+        return self.asked or self.ddr.bytes_per_cycle * self.config.clock_mhz
 
     @property
     def whole(self) -> EndToEnd:
@@ -91,7 +107,7 @@ class Point:
     @property
     def order(self) -> tuple[float | str, ...]:
         """What settles the order of points that are equally good: the smaller one, then the quicker accelerator."""
-        return self.dsp, self.bram36, -self.alone, self.batch, self.luts, option(self.config)
+        return self.dsp, self.bram36, -self.alone, self.batch, self.luts, self.bandwidth, option(self.config)
 
     @property
     def fps(self) -> float:
@@ -127,6 +143,10 @@ class Point:
             "latency_seconds": self.latency.slow,
             "predicted_mac_utilization": self.utilization,
             "predicted_ddr_bytes": self.bytes,
+            "ddr_megabytes_an_image": self.bytes / self.batch / 1e6,
+            "ddr_megabytes_a_second": self.bandwidth,
+            "ddr_bytes_per_cycle": self.ddr.bytes_per_cycle,
+            "ddr_latency_cycles": self.ddr.latency_cycles,
         }
 
 

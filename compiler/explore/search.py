@@ -20,10 +20,10 @@ from cnna.compiler.explore.kept import FOLDER, compiler_digest
 from cnna.compiler.explore.point import Point
 from cnna.spec.config import Config
 from cnna.spec.errors import ModelError, ToolError, UserError
+from cnna.spec.exploring import SAMPLERS, SPEEDS
 from cnna.spec.extras import install
 from cnna.spec.files import make_folder
 
-SAMPLERS = ("tpe", "nsga2", "random")
 ROUND = 16  # points of a round, and of a generation of NSGA-II
 IN_VAIN = 20  # rounds without a point that is new, after which there is none left to find
 NAMES = ("pix", "ci", "co", "ports", "regions", "bank_words", "ring_words", "vector_ring_words", "clock_mhz")
@@ -210,7 +210,7 @@ class _Study:
 
 def costs(aim: Aim) -> tuple[str, ...]:
     """What a search makes small, beside what it makes quick."""
-    own = () if aim.objective in ("fps", "alone", "latency") else (aim.objective,)
+    own = () if aim.objective in SPEEDS else (aim.objective,)
     return tuple(dict.fromkeys((*own, *aim.axes)))
 
 
@@ -223,7 +223,8 @@ def missed(point: Point, aim: Aim) -> float:
     """By which share a point misses the targets; 0: it reaches them."""
     slow = 0.0 if aim.target_fps is None else aim.target_fps / point.fps - 1
     late = 0.0 if aim.target_ms is None else point.latency.slow * 1e3 / aim.target_ms - 1
-    return max(0.0, slow, late)
+    moved = 0.0 if aim.ddr_traffic is None else point.bytes / point.batch / (aim.ddr_traffic * 1e6) - 1
+    return max(0.0, slow, late, moved)
 
 
 def _optuna() -> Any:

@@ -3,7 +3,7 @@
 import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from hashlib import sha256
 from itertools import product
@@ -14,12 +14,11 @@ from cnna.jobs.ddr import Ddr
 from cnna.jobs.given import Progress
 from cnna.jobs.result import Result
 from cnna.spec.artifact import Artifact
+from cnna.spec.boards import ddr_of
 from cnna.spec.errors import ModelError, UserError
 from cnna.spec.files import make_folder
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
-
     from cnna.compiler.explore.point import Point
     from cnna.compiler.placements import Placements
 
@@ -98,8 +97,10 @@ def confirmed(points: "Sequence[Point]", networks: "Sequence[Placements]", means
     """
     from cnna.compiler.explore.point import option
 
-    kept = Counts(means.cache)
+    kept, given = Counts(means.cache), means
     for number, (point, network) in enumerate(product(points, networks)):
+        speed = None if point.asked is None else point.ddr.bytes_per_cycle
+        means = given if speed is None else replace(given, ddr=replace(given.ddr, bytes_per_cycle=speed))
         run = _run(network, point, means)
         name = _name_of(run.artifact, means)
         counted = kept.get(name)
@@ -117,7 +118,6 @@ def _tell(tell: Progress, what: str, done: int, total: int) -> None:
 class Run(NamedTuple):
     """What is run. size: of the images; None: they are as large as those of the model that was explored."""
 
-    model: "ModelProto"
     artifact: Artifact
     size: tuple[int, int] | None
 
@@ -149,7 +149,7 @@ def _made(network: "Placements", point: "Point", edge: int | None) -> Run:
 
     own = image_size(network.proto)
     if edge is None or (own and edge == max(own)):
-        return Run(network.proto, compile_model(network.proto, point.config, point.batch), None)
+        return Run(compile_model(network.proto, point.config, point.batch), None)
     model = smaller(network.proto, edge)
     try:
         made = None if model is None else compile_model(model, point.config, point.batch)
@@ -160,17 +160,18 @@ def _made(network: "Placements", point: "Point", edge: int | None) -> Run:
             f"--confirm: {network.name} does not run with images of {edge} pixels, since its nodes name their sizes; "
             f"--confirm-size {max(own or (0,))} runs it whole"
         )
-    return Run(model, made, image_size(model))
+    return Run(made, image_size(model))
 
 
 def _predicted(run: Run, point: "Point", means: Means) -> int:
-    """Clocks of a batch with the DDR that is simulated, predicted as those of the exploration are."""
-    from cnna.compiler.explore.explore import evaluate
-    from cnna.compiler.placements import Placements
-    from cnna.spec.boards import ddr_of
+    """Clocks of a batch with the DDR that is simulated. The program is not compiled again for that."""
+    from cnna.compiler.report.report import figures
 
-    memory = means.ddr.predicted(ddr_of(point.config), ports=point.config.ports)
-    return evaluate(Placements(run.model).pieces(point.config), point.config, point.batch, memory).cycles
+    own = ddr_of(point.config)
+    memory = means.ddr.predicted(own, ports=point.config.ports)
+    if memory == own:
+        return run.artifact.predicted_clocks()
+    return int(figures(run.artifact, memory=memory)["predicted"]["cycles"])
 
 
 def _counted(artifact: Artifact, means: Means, tell: Callable[[int, int], object], say: Callable[[str], object]) -> int:

@@ -20,7 +20,9 @@ from cnna.jobs.explore.sweep import (
     conditions,
     early,
     kept_of,
+    nobody,
     placements,
+    predicted_for,
     reached,
     several,
     space,
@@ -32,6 +34,7 @@ from cnna.jobs.result import ASIDE, Result, picture_html
 from cnna.spec.config import preset
 from cnna.spec.counts import listed, many
 from cnna.spec.errors import UserError, about_model
+from cnna.spec.exploring import SAMPLERS
 from cnna.spec.files import default_cache, write_bytes, write_text
 from cnna.spec.host_time.end_to_end import IN_PYTHON, NATIVELY
 
@@ -67,10 +70,10 @@ class Drawn(Result, ABC):
 class Explored(Drawn):
     """What was explored. dsp48e2, bram36, uram288, luts: the limits. refused: configurations that cannot run the model.
 
-    ddr: that was predicted with. host: how its work is modelled, "native" or "python". points: all, as figures; `pareto` marks
-    those that no other beats. best: these, the quickest first. compiled: points that were; the others were kept from before.
-    discarded: points that need not be: what they take at least says that they are not among the best.
-    notes: the lines that `warn` got.
+    ddr: that was predicted with; empty where points say it, since several speeds were asked for. host: how its work is modelled,
+    "native" or "python". points: all, as figures; `pareto` marks those that no other beats. best: these, the quickest first.
+    compiled: points that were; the others were kept from before. discarded: points that need not be: what they take at least says
+    that they are not among the best. notes: the lines that `warn` got.
     """
 
     name: str
@@ -150,6 +153,7 @@ def explore(
     weights: Sequence[float] | None = None,
     target_fps: float | None = None,
     target_ms: float | None = None,
+    ddr_traffic: float | None = None,
     objective: str | None = None,
     axes: Sequence[str] | None = None,
     energy: Mapping[str, float] | None = None,
@@ -161,13 +165,14 @@ def explore(
     clock: Sequence[int] = (),
     batch: int | None = None,
     ddr: Ddr | None = None,
+    ddr_speed: Sequence[int] = (),
     shapes: Shapes | None = None,
     jobs: int = 1,
     executor: str | None = None,
     resume: bool = False,
     again: bool = False,
     search: int | None = None,
-    sampler: str = "tpe",
+    sampler: str = SAMPLERS[0],
     seed: int = 1,
     cache: str | PathLike[str] | None = None,
     found: Early | None = None,
@@ -178,39 +183,44 @@ def explore(
 
     This takes minutes for a large model. A float model is quantised with random numbers, which changes no clock. Several models
     share the accelerator; `weights` are their shares of the images. board: whose chip and DDR. target_fps, target_ms: what an
-    answer must reach, at the slow end. objective: "fps" (the usual one; from picture to answer), "latency" or "alone", and then
-    nothing of the answer is beaten in it and in all `axes` at once ("dsp" and "bram" unless others are given); or one of "dsp",
-    "bram", "uram", "lut", "clock", "port", "ddr" and "energy", of which the least is wanted ("dsp" is usual with a target). energy:
-    picojoules ("mac", "bram", "ddr") and watts ("static") for that. sweep: of "ports", "regions", "ring", "vector" and "banks",
-    what is tried in all sizes.
-    dsp, bram, uram, lut: DSP48E2, BRAM36, URAM288 and LUTs at most; None: the board's. clock: MHz that are tried, none above the
-    preset's, which is the usual one. batch: images in a run; None: 1, and more
-    for the quickest. jobs: processes that compile; the result does not depend on it, and a script that asks for several needs
+    answer must reach, at the slow end. ddr_traffic: million bytes through DDR that an image may take. objective: "fps" (the usual
+    one; from picture to answer), "latency" or "alone", and then nothing of the answer is beaten in it and in all `axes` at once
+    ("dsp" and "bram" unless others are given); or one of "dsp", "bram", "uram", "lut", "clock", "port", "ddr", "bandwidth" and
+    "energy", of which the least is wanted ("dsp" is usual with a target). energy: picojoules ("mac", "bram", "ddr") and watts
+    ("static") for that. sweep: of "ports", "regions", "ring", "vector" and "banks", what is tried in all sizes. dsp, bram, uram,
+    lut: DSP48E2, BRAM36, URAM288 and LUTs at most; None: the board's. clock: MHz that are tried, none above the preset's, which is
+    the usual one. ddr_speed: million bytes a second of DDR that are tried; none: the board's. batch: images in a run; None: 1, and
+    more for the quickest. jobs: processes that compile; the result does not depend on it, and a script that asks for several needs
     `if __name__ == "__main__":`. executor: "dask://HOST:PORT", a cluster that compiles instead. What is predicted is kept in
     `cache` (None: the user's cache folder) as it comes, and never compiled twice, unless `again`. resume: something must be kept
-    already. search: predicts so many points at most, those of earlier calls included, which Optuna proposes; None: all. sampler:
-    of Optuna, "tpe", "nsga2" or "random", with this seed. found: gets the figures of each point as it comes; `pareto` marks those
-    that none so far beats. UserError: no such board, objective or sampler, nothing fits or reaches the targets, nothing of a model
-    runs on the accelerator, or no cluster answers.
-    ModelError: a model cannot be read or compiled. ToolError: processes end again and again, or a cluster has another cnna.
+    already. search: predicts so many points at most, those of earlier calls included, which Optuna proposes; None: all. sampler: of
+    Optuna, "tpe", "nsga2" or "random", with this seed. found: gets the figures of each point as it comes; `pareto` marks those that
+    none so far beats. UserError: no such board, objective or sampler, nothing fits or reaches the targets, nothing of a model runs
+    on the accelerator, or no cluster answers. ModelError: a model cannot be read or compiled. ToolError: processes end again and
+    again, or a cluster has another cnna.
     """
     tell, warnings, speed = progress or quiet, Warnings(warn), ddr or Ddr()
     own, configs, budget = space(board, {"dsp": dsp, "bram36": bram, "luts": lut, "uram288": uram}, batch, speed, sweep, clock)
-    aim, models = aim_of(objective, axes, target_fps, target_ms, energy), several(model)
-    predicted = conditions(speed, own, weights_of(weights, len(models)), clock)
+    aim, models = aim_of(objective, axes, target_fps, target_ms, energy, ddr_traffic), several(model)
+    predicted = conditions(speed, own, weights_of(weights, len(models)), clock, ddr_speed)
+    if search is not None and len(predicted) > 1:
+        raise UserError("--search is for one speed of the DDR; give --ddr-speed one")
     known = []
     for one in models:
         with about_model(name_of(one)):
             known.append(placements(one, shapes, warnings))
     from cnna.compiler.explore.explore import Sweep
+    from cnna.compiler.explore.search import Search
 
     folder = Path(cache) if cache is not None else default_cache()
     kept = [kept_of(folder, network, name_of(one), resume, again) for network, one in zip(known, models, strict=True)]
     with at_work(known, jobs, executor) as (source, workers), about_model(", ".join(map(name_of, models))):
-        made = Sweep(source, predicted, kept, workers, aim, tell)
-        made.found = early(made, found)
-        points, refused = compiled(made, configs, batch, search, sampler, seed, folder)
-    best = reached(points, aim, made.discarded)
+        sweeps = [Sweep(source, each, kept, workers, aim) for each in predicted]
+        early(sweeps, found or nobody, tell)
+        how = None if search is None else Search(search, sampler, seed, folder)
+        points, refused = compiled(sweeps, configs, batch, how)
+    discarded = sum(sweep.discarded for sweep in sweeps)
+    best = reached(points, aim, discarded)
     return Explored(
         name=" and ".join(network.name for network in known),
         board=board,
@@ -219,10 +229,10 @@ def explore(
         uram288=budget.uram288,
         luts=budget.luts,
         refused=refused,
-        compiled=made.compiled,
-        discarded=made.discarded,
-        ddr=speed.predicted(own.ddr).entry(),
-        host=NATIVE if predicted.native else "python",
+        compiled=sum(sweep.compiled for sweep in sweeps),
+        discarded=discarded,
+        ddr={} if ddr_speed else speed.predicted(own.ddr).entry(),
+        host=NATIVE if predicted[0].native else "python",
         points=[{**point.figures(), **spent(point, aim), "pareto": point in best} for point in points],
         all_points=points,
         best=best,
@@ -231,7 +241,7 @@ def explore(
         networks=known,
         speed=speed,
         kept=folder,
-        predicted_for=f" for {speed.predicted(own.ddr)}" if speed.given() else "",
+        predicted_for=predicted_for(speed, own, ddr_speed),
         notes=warnings.lines,
     )
 

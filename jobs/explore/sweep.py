@@ -3,17 +3,20 @@
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from cnna.jobs.ddr import Ddr
-from cnna.jobs.given import GivenModel, Note, Shapes, Warn, name_of, native_host, shaped
+from cnna.jobs.ddr import DDR_LIMITS, Ddr
+from cnna.jobs.given import GivenModel, Note, Progress, Shapes, Warn, name_of, native_host, shaped
 from cnna.spec.boards import BOARDS, Board
-from cnna.spec.config import Config
-from cnna.spec.counts import many
+from cnna.spec.config import Config, preset
+from cnna.spec.counts import listed, many
 from cnna.spec.errors import UserError
+from cnna.spec.exploring import AXES
 from cnna.spec.host_time.end_to_end import TO_ANSWER, rate
 
 if TYPE_CHECKING:
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from cnna.compiler.explore.explore import Conditions, Network, Source, Sweep
     from cnna.compiler.explore.kept import Kept
     from cnna.compiler.explore.point import Point
+    from cnna.compiler.explore.search import Search
     from cnna.compiler.explore.sizes import Budget
     from cnna.compiler.explore.workers import Workers
     from cnna.compiler.placements import Placements
@@ -58,12 +62,35 @@ def space(
     return own, configurations(budget, own, swept, clocks), budget
 
 
-def conditions(ddr: Ddr, board: Board, weights: Sequence[float], clocks: Sequence[int] = ()) -> "Conditions":
-    """With what is predicted. weights: of the networks. clocks: at others than the preset's, the board's DDR has other figures."""
+def conditions(
+    ddr: Ddr, board: Board, weights: Sequence[float], clocks: Sequence[int] = (), speeds: Sequence[int] = ()
+) -> "list[Conditions]":
+    """With what is predicted. weights: of the networks. clocks: at others than the preset's, the board's DDR has other figures.
+
+    speeds: of the DDR, in million bytes a second, the slowest first in what is returned; none: that of the board or of `ddr`.
+    UserError: a clock moves less than a byte of one, or more than any memory here.
+    """
     from cnna.compiler.explore.explore import Conditions
 
     shares = tuple(weight / sum(weights) for weight in weights)
-    return Conditions(None if clocks else ddr.predicted(board.ddr), native_host(), shares)
+    one = Conditions(None if clocks else ddr.predicted(board.ddr), native_host(), shares)
+    if speeds and ddr.bytes_per_cycle is not None:
+        raise UserError("--ddr-speed and --ddr-bytes-per-cycle both say how much the DDR moves; give one of them")
+    tried = clocks or [preset(board.key).clock_mhz]
+    (low, high), _ = DDR_LIMITS.values()
+    for speed in speeds:
+        if not low * max(tried) <= speed <= high * min(tried):
+            within = f"{low * max(tried):,}..{high * min(tried):,} MB a second, {low} to {high} bytes a clock"
+            raise UserError(f"--ddr-speed {speed}: must be within {within}")
+    return [replace(one, bandwidth=speed) for speed in sorted(set(speeds))] or [one]
+
+
+def predicted_for(ddr: Ddr, board: Board, speeds: Sequence[int]) -> str:
+    """Which DDR is predicted for, in words, where it is not the board's."""
+    late = "" if ddr.latency is None else f" that answers after {ddr.latency} clocks"
+    if speeds:
+        return f" for a DDR of {listed([f'{speed:,}' for speed in sorted(set(speeds))])} MB a second{late}"
+    return f" for {ddr.predicted(board.ddr)}" if ddr.given() else ""
 
 
 def aim_of(
@@ -72,16 +99,18 @@ def aim_of(
     target_fps: float | None,
     target_ms: float | None,
     energy: Mapping[str, float] | None = None,
+    ddr_traffic: float | None = None,
 ) -> "Aim":
     """What is wanted. None: the usual. UserError: as of `Aim`, or nothing says how quick the smallest has to be."""
-    from cnna.compiler.explore.aim import AXES, SIZES, Aim
+    from cnna.compiler.explore.aim import LEAST, Aim
     from cnna.compiler.explore.energy import energy_of
 
     usual = "fps" if target_fps is None and target_ms is None else "dsp"
-    aim = Aim(objective or usual, AXES if axes is None else tuple(axes), target_fps, target_ms, energy_of(energy))
-    if aim.objective in SIZES and not aim.given:
+    aim = Aim(objective or usual, AXES if axes is None else tuple(axes), target_fps, target_ms, energy_of(energy), ddr_traffic)
+    if aim.objective in LEAST and not aim.given:
         wanted = f"--target-fps or --target-ms, {TO_ANSWER}"
-        raise UserError(f"--objective {aim.objective}: the least of all is the smallest array; say what it must do with {wanted}")
+        least = "slowest DDR" if aim.objective == "bandwidth" else "smallest array"
+        raise UserError(f"--objective {aim.objective}: the least of all is the {least}; say what it must do with {wanted}")
     return aim
 
 
@@ -174,18 +203,32 @@ def at_work(networks: "Sequence[Network]", jobs: int, executor: str | None) -> "
 
 
 def compiled(
-    sweep: "Sweep", configs: Sequence[Config], batch: int | None, most: int | None, sampler: str, seed: int, folder: Path
+    sweeps: "Sequence[Sweep]", configs: Sequence[Config], batch: int | None, how: "Search | None"
 ) -> "tuple[list[Point], int]":
-    """The points, and how many configurations cannot run the networks. most: as of `Search`, as what follows; None: all points.
+    """The points of all sweeps, one for each speed of the DDR, and how many configurations cannot run the networks. how: None
+    compiles all points. If the slowest DDR is wanted, the first one with which the targets are reached ends it.
 
     Errors: as of `explore` and `search`.
     """
-    from cnna.compiler.explore.explore import explore
-    from cnna.compiler.explore.search import Search, search
+    points: list[Point] = []
+    refused = 0
+    for number, sweep in enumerate(sweeps, 1):
+        found, refused = _compiled(sweep, configs, batch, how)
+        points += found
+        if sweep.aim.objective == "bandwidth" and sweep.aim.best(points):
+            for later in sweeps[number:]:
+                later.discarded = sweep.total
+            break
+    return points, refused
 
-    if most is None:
+
+def _compiled(sweep: "Sweep", configs: Sequence[Config], batch: int | None, how: "Search | None") -> "tuple[list[Point], int]":
+    from cnna.compiler.explore.explore import explore
+    from cnna.compiler.explore.search import search
+
+    if how is None:
         return explore(sweep, configs, batch)
-    points = search(sweep, configs, batch, Search(most, sampler, seed, folder))
+    points = search(sweep, configs, batch, how)
     return points, len({config for config, _ in sweep.refused} - {point.config for point in points})
 
 
@@ -194,11 +237,23 @@ def spent(point: "Point", aim: "Aim") -> dict[str, float]:
     return {"energy_joules": aim.energy.joules(point)}
 
 
-def early(sweep: "Sweep", found: Early | None) -> "Callable[[Point], object]":
-    """Hands the figures of each new point on, and whether no point so far beats it."""
+def nobody(figures: Mapping[str, Any]) -> None:
+    """Whom nobody listens to."""
+
+
+def early(sweeps: "Sequence[Sweep]", found: Early, tell: Progress) -> None:
+    """Hands the figures of each new point of the sweeps on, and whether no point so far beats it; and how far all sweeps are."""
+    points: list[Point] = []
+    done: dict[int, int] = {}
 
     def hand(point: "Point") -> None:
-        if found is not None:
-            found({**point.figures(), **spent(point, sweep.aim), "pareto": point in sweep.aim.best(sweep.points)})
+        points.append(point)
+        found({**point.figures(), **spent(point, sweeps[0].aim), "pareto": point in sweeps[0].aim.best(points)})
 
-    return hand
+    def say(number: int, own: int, total: int, what: str) -> None:
+        done[number] = own
+        left = (len(sweeps) - number - 1) * total  # the others have as many, as far as is known
+        tell(sum(done.values()), sum(sweep.total for sweep in sweeps[: number + 1]) + left, what)
+
+    for number, sweep in enumerate(sweeps):
+        sweep.found, sweep.say = hand, partial(say, number)

@@ -11,17 +11,18 @@ from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
 
-from cnna.compiler.explore.aim import Aim
+from cnna.compiler.explore.aim import Aim, Least
 from cnna.compiler.explore.explore import Conditions, Sweep
 from cnna.compiler.explore.kept import Kept
 from cnna.compiler.explore.point import Point
-from cnna.compiler.explore.search import SAMPLERS, Search, search
+from cnna.compiler.explore.search import Search, search
 from cnna.compiler.explore.workers import Workers
 from cnna.compiler.placements import Placements
 from cnna.jobs.ddr import Ddr
 from cnna.jobs.explore.sweep import conditions, placements, space
 from cnna.spec.boards import BOARDS
 from cnna.spec.config import Config
+from cnna.spec.exploring import SAMPLERS
 
 SHARES = (0.1, 0.2, 0.4)  # of the space, that are compiled
 
@@ -29,7 +30,7 @@ SHARES = (0.1, 0.2, 0.4)  # of the space, that are compiled
 class Unbound(Aim):
     """The same answer, for which every point is compiled."""
 
-    def needless(self, config: Config, fps: float, seconds: float, points: Sequence[Point]) -> bool:
+    def needless(self, config: Config, least: Least, points: Sequence[Point]) -> bool:
         """No point is."""
         return False
 
@@ -60,7 +61,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     args = parser.parse_args()
     board, configs, _ = space(args.board, {}, 1, Ddr(), args.sweep.split(","))
-    aim, network, given = Aim(args.objective), placements(args.model, None, print), conditions(Ddr(), board, [1.0])
+    aim, network = Aim(args.objective), placements(args.model, None, print)
+    (given,) = conditions(Ddr(), board, [1.0])
     with TemporaryDirectory() as folder:
         points = swept(network, configs, aim, Path(folder), given)
         front = aim.best(points)

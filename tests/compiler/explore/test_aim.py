@@ -10,7 +10,7 @@ import pytest
 from cnna.compiler.accesses import accesses
 from cnna.compiler.bound import least_work
 from cnna.compiler.compile import compile_graph
-from cnna.compiler.explore.aim import Aim
+from cnna.compiler.explore.aim import Aim, Least
 from cnna.compiler.explore.energy import Energy, energy_of
 from cnna.compiler.explore.grid import BANK_WORDS, configurations
 from cnna.compiler.explore.sizes import Budget, dsp48e2
@@ -48,16 +48,43 @@ def test_the_smallest_that_is_quick_enough_comes_first() -> None:
 def test_what_cannot_be_in_the_answer_is_ruled_out_and_nothing_else() -> None:
     """A point of the answer would never be compiled, or minutes pass with points that are in no answer."""
     aim = Aim("dsp", target_fps=30)
-    assert aim.needless(MIDDLE, 29, 1 / 29, [])
-    assert not aim.needless(MIDDLE, 31, 1 / 31, [])
-    assert aim.needless(LARGE, 100, 0.01, POINTS[1:])
-    assert not aim.needless(LARGE, 100, 0.01, POINTS[2:])
-    assert Aim("dsp", target_ms=5).needless(LARGE, 1000, 0.006, [])
+    assert aim.needless(MIDDLE, least(29), [])
+    assert not aim.needless(MIDDLE, least(31), [])
+    assert aim.needless(LARGE, least(100), POINTS[1:])
+    assert not aim.needless(LARGE, least(100), POINTS[2:])
+    assert aim.needless(MIDDLE, least(40), POINTS[1:2]), "as small, and slower"
+    assert not aim.needless(MIDDLE, least(60), POINTS[1:2])
+    assert Aim("dsp", target_ms=5).needless(LARGE, least(1000)._replace(seconds=0.006), [])
     front = Aim()
-    assert front.needless(LARGE, 40, 1 / 40, POINTS[1:2])
-    assert not front.needless(LARGE, 60, 1 / 60, POINTS[1:2])
-    assert not front.needless(LEAST, 1, 1, POINTS[:2])
-    assert not Aim(axes=("dsp", "ddr")).needless(LARGE, 40, 1 / 40, POINTS[1:2])
+    assert front.needless(LARGE, least(40), POINTS[1:2])
+    assert not front.needless(LARGE, least(60), POINTS[1:2])
+    assert not front.needless(LEAST, least(1), POINTS[:2])
+
+
+def test_ddr_is_a_budget_an_axis_and_an_objective() -> None:
+    """A point of the answer would never be compiled, or a design be offered that leaves the DDR to nobody else."""
+    traffic = Aim(ddr_traffic=5)
+    assert traffic.needless(MIDDLE, least(40, 5_000_001), [])
+    assert not traffic.needless(MIDDLE, least(40, 4_999_999), [])
+    assert traffic.best(POINTS)[0].config == LARGE
+    assert Aim(ddr_traffic=4.9).best(POINTS) == []
+    half = [replace(one, batch=2) for one in POINTS]
+    assert Aim(ddr_traffic=2.5).best(half) != [], "it is of an image, and not of a batch"
+    axes = Aim(axes=("dsp", "ddr"))
+    assert axes.needless(LARGE, least(40, 5_000_000), POINTS[1:2])
+    assert not axes.needless(LARGE, least(40, 4_999_999), POINTS[1:2]), "it may need less DDR"
+    assert not Aim("ddr").needless(LARGE, least(40, 5_000_000), POINTS[1:2]), "batches are chosen by other figures"
+    slow = [replace(one, asked=3_600) for one in POINTS]
+    aim = Aim("bandwidth", target_fps=30)
+    assert aim.best([*POINTS, *slow[1:]]) == slow[1:2]
+    assert aim.needless(LARGE, least(100), slow)
+    assert not aim.needless(LARGE, least(101)._replace(bandwidth=3_600), slow)
+    assert "at most 2.5 MB through DDR an image" in str(Aim(ddr_traffic=2.5))
+
+
+def least(fps: float, moved: int = 0) -> Least:
+    """What a point with the DDR of a ZCU102 takes at least."""
+    return Least(1 / fps, 1, moved, 14_400)
 
 
 @pytest.mark.parametrize(
@@ -70,6 +97,7 @@ def test_what_cannot_be_in_the_answer_is_ruled_out_and_nothing_else() -> None:
         {"axes": ()},
         {"target_fps": inf},
         {"target_ms": nan},
+        {"ddr_traffic": 0.0},
     ],
 )
 def test_what_cannot_be_wanted_is_refused(options: dict[str, Any]) -> None:

@@ -9,9 +9,9 @@ import pytest
 from cnna.cli.main import main
 from cnna.cli.options import configuration
 from cnna.compiler.compile import compile_graph
-from cnna.compiler.explore.aim import Aim
+from cnna.compiler.explore.aim import Aim, Least
 from cnna.compiler.explore.drawn import picture, steps, table
-from cnna.compiler.explore.explore import Conditions, Sweep, evaluate, explore
+from cnna.compiler.explore.explore import Conditions, Sweep, _for_batches, evaluate, explore
 from cnna.compiler.explore.grid import configurations
 from cnna.compiler.explore.kept import Kept
 from cnna.compiler.explore.page import html
@@ -237,3 +237,15 @@ def test_networks_share_an_accelerator_by_their_images():
     assert both.alone == pytest.approx(1 / (0.75 / one.alone + 0.25 / other.alone))
     assert both.fps == pytest.approx(1 / (0.75 / one.fps + 0.25 / other.fps))
     assert both.cycles == 2_500_000
+
+
+@pytest.mark.parametrize("objective", ["fps", "alone"])
+def test_batches_do_not_depend_on_what_was_compiled(objective):
+    """A user would get one answer from a first call, and another one from a second, which knows points that the first left out."""
+    aim = Aim(objective)
+    quick = written(preset("zcu104"), 1, (1408, 64.0, 0, 150_000), 3_000_000, 4_000_000, host_seconds=0.1)
+    waits = written(preset("zcu102"), 1, (2432, 648.0, 0, 160_000), 3_300_000, 4_000_000, host_seconds=0.01)
+    bound = Least(3_200_000 / 300e6, 1, 0, 14_400)
+    assert aim.needless(waits.config, bound, [quick]) == (objective == "alone")
+    known = [quick] if objective == "alone" else [quick, waits]
+    assert _for_batches(known, aim) == _for_batches([quick, waits], aim)

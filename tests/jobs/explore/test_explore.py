@@ -171,3 +171,50 @@ def test_a_target_that_nothing_reaches_is_said_in_plain_figures() -> None:
     with pytest.raises(cnna.UserError, match=r"reaches 9,000,000,000 images a second .* does [0-9]+,[0-9]{3} images") as raised:
         reached([known], Aim(target_fps=9e9), 0)
     assert "e+" not in str(raised.value)
+
+
+def test_speeds_of_ddr_are_an_axis(
+    quantised: onnx.ModelProto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The slowest memory that is enough would have to be found by hand, a call for each; or a speed be predicted as another."""
+    monkeypatch.chdir(tmp_path)
+    onnx.save(quantised, "q.onnx")
+    options: dict[str, Any] = {"dsp": 48, "bram": 60, "batch": 1, "cache": tmp_path}
+    each = [cnna.explore(quantised, ddr=cnna.Ddr(bytes_per_cycle=speed), **options) for speed in (1, 4)]
+    steps: list[tuple[int, int, str]] = []
+    wanted: dict[str, Any] = {"ddr_speed": [1200, 300], "objective": "alone", "axes": ["dsp", "bandwidth"]}
+    both = cnna.explore(quantised, **wanted, progress=lambda *step: steps.append(step), **options)
+    cycles = [{point.config: point.cycles for point in found.all_points} for found in each]
+    for one in both.all_points:
+        assert one.cycles == cycles[one.bandwidth == 1200][one.config]
+    assert {one.bandwidth for one in both.best} == {300, 1200}
+    assert steps[-1][0] == steps[-1][1] == len(both.points) + both.discarded
+    assert "DDR MB/s" in str(both)
+    assert " for a DDR of 300 and 1,200 MB a second" in str(both)
+    assert not cnna.explore(quantised, ddr_speed=[300], **options).compiled, "what is kept has the DDR in its name"
+    target = f"--target-fps {each[0].best[0].fps / 2} --objective bandwidth --ddr-speed 300,1200 --json f.json"
+    assert main(f"explore q.onnx {LIMITS} --jobs 1 --cache {tmp_path} {target}".split()) == 0
+    written = json.loads(Path("f.json").read_text())
+    assert [point["ddr_megabytes_a_second"] for point in written["points"] if point["pareto"]] == [300]
+    assert {point["ddr_bytes_per_cycle"] for point in written["points"]} == {1}, "a quicker DDR is not tried, once one is enough"
+    assert "DDR MB/s" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"ddr_speed": [299]}, "--ddr-speed 299: must be within 300..19,200 MB a second"),
+        ({"ddr_speed": [600], "ddr": cnna.Ddr(bytes_per_cycle=2)}, "give one of them"),
+        ({"ddr_speed": [600, 300], "search": 3}, "--search is for one speed"),
+        ({"objective": "bandwidth"}, "the least of all is the slowest DDR"),
+        (
+            {"ddr_traffic": 1e-6, "dsp": 48, "bram": 60},
+            "no configuration reaches at most .* MB through DDR",
+        ),
+    ],
+)
+def test_a_ddr_that_cannot_be_is_one_line(quantised: onnx.ModelProto, tmp_path: Path, options: dict[str, Any], said: str) -> None:
+    """A slip would be explored for minutes, as another question."""
+    with pytest.raises(cnna.UserError, match=said) as raised:
+        cnna.explore(quantised, cache=tmp_path, **options)
+    assert "\n" not in str(raised.value)
