@@ -5,9 +5,10 @@ another version would be kept under a wrong name.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import CancelledError, Executor, Future
 from contextlib import contextmanager
 from importlib import import_module
+from logging import CRITICAL, getLogger
 from typing import Any
 
 from cnna.compiler.explore.kept import compiler_digest
@@ -39,8 +40,8 @@ class OnCluster(Executor):
 def cluster(address: str, networks: Sequence[Any]) -> Iterator[tuple[Any, Workers]]:
     """Workers of a cluster, and the networks as their tasks name them: they go to each machine once.
 
-    UserError: there is no scheduler, or no machine. ToolError: a package is missing, a machine has another cnna, or several workers
-    ended with one task.
+    UserError: there is no scheduler, or no machine. ToolError: a package is missing, a machine has another cnna, several workers
+    ended with one task, or the scheduler ended.
     """
     host = address.removeprefix(SCHEME)
     if not address.startswith(SCHEME) or not host:
@@ -53,7 +54,7 @@ def cluster(address: str, networks: Sequence[Any]) -> Iterator[tuple[Any, Worker
         client = distributed.Client(f"tcp://{host}", timeout=CONNECT_SECONDS)
     except (OSError, ValueError) as error:
         raise UserError(f"--executor {address}: no scheduler answers there ({' '.join(str(error).split())})") from None
-    with client:
+    with _quiet("distributed.client"), client:
         check_digests(address, _digests(address, client), compiler_digest())
         source = client.scatter([networks], broadcast=True)[0]
         width = AHEAD * sum(client.nthreads().values())
@@ -65,6 +66,24 @@ def cluster(address: str, networks: Sequence[Any]) -> Iterator[tuple[Any, Worker
                 raise ToolError(
                     f"--executor {address}: one configuration ended several workers; have they memory? ({said})"
                 ) from None
+            except (CancelledError, OSError) as error:  # without its scheduler, a client cancels all that it waits for
+                if isinstance(error, CancelledError) or client.status != "running":
+                    raise ToolError(
+                        f"--executor {address}: the scheduler ended; what came before is kept, and --resume goes on"
+                    ) from None
+                raise
+
+
+@contextmanager
+def _quiet(name: str) -> Iterator[None]:
+    """A library's log says nothing meanwhile: what it would say stands in one line of ours."""
+    log = getLogger(name)
+    before = log.level
+    log.setLevel(CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
 
 
 def _digests(address: str, client: Any) -> Mapping[str, str]:

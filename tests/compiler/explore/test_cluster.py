@@ -1,6 +1,8 @@
 """A Dask cluster compiles as this machine does, and what stands in the way of that is one line."""
 
 from collections.abc import Iterator
+from logging import CRITICAL
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -55,6 +57,23 @@ def test_a_cluster_finds_what_this_machine_finds(address: str) -> None:
     with cluster(address, [Fixed(graph)]) as (source, workers):
         found, _ = explore(Sweep(source, Conditions(), [Kept(None, "")], workers), configs, 1)
     assert Aim().best(found) == Aim().best(explored([graph], configs, 1)[0])
+
+
+def test_a_scheduler_that_ends_loses_nothing(tmp_path: Path) -> None:
+    """A user would see a traceback, or lose what the cluster did so far."""
+    distributed = pytest.importorskip("distributed", reason="the extra explore is not installed")
+    graph, configs, kept = networks.network(3), configurations(Budget(250, 100))[::14], Kept(tmp_path, "n")
+    local = distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None, protocol="tcp", silence_logs=CRITICAL
+    )
+    address = local.scheduler_address.replace("tcp://", "dask://")
+    with (
+        pytest.raises(ToolError, match="the scheduler ended; what came before is kept, and --resume goes on") as raised,
+        cluster(address, [Fixed(graph)]) as (source, workers),
+    ):
+        explore(Sweep(source, Conditions(), [kept], workers, found=lambda point: local.close()), configs, 1)
+    assert "\n" not in str(raised.value)
+    assert len(Kept(tmp_path, "n")) == len(kept) > 0
 
 
 def test_another_version_there_is_refused() -> None:
