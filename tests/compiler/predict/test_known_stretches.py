@@ -4,12 +4,18 @@ from collections import deque
 
 import pytest
 
+from cnna.compiler.lower.lower import lower
+from cnna.compiler.plan.pitch import set_pitches
+from cnna.compiler.plan.plan import Planner, Way
 from cnna.compiler.predict.ddr_beats import BeatModel, Transfer
 from cnna.compiler.predict.known_stretches import KnownStretches, Stretch, key_of
+from cnna.compiler.predict.predict import predicted_spans
 from cnna.compiler.predict.shared_port import simulate
 from cnna.spec.config import preset
 
-ZCU102 = preset("zcu102")
+from ... import networks
+
+TINY, ZCU102 = preset("tiny"), preset("zcu102")
 CLOCKS = 300
 
 
@@ -64,3 +70,18 @@ def test_what_was_not_used_for_longest_is_forgotten(monkeypatch):
     assert known.get("b", 9) is None
     assert known.get("a", 9) is stretch
     assert (known.found, known.simulated) == (18, 27)
+
+
+def test_what_is_found_is_what_would_be_simulated(monkeypatch):
+    """A figure would depend on what was predicted before it, or a program be chosen by the clocks of another one."""
+    known, programs = KnownStretches(), []
+    for seed in (1003, 1007, 1011):
+        whole = set_pitches(lower(networks.network(seed), TINY, 3), TINY)
+        planner = Planner(whole, TINY, "net")
+        programs += [planner.plan(Way(cut)).program for cut in dict.fromkeys((len(whole.kernels), 0))]
+    first = [predicted_spans(program, TINY, known=known) for program in programs]
+    simulated = known.simulated
+    again = [predicted_spans(program, TINY, known=known) for program in programs]
+    assert 0 < simulated == known.simulated <= known.found
+    monkeypatch.setattr(KnownStretches, "get", lambda self, key, clocks: None)
+    assert first == again == [predicted_spans(program, TINY) for program in programs]
