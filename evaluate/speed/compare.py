@@ -1,21 +1,22 @@
 """Two benchmarks side by side, from the JSON of each: figures, their ratio, and what has changed besides. For `cnna compare`."""
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from cnna.evaluate.speed.benchmark import KIND, SCHEMA
 from cnna.evaluate.speed.matrix import PREDICTED
-from cnna.evaluate.speed.scenarios import ACCURACY, FIGURES
-from cnna.evaluate.speed.text import COUNTED, JOULES, places_of, table
+from cnna.evaluate.speed.scenarios import ACCURACY, FIGURES, SCENARIOS
+from cnna.evaluate.speed.text import COLUMNS, COUNTED, JOULES, places_of
 from cnna.evaluate.speed.text import number as shown
-from cnna.spec.checks.json_kinds import is_number
+from cnna.evaluate.speed.text import table as lined_up
+from cnna.spec.checks.json_kinds import ANYTHING, COUNT, NUMBER, TEXT, each, is_number, maybe, plain, record, table
 from cnna.spec.errors import DataError
 
 ALONE = (PREDICTED, COUNTED)  # columns of one thing, the accelerator alone
 ACROSS = "the ratio says how far the prediction is from what the RTL counts, not which of both is better"
 COMPARISON = "benchmark comparison"
 HEADS = ("model", "on", "scenario", "batch", "column", "figure", "A", "B", "B / A")
-NEEDED = ("model", "scenario", "device", "column", "configuration", "batch", "figure")
 
 
 def is_benchmark(found: Mapping[str, Any]) -> bool:
@@ -29,28 +30,51 @@ def checked(found: Mapping[str, Any], file: str) -> Mapping[str, Any]:
         raise DataError(
             f"{file}: has schema {schema!r:.20}, but this version of cnna reads {SCHEMA}; measure again with this version"
         )
-    try:
-        for row in found["rows"]:
-            if any(name not in row for name in NEEDED) or (row["scenario"] != ACCURACY and not float(row["figure"]) > 0):
-                raise ValueError
-            _check_power(row.get("power"))
-        places_of(found["rows"])
-        if not (isinstance(found["versions"], dict) and isinstance(found["matrix"], dict)):
-            raise ValueError
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise DataError(f"{file}: not what `cnna bench --json` writes; measure again") from None
+    fault = _WHOLE(found)
+    if fault is None:
+        fault = next((f".rows[{number}]{wrong}" for number, row in enumerate(found["rows"]) for wrong in _wrong(row)), None)
+    if fault is None and not _is_text(json.dumps(found, ensure_ascii=False)):
+        fault = ": it holds halves of letters"
+    if fault is not None:
+        raise DataError(f"{file}: {fault.lstrip('.')[:99]}: not what `cnna bench --json` writes; measure again")
+    keys = [_words(key) for key, _ in _keyed(found)]
+    if twice := next((key for key in keys if keys.count(key) > 1), None):
+        raise DataError(f"{file}: has two rows of {twice}; remove one of them")
     return found
 
 
-def _check_power(power: Any) -> None:
-    """ValueError, TypeError or KeyError: it is not what `power_of` gives."""
-    if power is None:
-        return
-    joules, rails = power["joules_per_sample"], power["rails"]
-    if not isinstance(rails, list) or not all(isinstance(rail, str) for rail in rails):
-        raise ValueError
-    if joules is not None and not (is_number(joules) and joules > 0):
-        raise ValueError
+def _wrong(row: Mapping[str, Any]) -> list[str]:
+    """What a row lacks for its scenario, at most one thing."""
+    if row["scenario"] == ACCURACY:
+        fault = _ACCURACY(row.get("accuracy"))
+        return [] if fault is None else [f".accuracy{fault}"]
+    return [] if is_number(row["figure"]) and row["figure"] > 0 else [".figure"]
+
+
+def _is_text(text: str) -> bool:
+    """Whether all of it are letters; JSON can hold halves of them."""
+    try:
+        return bool(text.encode())
+    except UnicodeEncodeError:
+        return False
+
+
+_TEXTS = table(maybe(TEXT))
+_JOULES = maybe(plain(lambda value: is_number(value) and value > 0))
+_POWER = maybe(record(joules_per_sample=_JOULES, rails=each(TEXT)))
+_ROW = record(
+    ("power",),
+    model=TEXT,
+    scenario=plain(lambda value: value in SCENARIOS),
+    device=TEXT,
+    column=plain(lambda value: value in COLUMNS),
+    configuration=maybe(TEXT),
+    batch=maybe(COUNT),
+    figure=ANYTHING,
+    power=_POWER,
+)
+_WHOLE = record(versions=_TEXTS, matrix=table(ANYTHING), rows=each(_ROW))
+_ACCURACY = table(record(value=maybe(NUMBER)))
 
 
 def compared(a: Mapping[str, Any], b: Mapping[str, Any], names: tuple[str, str]) -> dict[str, Any]:
@@ -75,11 +99,15 @@ Key = tuple[str, str, Any, str, str]
 
 
 def _by_key(found: Mapping[str, Any]) -> dict[Key, Mapping[str, Any]]:
+    return dict(_keyed(found))
+
+
+def _keyed(found: Mapping[str, Any]) -> list[tuple[Key, Mapping[str, Any]]]:
     rows = found["rows"]
-    return {
-        (row["model"], where, row["batch"], row["scenario"], row["column"]): row
+    return [
+        ((row["model"], where, row["batch"], row["scenario"], row["column"]), row)
         for row, where in zip(rows, places_of(rows), strict=True)
-    }
+    ]
 
 
 def _partner(key: Key, ours: Collection[Key], theirs: Collection[Key]) -> Key | None:
@@ -160,7 +188,7 @@ def text(found: Mapping[str, Any]) -> str:
     """Both benchmarks, a row for each figure, and what else has changed."""
     lines = [f"{key.upper()}: {found[key]['file']}" for key in ("a", "b")]
     lines += [f"changed: {name}: {a} became {b}" for name, (a, b) in found["changed"].items()]
-    lines += table([HEADS, *rows_of(found)])
+    lines += lined_up([HEADS, *rows_of(found)])
     across = dict.fromkeys(row["column"] for row in found["rows"] if row["column"].count(", "))
     lines += [f"{one}: A is {one.partition(', ')[0]}, B is {one.partition(', ')[2]}; {ACROSS}" for one in across]
     for key in ("a", "b"):

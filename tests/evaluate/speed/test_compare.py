@@ -100,6 +100,16 @@ def test_a_prediction_is_compared_with_the_rtl_and_named_as_one() -> None:
         ({"rows": [row("Offline", "measured", 1.0, power={"rails": [], "joules_per_sample": "1"})]}, "not what `cnna bench"),
         ({"rows": [row("Offline", "measured", 1.0, power={"rails": [], "joules_per_sample": 0})]}, "not what `cnna bench"),
         ({"versions": []}, "not what `cnna bench --json` writes"),
+        ({"versions": {"cnna": "\ud800"}}, "not what `cnna bench --json` writes"),
+        ({"rows": [row("Offline", "predicted", float("inf"))]}, r"rows\[0\].figure: not what"),
+        ({"rows": [row("Offline", "predicted", 10**400)]}, r"rows\[0\].figure: not what"),
+        ({"rows": [row("Offline", "predicted", 1.0, model=[])]}, r"rows\[0\].model: not what"),
+        ({"rows": [row("Offline", "predicted", 1.0, configuration={})]}, r"rows\[0\].configuration: not what"),
+        ({"rows": [row("Online", "predicted", 1.0)]}, r"rows\[0\].scenario: not what"),
+        ({"rows": [row("AccuracyOnly", "predicted", None)]}, r"rows\[0\].accuracy: not what"),
+        ({"rows": [row("AccuracyOnly", "predicted", None, accuracy={"top1": 1})]}, r"rows\[0\].accuracy.top1: not what"),
+        ({"rows": [row("AccuracyOnly", "predicted", None, accuracy={"a": {"value": "x"}})]}, r"accuracy.a.value: not what"),
+        ({"rows": [*FIRST["rows"], FIRST["rows"][0]]}, "has two rows of resnet50, zcu102, batch 1, Offline, predicted"),
     ],
 )
 def test_another_file_is_refused(wrong: dict[str, Any], said: str) -> None:
