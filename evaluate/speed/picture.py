@@ -7,7 +7,9 @@ from cnna.evaluate.speed.published import DPU
 from cnna.evaluate.speed.scenarios import FIGURES, OFFLINE
 from cnna.evaluate.speed.text import COLUMNS, DISCLAIMER, OTHERS, Line, lines_of, number
 
-COLOURS = dict(zip((*COLUMNS, OTHERS), ("#8fb8de", "#2f6db5", "#d08c3a", "#3a9a5c", "#9a9a9a"), strict=True))
+GREY = "#9a9a9a"
+COLOURS = dict(zip((*COLUMNS, OTHERS), ("#8fb8de", "#2f6db5", "#d08c3a", "#3a9a5c", GREY), strict=True))
+INVALID, HATCH = "! not valid, says LoadGen", "//"
 BAR_INCHES, MARGIN_INCHES, WIDTH_INCHES, DPI = 0.2, 1.1, 9.0, 110
 NAMES = 7  # size of letters
 DECADES = 30.0  # greatest by least figure of a panel from which on its axis is logarithmic, or short bars would vanish
@@ -43,15 +45,16 @@ def _bars(line: Line) -> dict[str, tuple[float, bool]]:
 
 
 def _draw(axes: Any, name: str, lines: list[Line]) -> None:
-    place, ticks, seen = 0.0, [], set[str]()
+    from matplotlib.patches import Patch
+
+    place, ticks, seen = 0.0, [], dict[str, tuple[str, str | None]]()
     for line in lines:
         bars = _bars(line)
         ticks.append((place + (len(bars) - 1) / 2, f"{line.model}, {line.where}, batch {line.batch or '-'}"))
         for column, (value, valid) in bars.items():
-            label = None if column in seen else column
-            axes.barh(place, value, 0.85, color=COLOURS[column], label=label, hatch=None if valid else "//", edgecolor="white")
+            axes.barh(place, value, 0.85, color=COLOURS[column], hatch=None if valid else HATCH, edgecolor="white")
             axes.text(value, place, f" {number(value)}{'' if valid else ' !'}", va="center", fontsize=NAMES)
-            seen.add(column)
+            seen |= {column: (COLOURS[column], None)} if valid else {column: (COLOURS[column], None), INVALID: (GREY, HATCH)}
             place += 1
         place += 1
     axes.set_yticks([tick for tick, _ in ticks], [text for _, text in ticks], fontsize=NAMES)
@@ -68,4 +71,5 @@ def _draw(axes: Any, name: str, lines: list[Line]) -> None:
         f"{name}: {one.unit} ({'more' if one.higher else 'less'} is better{', logarithmic' if wide else ''})", fontsize=NAMES + 1
     )
     axes.tick_params(axis="x", labelsize=NAMES)
-    axes.legend(fontsize=NAMES, frameon=False, loc="lower right", ncols=len(seen), bbox_to_anchor=(1, 1))
+    handles = [Patch(facecolor=colour, hatch=hatch, edgecolor="white", label=label) for label, (colour, hatch) in seen.items()]
+    axes.legend(handles=handles, fontsize=NAMES, frameon=False, loc="lower right", ncols=len(seen), bbox_to_anchor=(1, 1))

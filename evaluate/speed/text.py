@@ -187,14 +187,19 @@ def _differences(lines: Sequence[Line]) -> list[str]:
 
 
 def _invalid(lines: Sequence[Line]) -> list[str]:
-    """Why LoadGen does not call a run valid."""
-    found = {
-        f"! {line.model}, {line.where}, batch {line.batch}, {line.asked}, {column}: {row['why_invalid']}"
-        for line in lines
-        for column, row in line.rows.items()
-        if not row["valid"]
-    }
-    return sorted(" ".join(one.split()) for one in found)
+    """Why LoadGen does not call runs valid. Rows with one cause stand together below it."""
+    causes: dict[str, dict[str, list[str]]] = {}
+    for line in lines:
+        place = f"{line.model}, {line.where}, batch {line.batch}, {line.asked}"
+        for column, row in line.rows.items():
+            if not row["valid"]:
+                why = " ".join(str(row["why_invalid"]).replace("* ", "").split())
+                causes.setdefault(why, {}).setdefault(place, []).append(column)
+    made = []
+    for why, places in causes.items():
+        rows = [f"{place}, {' and '.join(columns)}" for place, columns in places.items()]
+        made += [f"! {rows[0]}: {why}"] if len(rows) == 1 else [f"! {why}", *(f"    {one}" for one in rows)]
+    return made
 
 
 def _accuracies(found: Mapping[str, Any]) -> list[str]:

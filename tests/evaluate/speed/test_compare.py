@@ -47,6 +47,19 @@ def test_the_table_has_a_column_for_each_kind_of_time() -> None:
     assert "! resnet50, zcu102, batch 1, Server, 200/s, predicted: too slow" in lines
 
 
+def test_rows_that_are_invalid_for_one_cause_share_a_line() -> None:
+    """A matrix of 32 rows printed one sentence of LoadGen twelve times."""
+    few = {"valid": False, "why_invalid": " * Run unsuccessful.\n * Processed 392 queries.\n"}
+    rows = [row("Server", column, 30.0, batch=batch, **few) for batch in (1, 4) for column in ("predicted", "modelled")]
+    lines = text(benchmark(*rows, row("Server", "measured", 9.0, valid=False, why_invalid="too slow"))).splitlines()
+    assert lines[-4:] == [
+        "! Run unsuccessful. Processed 392 queries.",
+        "    resnet50, zcu102, batch 1, Server, 200/s, predicted and modelled",
+        "    resnet50, zcu102, batch 4, Server, 200/s, predicted and modelled",
+        "! resnet50, CPU, onnxruntime, batch 1, Server, 200/s, measured: too slow",
+    ]
+
+
 def test_two_benchmarks_show_figures_and_what_has_changed() -> None:
     """A slower accelerator would be looked for where another version, or a shorter run, is the cause."""
     other = benchmark(
