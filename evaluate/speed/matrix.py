@@ -11,7 +11,7 @@ seed: 0           # of the order of samples and of arrivals
 qps: 240          # of Server; without it, 80 % of what the device can do
 latency_ms: 100   # that 99 % of Server's answers keep
 together: 8       # samples in a query of MultiStream
-data: test.npz    # samples, with labels for AccuracyOnly (docs/eval.md); without it, samples are random
+data: test.npz    # samples; with labels for AccuracyOnly (docs/eval.md). Without it, samples are random
 limit: 400        # of these
 threads: 2        # of onnxruntime; without it, as many as it likes
 clients: 8        # connections to a server
@@ -34,6 +34,7 @@ SIMULATED = (PREDICTED, MODELLED, RTL)  # whose time is virtual
 BIT, CNNA, ONNX = ".bit", ".cnna", ".onnx"
 SERVERS = HTTP, GRPC = ("http://", "grpc://")  # beginnings of addresses
 MOST = 1 << 20  # of any number that counts something
+MOST_THREADS = 1024  # onnxruntime fell over a million of them after five minutes
 WITHOUT = "give cnna.bench a table instead of a file"
 
 
@@ -195,8 +196,8 @@ def _model(where: str, value: Any, folder: Path) -> Entry:
 
 
 def _text(where: str, value: Any, folder: Path) -> str:
-    if not isinstance(value, str) or not value or "\0" in value:
-        raise UserError(f"{where}: {value!r} is no text")
+    if not isinstance(value, str) or not value or not value.isprintable():  # such letters would break a path, or the table
+        raise UserError(f"{where}: {value!r:.99} is no text in one line")
     return value
 
 
@@ -214,7 +215,8 @@ def _is_address(text: str) -> bool:
     try:
         parts = urlsplit(text)
         named = parts.port is not None or text.startswith(HTTP)  # gRPC has no usual port
-        return bool(parts.hostname) and parts.port != 0 and named and not parts.path.strip("/")
+        plain = not (set(text) & set(" ?#@"))
+        return bool(parts.hostname) and parts.port != 0 and named and plain and not parts.path.strip("/")
     except ValueError:  # the port is no number
         return False
 
@@ -229,10 +231,10 @@ def _path(where: str, value: Any, folder: Path) -> Path:
     return folder / (value if isinstance(value, Path) else _text(where, value, folder))
 
 
-def _whole(least: int) -> Callable[[str, Any, Path], int]:
+def _whole(least: int, most: int = MOST) -> Callable[[str, Any, Path], int]:
     def read(where: str, value: Any, folder: Path) -> int:
-        if not is_whole(value, least, MOST + 1):
-            raise UserError(f"{where}: {value!r} is not a whole number within {least}..{MOST}")
+        if not is_whole(value, least, most + 1):
+            raise UserError(f"{where}: {value!r} is not a whole number within {least}..{most}")
         return int(value)
 
     return read
@@ -258,6 +260,6 @@ _READ: dict[str, Callable[[str, Any, Path], Any]] = {
     "together": _whole(1),
     "data": _path,
     "limit": _whole(1),
-    "threads": _whole(1),
-    "clients": _whole(1),
+    "threads": _whole(1, MOST_THREADS),
+    "clients": _whole(1, MOST_THREADS),
 }

@@ -85,6 +85,12 @@ def test_paths_are_found_from_the_folder_of_the_file(tmp_path: Path) -> None:
         ({"scenarios": [ACCURACY]}, "AccuracyOnly needs `data` with labels"),
         ({"data": 5}, "data: 5 is no text"),
         ({"models": None}, "models: None is no text"),
+        ({"models": ["\ud800.onnx"]}, r"models: '\\ud800.onnx' is no text in one line"),
+        ({"models": [{"file": "q.onnx", "name": "a\nb"}]}, "is no text in one line"),
+        ({"devices": ["http://a b:1"]}, "there is no device 'http://a b:1'"),
+        ({"devices": ["grpc://h:1?x"]}, r"there is no device 'grpc://h:1\?x'"),
+        ({"threads": 1 << 20}, "threads: 1048576 is not a whole number within 1..1024"),
+        ({"clients": 1025}, "clients: 1025 is not a whole number within 1..1024"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(changed: dict[str, Any], said: str) -> None:
