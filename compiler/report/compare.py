@@ -36,7 +36,7 @@ def side(found: Figures, name: str) -> Side:
     total = found.get("measured") or found.get("predicted") or found
     kind = "predicted" if found.get("predicted") and not found.get("measured") else "measured"
     key = "predicted_cycles" if kind == "predicted" else "cycles"
-    wrong = DataError(f"{name}: not what `cnna run --json` or `cnna report --json` writes")
+    wrong = DataError(f"{name}: not what --json of cnna run, report, eval or bench writes")
     try:
         batch, cycles, config = found["batch"], total["cycles"], found["config"]
         layers = [(layer["name"], layer[key]) for layer in found["layers"]]
@@ -175,7 +175,7 @@ def read(content: bytes, name: str) -> Figures:
     try:
         found = json.loads(content)
     except (ValueError, RecursionError):
-        raise DataError(f"{name}: not JSON, as `cnna run --json` or `cnna report --json` writes it") from None
+        raise DataError(f"{name}: not JSON, as --json of cnna run, report, eval or bench writes it") from None
     if not isinstance(found, dict):
-        raise DataError(f"{name}: not what `cnna run --json` or `cnna report --json` writes")
+        raise DataError(f"{name}: not what --json of cnna run, report, eval or bench writes")
     return found
