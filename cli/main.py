@@ -18,12 +18,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from cnna.cli import completion
 from cnna.cli.exit_signals import ended_in_order
 from cnna.cli.progress import clear_line
 from cnna.cli.trouble import last_error
+from cnna.spec.command_line import BAD_INPUT, Parser, line_of
 from cnna.spec.errors import CnnaError, UserError
 from cnna.spec.extras import missing_tool
 from cnna.spec.files import check_ending, check_outputs, write_text
@@ -55,7 +56,7 @@ COMMANDS = {
 }
 # By command: the folder of its module, where that is not `cli` itself.
 FOLDERS = {"serve": "serving", "pack": "serving", "publish": "serving", "split": "serving", "doctor": "trouble"}
-FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+FAILED, INTERRUPTED = 1, 130
 INTERNAL = " (--debug shows where; cnna doctor --report bug.txt writes what a report of this fault needs)"
 PAGES = (".html", ".htm")  # endings of a page's name
 STANDARD_OUTPUT = Path("-")  # of --json: the figures alone, and everything else to standard error
@@ -71,21 +72,6 @@ class Outcome:
     figures: dict[str, Any] = field(default_factory=dict)
     exit_code: int = 0
     written: tuple[Path, ...] = ()
-
-
-class Parser(argparse.ArgumentParser):
-    """argparse, with one line for a mistake."""
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As of argparse, but a command refuses what it does not know itself, and so names its own help."""
-        found, left = super().parse_known_args(args, namespace)
-        if left:
-            self.error(f"unrecognized arguments: {' '.join(left)}")
-        return found, left
-
-    def error(self, message: str) -> NoReturn:
-        """Prints the message and ends with code 2."""
-        self.exit(BAD_INPUT, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -252,7 +238,7 @@ def _say(
         last_error.keep(error, arguments, exit_code, installed_version(), internal=after == INTERNAL)
     if debug:
         traceback.print_exception(error)
-    print(f"cnna: {before}{' '.join(str(error).split())}{after}", file=sys.stderr)
+    print(line_of(error, before, after), file=sys.stderr)
     return exit_code
 
 

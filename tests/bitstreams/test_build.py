@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from cnna.cli import board
-from cnna.cli.main import Parser
 from cnna.cli.options import configuration
 from cnna.sim.board.blocks import PS, Design
 from cnna.sim.board.cells import DDR4
@@ -20,6 +19,7 @@ from cnna.sim.board.design import design, variants_of
 from cnna.sim.board.ipxact import SETTINGS, settings
 from cnna.sim.board.own_project import CONSTRAINTS
 from cnna.spec.boards import BOARDS, Board, board_of
+from cnna.spec.command_line import Parser
 from cnna.spec.config import PRESETS, Config, preset
 
 OWN = ("exec", "glob", "exit")  # Tcl's own commands that must not touch this machine
