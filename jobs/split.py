@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cnna.compiler.split.cuts import Cut, Cuts
 
 AUTO, CONFIG, ADDRESS = "auto", "zcu102", "grpc://127.0.0.1:8001"  # where `cnna serve` listens
+LEAST_LINK, MOST_LINK = 1e-6, 1e9  # one bit a second; slower ones made all cuts infinite, and any of them the best
 SHOWN = 5
 COMPILED = 4  # cuts that are compared by clocks of the edge's half alone: a layer of the whole model may lie on both sides of a cut
 SAMPLES = 2
@@ -100,8 +101,8 @@ def _checked(name: str, link: float, tensors: int, address: str, root: Path) -> 
         raise UserError(f"--name {name}: {NAME_RULE}")
     if not is_address(address):
         raise UserError(f"--address {address}: must be grpc://HOST:PORT, or grpcs://HOST:PORT for TLS")
-    if not 0 < link < 1e9:
-        raise UserError(f"--link {link:g}: must be millions of bits a second, above 0")
+    if not LEAST_LINK <= link < MOST_LINK:
+        raise UserError(f"--link {link:g}: must be millions of bits a second, from {LEAST_LINK:g} to {MOST_LINK:g}")
     if tensors < 1:
         raise UserError(f"--tensors {tensors}: must be at least 1")
     if root.exists() and (not root.is_dir() or any(root.iterdir())):

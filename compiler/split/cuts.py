@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import ModelProto, NodeProto, helper, shape_inference
 
+from cnna.spec.counts import many
 from cnna.spec.errors import ModelError
 
 MOVES = ("QuantizeLinear", "DequantizeLinear", "Reshape", "Flatten", "Transpose", "Identity", "Squeeze", "Unsqueeze", "Cast")
@@ -75,18 +76,23 @@ class Cuts:
 
     def all(self, most: int) -> list[Cut]:
         """The cuts that at most so many tensors cross, with work on both sides, in the order of the model."""
-        found, seen, whole = list[Cut](), set[frozenset[str]](), sum(self._works(name) for name in self._needs)
+        found, seen, fewest = list[Cut](), set[frozenset[str]](), list[int]()
+        whole = sum(self._works(name) for name in self._needs)
         for node in self.model.graph.node:
             if node.name not in self._needs or node.op_type == "DequantizeLinear":
                 continue
             cut = self._cut(node)
-            if cut is not None and cut.before not in seen and 0 < cut.work < whole and len(cut.crossings) <= most:
-                if any(other.op_type == "QuantizeLinear" for name in node.output for other in self._consumers.get(name, [])):
+            if cut is not None and cut.before not in seen and 0 < cut.work < whole:
+                fewest.append(len(cut.crossings))
+                behind = [other.op_type for name in node.output for other in self._consumers.get(name, [])]
+                if fewest[-1] > most or "QuantizeLinear" in behind:
                     continue  # the quantised tensor behind it is the better one
                 seen.add(cut.before)
                 found.append(cut)
+        if not found and not fewest:
+            raise ModelError(f"cannot be cut: of {many(whole, 'node')} with work, none has others before and behind it")
         if not found:
-            raise ModelError(f"there is no cut that at most {most} tensor{'s' * (most != 1)} cross; allow more with --tensors")
+            raise ModelError(f"no cut is crossed by {many(most, 'tensor')} or fewer; the fewest are {min(fewest)}: see --tensors")
         return found
 
     def at(self, name: str, most: int) -> Cut:

@@ -45,6 +45,7 @@ def test_errors_are_the_commands_lines(
     onnx.save(quantised, "q.onnx")
     cases: tuple[tuple[str, dict[str, Any]], ...] = (
         ("--link 0", {"link": 0}),
+        ("--link 5e-324", {"link": 5e-324}),
         ("--tensors 0", {"tensors": 0}),
         ("--name a/b", {"name": "a/b"}),
         ("--address there", {"address": "there"}),

@@ -136,3 +136,20 @@ def test_nodes_need_names(model: onnx.ModelProto, tmp_path: Path) -> None:
     other.graph.node[3].name = other.graph.node[4].name
     with pytest.raises(ModelError, match="nodes must have names, each its own"):
         Cuts(other)
+
+
+def test_a_model_that_cannot_be_cut_is_not_told_to_allow_more_tensors() -> None:
+    """A user would raise --tensors for ever; where it helps, the line says how far."""
+    port = onnx.helper.make_tensor_value_info
+    ports = [port(name, onnx.TensorProto.FLOAT, ["N", 3, 4, 4]) for name in "aby"]
+
+    def cuts_of(*nodes: onnx.NodeProto) -> Cuts:
+        return Cuts(onnx.helper.make_model(onnx.helper.make_graph(list(nodes), "g", ports[:2], ports[2:])))
+
+    node = onnx.helper.make_node
+    with pytest.raises(ModelError, match="cannot be cut: of 1 node with work, none has others before and behind it"):
+        cuts_of(node("Add", ["a", "b"], ["y"], "add")).all(9)
+    two = cuts_of(node("Relu", ["a"], ["r"], "relu"), node("Add", ["r", "b"], ["y"], "add"))
+    with pytest.raises(ModelError, match="no cut is crossed by 1 tensor or fewer; the fewest are 2: see --tensors"):
+        two.all(1)
+    assert [cut.node for cut in two.all(2)] == ["relu"]
