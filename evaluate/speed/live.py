@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cnna.evaluate.speed.grpc_endpoint import Endpoint, endpoint
 from cnna.evaluate.speed.simulated import Service
-from cnna.spec.errors import CnnaError
+from cnna.spec.errors import CnnaError, RunError
 
 ONNX, BOARD, SERVER = KINDS = ("onnx", "board", "server")
 WARM = 3  # batches that are timed before LoadGen begins; the quickest says how many queries it needs
@@ -130,9 +130,14 @@ def _onnx(job: Mapping[str, Any]) -> Opened:
         options.intra_op_num_threads = job["threads"]
     session = onnxruntime.InferenceSession(job["model"], options, providers=["CPUExecutionProvider"])
     found = session.get_inputs()
+    if scalar := next((one.name for one in found if not one.shape), None):
+        raise RunError(f"{job['model']}: input {scalar} has no axis of samples; make it a constant of the model")
     fixed = next((one.shape[0] for one in found if isinstance(one.shape[0], int)), None)
     kinds = {"tensor(float)": "float32", "tensor(double)": "float64", "tensor(float16)": "float16", "tensor(bool)": "bool"}
     ports = [Port(one.name, sizes_of(one.shape[1:]), kinds.get(one.type, one.type[len("tensor(") : -1])) for one in found]
+    for port in ports:
+        if port.dtype not in {np.dtype(code).name for code in np.typecodes["All"]}:  # other packages may add bfloat16
+            raise RunError(f"{job['model']}: input {port.name} is {port.dtype}, which numpy does not have; export it as float32")
     return ports, [lambda inputs: session.run(None, dict(inputs))], fixed or job["batch"]
 
 
@@ -167,4 +172,5 @@ def random_samples(port: Port, count: int) -> NDArray[Any]:
     made = np.random.default_rng(0)
     if np.dtype(port.dtype).kind == "f":
         return made.normal(size=(count, *port.shape)).astype(port.dtype)
-    return made.integers(0, 2 if port.dtype == "bool" else FULL, (count, *port.shape)).astype(port.dtype)
+    most = FULL if np.dtype(port.dtype).itemsize == 1 and port.dtype != "bool" else 2  # wider ones may be numbers of rows
+    return made.integers(0, most, (count, *port.shape)).astype(port.dtype)

@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from cnna.evaluate.speed.endpoint import LENGTH, HttpEndpoint
-from cnna.evaluate.speed.live import Device, Live, Port
+from cnna.evaluate.speed.live import ONNX, Device, Live, Port, opened, random_samples
 from cnna.spec.errors import RunError
 
 
@@ -50,6 +52,28 @@ def test_samples_are_asked_in_whole_batches_and_answered_once() -> None:
     assert set(asked) == {4}
     assert done == {100 + number: [2.0 * number, number + 1.0] for number in range(7)}
     assert device.service().batch == 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "said"),
+    [
+        (onnx.TensorProto.FLOAT, [], "m.onnx: input x has no axis of samples; make it a constant"),
+        (onnx.TensorProto.BFLOAT16, ["N", 3], "m.onnx: input x is bfloat16, which numpy does not have; export it as float32"),
+    ],
+)
+def test_an_input_that_cannot_be_filled_is_named(kind: int, shape: list[Any], said: str, tmp_path: Path) -> None:
+    """A user would read that a list index is out of range."""
+    ports = [onnx.helper.make_tensor_value_info(name, kind, shape) for name in "xy"]
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Identity", ["x"], ["y"])], "g", ports[:1], ports[1:])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9), tmp_path / "m.onnx")
+    with pytest.raises(RunError, match=said):
+        opened({"kind": ONNX, "model": str(tmp_path / "m.onnx"), "batch": 1, "inputs": None, "samples": 4})
+
+
+def test_random_numbers_of_rows_are_within_any_table() -> None:
+    """A table of ten rows would be asked for the row 216; pictures keep the whole range of their bytes."""
+    assert set(random_samples(Port("i", (50,), "int64"), 4).flat) == {0, 1}
+    assert random_samples(Port("i", (50,), "uint8"), 4).max() > 1
 
 
 class Handler(BaseHTTPRequestHandler):
