@@ -83,10 +83,10 @@ class Aim:
         for axis in self.axes:
             if axis not in COSTS:
                 raise UserError(f"--axes {axis}: there is no such axis; there are {', '.join(COSTS)}")
-        given = {"target-fps": self.target_fps, "target-ms": self.target_ms, "ddr-traffic": self.ddr_traffic}
+        given = {"--target-fps": self.target_fps, "--target-ms": self.target_ms, "--ddr-traffic": self.ddr_traffic}
         for name, value in given.items():
             if value is not None and not 0 < value < inf:
-                raise UserError(f"--{name} {value:g}: must be more than 0, and finite")
+                raise UserError(f"{name} {value:g}: must be more than 0, and finite")
 
     def __str__(self) -> str:
         """What the answer is, behind "of ... explored,"."""

@@ -23,11 +23,12 @@ _STYLE = Style(
     + """table { font-size: .85rem } code { font-size: .95em } td, th { white-space: nowrap; padding: .2rem .35rem }
 th, td.range { white-space: normal }
 th { vertical-align: bottom }
-td.word { white-space: normal; min-width: 15rem }
+td.word { white-space: normal; min-width: 14rem }
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(30rem, 100%), 1fr)); gap: 1rem }
 #copied { min-height: 1.5em; color: var(--ink) }""",
 )
 HEIGHT = 380  # of a plot, in pixels
+DDR = "ddr_megabytes_a_second"  # a column only where points differ in it: the table is as wide as a small screen without
 COLUMNS = (  # heading, the point's figure, format
     *(("pix", "pix", "d"), ("ci", "ci", "d"), ("co", "co", "d")),
     *(("bank words", "bank_words", ",d"), ("ring words", "ring_words", ",d")),
@@ -41,7 +42,7 @@ COLUMNS = (  # heading, the point's figure, format
     (ALONE, "predicted_fps", ",.1f"),
     (TO_ANSWER, "fps_end_to_end", ",.1f"),
     *(("util.", "predicted_mac_utilization", ".1%"), ("DDR bytes", "predicted_ddr_bytes", ",d")),
-    *(("DDR MB/s", "ddr_megabytes_a_second", ",d"), ("MHz", "clock_mhz", "d")),
+    *(("DDR MB/s", DDR, ",d"), ("MHz", "clock_mhz", "d")),
 )
 
 
@@ -50,15 +51,18 @@ def html(name: str, points: Sequence[Point], budget: Budget, library: str, aim: 
     aim = aim or Aim()
     best = aim.best(points)
     values = [_value(number, point, point in best) for number, point in enumerate(aim.ranked(points), 1)]
-    heads = "".join(f'<th class="sorts">{heading}</th>' for heading, _, _ in COLUMNS)
-    rows = "\n".join(_row(value) for value in values)
+    speeds = sorted({int(value[DDR]) for value in values})
+    columns = [column for column in COLUMNS if column[1] != DDR or len(speeds) > 1]
+    heads = "".join(f'<th class="sorts">{heading}</th>' for heading, _, _ in columns)
+    rows = "\n".join(_row(value, columns) for value in values)
     drawn = {
         "dsp": _plot(values, "dsp48e2", f"DSP48E2, of {budget.dsp:,}", "bram36"),
         "bram": _plot(values, "bram36", f"BRAM36, of {budget.bram36:,}", "dsp48e2"),
     }
     first, clocks = points[0], listed(sorted({point.config.clock_mhz for point in points}))
     body = f"""<p>{many(len(points), "point")}, compared by images a second from picture to answer, at the slow end of what
-is modelled with the host's work done {first.whole.way}. The accelerator alone, at {clocks} MHz, is predicted.
+is modelled with the host's work done {first.whole.way}. The accelerator alone, at {clocks} MHz and with {listed([f"{speed:,}" for speed in speeds])} million bytes a second of DDR, is
+predicted.
 Filled: {aim}. Point at a dot for its configuration; a click marks it in both plots
 and in the table, and copies the text for <code>--config</code>.</p>
 <p id="problem" hidden></p><p id="copied"></p>
@@ -79,8 +83,8 @@ def _value(number: int, point: Point, best: bool) -> dict[str, Any]:
     return {**point.figures(), "layer": number, **shown}
 
 
-def _row(value: dict[str, Any]) -> str:
-    cells = "".join(_cell(head, value[key], form, value["ends"]) for head, key, form in COLUMNS)
+def _row(value: dict[str, Any], columns: Sequence[tuple[str, str, str]]) -> str:
+    cells = "".join(_cell(head, value[key], form, value["ends"]) for head, key, form in columns)
     text = escape(value["config"])
     shown = text.replace(",", ",<wbr>")
     return f'<tr data-layer="{value["layer"]}" data-copy="{text}">{cells}<td class="word"><code>{shown}</code></td></tr>'
