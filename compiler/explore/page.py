@@ -20,10 +20,10 @@ _STYLE = Style(
     _LIGHT,
     _DARK,
     _RULES
-    + """table { font-size: .85rem } code { font-size: .95em } td, th { white-space: nowrap; padding: .2rem .35rem }
+    + """table { font-size: .85rem } code { font-size: .95em } td, th { white-space: nowrap; padding: .2rem .3rem }
 th, td.range { white-space: normal }
 th { vertical-align: bottom }
-td.word { white-space: normal; min-width: 14rem }
+td.word { white-space: normal; min-width: 15rem }
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(30rem, 100%), 1fr)); gap: 1rem }
 #copied { min-height: 1.5em; color: var(--ink) }""",
 )
