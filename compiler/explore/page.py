@@ -60,9 +60,10 @@ def html(name: str, points: Sequence[Point], budget: Budget, library: str, aim: 
         "bram": _plot(values, "bram36", f"BRAM36, of {budget.bram36:,}", "dsp48e2"),
     }
     first, clocks = points[0], listed(sorted({point.config.clock_mhz for point in points}))
+    memory = listed([f"{speed:,}" for speed in speeds])
     body = f"""<p>{many(len(points), "point")}, compared by images a second from picture to answer, at the slow end of what
-is modelled with the host's work done {first.whole.way}. The accelerator alone, at {clocks} MHz and with {listed([f"{speed:,}" for speed in speeds])} million bytes a second of DDR, is
-predicted.
+is modelled with the host's work done {first.whole.way}. The accelerator alone, at
+{clocks} MHz and with {memory} million bytes a second of DDR, is predicted.
 Filled: {aim}. Point at a dot for its configuration; a click marks it in both plots
 and in the table, and copies the text for <code>--config</code>.</p>
 <p id="problem" hidden></p><p id="copied"></p>
