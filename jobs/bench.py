@@ -97,9 +97,13 @@ def bench(
 
 def _check_configurations(where: str, configurations: Sequence[str]) -> None:
     """UserError: there is no such one. Said before the first row, which may take hours."""
+    names: dict[str, str] = {}  # of rows, by which they are told apart
     for each in configurations:
         try:
-            config_of(each)
+            name = config_of(each).name
+            if name in names:
+                raise UserError(f"{names[name]} and {each} are one; leave one out")
+            names[name] = each
         except UserError as error:
             raise UserError(f"{where}: configurations: {str(error).removeprefix('--config').lstrip(': ')}") from None
 

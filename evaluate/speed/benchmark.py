@@ -167,7 +167,7 @@ class _Bench:
         if self._samples is None:
             if self.matrix.data is None:
                 raise DataError(f"{ACCURACY} needs data with labels")
-            self._samples = judged.samples_of(self.matrix.data, self.matrix.limit)
+            self._samples = judged.samples_of(self.matrix.data, self.matrix.limit, ACCURACY in self.matrix.scenarios)
         return self._samples
 
     def _artifact(self, cell: Cell) -> Artifact:

@@ -10,14 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.evaluate.chosen_task import choice_of, reading_of, task_name, task_of
+from cnna.evaluate.datasets.array_file import POINTS, RIGHT, read_plain_array
 from cnna.evaluate.datasets.dataset import Dataset
-from cnna.evaluate.datasets.layouts import read_data
+from cnna.evaluate.datasets.layouts import ARRAYS, read_data
 from cnna.evaluate.evaluate import selected
 from cnna.evaluate.loop import targets_of
 from cnna.evaluate.result import model_result
 from cnna.evaluate.runners import Runner
 from cnna.evaluate.standard_errors import Estimate
 from cnna.evaluate.tasks.task import Asked, Task
+from cnna.host.samples.row_files import rows_in
 from cnna.spec.errors import DataError, RunError
 
 Answers = Mapping[int, NDArray[np.float32]]
@@ -36,10 +38,14 @@ class Samples:
         return self.data.source.read(self.numbers, runner.intake)
 
 
-def samples_of(path: Path, limit: int | None) -> Samples:
-    """The data, with the task that suits them. UserError: they cannot be read."""
+def samples_of(path: Path, limit: int | None, labelled: bool = True) -> Samples:
+    """The data, with the task that suits them. labelled: whether answers are judged; else arrays may lack what is right.
+
+    UserError: they cannot be read.
+    """
     choice, named = choice_of({}), task_name(None, path, None)
-    data = read_data(path, named, reading_of({}))
+    plain = not labelled and path.suffix.lower() in ARRAYS and path.is_file() and not {RIGHT, POINTS} & {*rows_in(path)}
+    data = read_plain_array(path) if plain else read_data(path, named, reading_of({}))
     numbers, _ = selected(data, limit, None)
     return Samples(data, task_of(named, choice, data), numbers)
 

@@ -71,6 +71,17 @@ def test_accuracy_is_that_of_eval_on_both(folder: Path) -> None:
         assert json.loads(json.dumps(row["accuracy"])) == json.loads(json.dumps(metrics))
 
 
+def test_samples_without_labels_are_asked_and_not_judged(folder: Path) -> None:
+    """A user who has pictures and no classes could measure random noise alone; accuracy without labels is one line."""
+    np.savez("d.npz", x=samples(8))
+    table = {"models": "q.onnx", "devices": "onnxruntime", "scenarios": "SingleStream", "queries": 3, "seconds": 0.01}
+    (row,) = cnna.bench({**table, "data": "d.npz", "threads": 1}, cache=folder).rows
+    assert row["figure"] > 0
+    assert "accuracy" not in row
+    with pytest.raises(cnna.UserError, match=r"d\.npz: has arrays x, but none called y, which says what is right"):
+        cnna.bench({**table, "data": "d.npz", "scenarios": ["SingleStream", "AccuracyOnly"]}, cache=folder)
+
+
 def test_what_was_ended_goes_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hours on the RTL would be lost to a Ctrl-C."""
     real, begun = benchmark.simulated, []
@@ -97,6 +108,7 @@ def test_what_was_ended_goes_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     [
         ("configurations: tiny", "configurations: [tiny, tny]", "v.yaml: configurations: config 'tny' is unknown; there are tiny"),
         ("configurations: tiny", "configurations: ['tiny,pix=x']", "v.yaml: configurations: tiny,pix=x: 'pix=x' is no change"),
+        ("configurations: tiny", "configurations: [tiny, 'tiny,clock_mhz=300']", "tiny and tiny,clock_mhz=300 are one; leave"),
         ("data: d.npz", "data: cache", "cache: "),
         ("devices: [predicted, modelled]", "devices: http://127.0.0.1:1", "http://127.0.0.1:1: no server answers there"),
         ("devices: [predicted, modelled]", "devices: grpc://127.0.0.1:1", "grpc://127.0.0.1:1: no server answers there"),
