@@ -1,5 +1,6 @@
 """What of a repository goes into a package: the versions that a server would serve, checked as it checks them."""
 
+import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,8 +57,11 @@ def contents_of(path: Path) -> Contents:
     return Contents(repository, versions, tuple(pipelines), remote)
 
 
-def empty_folder(path: Path) -> None:
-    """Makes the folder of a package. UserError: it is there and not empty, or cannot be made."""
+def empty_folder(path: Path, contents: Contents) -> None:
+    """Makes the folder of a package. UserError: it is there and not empty, cannot be made, or is in the repository."""
+    root = Path(os.path.realpath(contents.repository.root))
+    if contents.repository.single is None and Path(os.path.realpath(path)).is_relative_to(root):
+        raise UserError(f"{path}: is in the repository, where it would be a model; name a folder outside of {root}")
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise UserError(f"{path}: is there already; give a folder that does not exist, or is empty")
     make_folder(path)

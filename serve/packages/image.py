@@ -53,7 +53,7 @@ def make_image(
             f"--board {local.name}=pynq: a container has no board of its own; name one by pynq:ADDRESS, or use --as service"
         )
     check_overlays(specs)
-    empty_folder(output)
+    empty_folder(output, contents)
     (output / "wheels").mkdir()
     for wheel in found:
         shutil.copy(wheel.path, output / "wheels")

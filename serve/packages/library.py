@@ -53,11 +53,11 @@ def make_library(contents: Contents, output: Path, config: str | None = None, co
     """
     versions = _one_each(contents)
     chosen = _config_of(versions, config)
-    words = shlex.split(compiler or os.environ.get("CXX", "g++"))
+    words = _words(compiler or os.environ.get("CXX", "") or "g++")
     archiver = _archiver(words)
     members = Members()
     models = models_text(versions, chosen.name, members)
-    empty_folder(output)
+    empty_folder(output, contents)
     text = f'#include "packed.h"\n\nnamespace cnna_packed {{\n\n{models}\n{registers_text(chosen)}\n\n}}\n'
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -76,6 +76,17 @@ def make_library(contents: Contents, output: Path, config: str | None = None, co
         headers.append(Path(shutil.copy(next(place / name for place in (OWN, FOLDER) if (place / name).is_file()), output / name)))
     names = tuple(f"{version.model}/{version.name}" for version in versions)
     return Library(output / ARCHIVE, tuple(headers), chosen.name, names, (output / ARCHIVE).stat().st_size)
+
+
+def _words(compiler: str) -> list[str]:
+    """A compiler and its options. UserError: quotes are open, or there is no word."""
+    try:
+        words = shlex.split(compiler)
+    except ValueError as error:
+        raise UserError(f"--compiler {compiler}: {str(error).lower()}") from None
+    if not words:
+        raise UserError(f"--compiler {compiler!r}: names no compiler")
+    return words
 
 
 def _one_each(contents: Contents) -> list[Version]:

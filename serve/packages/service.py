@@ -53,7 +53,7 @@ def make_service(contents: Contents, output: Path, wheels: Path | None, boards: 
     if shutil.which("dpkg-deb") is None:
         raise ToolError("dpkg-deb is not there, which --as service needs: apt install dpkg")
     check_overlays(specs)
-    empty_folder(output)
+    empty_folder(output, contents)
     with tempfile.TemporaryDirectory() as place:
         root = Path(place) / "root"
         _furnish(root, contents, found, specs)

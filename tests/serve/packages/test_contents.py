@@ -45,3 +45,20 @@ def test_a_library_has_none(edge: Path, tmp_path: Path) -> None:
     """It would have the models of boards alone, without a word."""
     with pytest.raises(UserError, match="far: is a model of another server; use --as service or --as image"):
         make_library(contents_of(edge), tmp_path / "out")
+
+
+def test_a_package_is_not_put_into_the_repository(repository: Path) -> None:
+    """The folder would be taken for a model without versions, and no server would start on the repository."""
+    contents = contents_of(repository)
+    for output in (repository / "out", repository / "digits" / "2", repository.parent / "x" / ".." / repository.name / "out"):
+        with pytest.raises(UserError, match="is in the repository, where it would be a model; name a folder outside"):
+            make_library(contents, output)
+    assert contents_of(repository).names() == contents.names()
+
+
+def test_a_compiler_of_open_quotes_is_one_line(repository: Path, tmp_path: Path) -> None:
+    """A user would see an internal error."""
+    for compiler, said in (("'g++", "--compiler 'g\\+\\+: no closing quotation"), (" ", "--compiler ' ': names no compiler")):
+        with pytest.raises(UserError, match=said):
+            make_library(contents_of(repository), tmp_path / "out", compiler=compiler)
+    assert not (tmp_path / "out").exists()
