@@ -139,6 +139,7 @@ ROOMS = {
         "models under the load of LoadGen",
         (
             *("evaluate", "evaluate.datasets", "evaluate.tasks", "compiler.frontend", "host.board", "host.model"),
+            "host.samples",
             *("serve.models", "serve.protocol", "serve.grpc"),
         ),
     ),
