@@ -10,6 +10,7 @@ from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.engine.core import Core
 from cnna.serve.engine.served import READY
 from cnna.serve.http.app import App, refused
+from cnna.serve.http.metrics import metrics
 from cnna.serve.lifecycle.boards import OUT
 from cnna.serve.models.repository import open_repository
 from cnna.serve.models.version import Version
@@ -27,7 +28,7 @@ class EngineHost:
     ) -> None:
         self.core = Core(open_repository(repository), [spec], log=log)
         self._app = App(self.core, version).asgi()
-        self._name, self._host, self._version = name, host, version
+        self.name, self._host, self._version = name, host, version
         self._orders: tuple[Order, ...] = ()
         self._done = 0
         self._refusals: dict[int, str] = {}
@@ -69,7 +70,11 @@ class EngineHost:
         models = {f"{one.model}/{one.name}": self._hash(one.version) for one in ready if one.version is not None}
         boards = tuple({**board, "host": self._host} for board in described.boards(self.core))
         known = (dict(self._refusals), models, self._orders, boards)
-        return Report(self._name, self._host, self._version, os.getpid(), self._done, *known)
+        return Report(self.name, self._host, self._version, os.getpid(), self._done, *known)
+
+    def counts(self) -> str:
+        """What `/metrics` of this engine alone says."""
+        return metrics(self.core)[0].decode()
 
     def why_out(self) -> str | None:
         """Why its board will never answer again; None: it may."""

@@ -11,11 +11,12 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cnna.serve.boards.board_spec import BoardSpec, board_spec, board_specs
+from cnna.serve.ray.scaling import BOARD
 from cnna.spec.errors import BusyError, UserError
 
-BOARD = "cnna_board"
 MARK = f"{BOARD}:"
 
 
@@ -41,6 +42,16 @@ def resources(boards: Sequence[str]) -> dict[str, float]:
 def boards_of(offered: Mapping[str, float]) -> list[BoardSpec]:
     """The boards that a node offers, by its resources."""
     return [board_spec(name.removeprefix(MARK)) for name in sorted(offered) if name.startswith(MARK)]
+
+
+def host_name(nodes: Sequence[Mapping[str, Any]], node: str) -> str:
+    """What the host with this id is called. Where two that offer boards have one name, a piece of the id is added.
+
+    nodes: as `ray.nodes` lists them.
+    """
+    names = [one["NodeName"] for one in nodes if one["Alive"] and one["Resources"].get(BOARD)]
+    own = str(next(one["NodeName"] for one in nodes if one["NodeID"] == node))
+    return own if names.count(own) < 2 else f"{own}-{node[:6]}"
 
 
 def claim(specs: Sequence[BoardSpec], node: str) -> Claim:

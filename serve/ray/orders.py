@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 PERIOD_SECONDS = 0.5
+COUNTS_SECONDS = 2.0  # between two reports of what a replica has counted
 SILENT_SECONDS = 10.0  # after which a replica counts as gone
 LOAD, UNLOAD = "load", "unload"
 
@@ -48,6 +49,7 @@ class Orders:
         self._clock = clock
         self._orders: dict[str, Order] = {}
         self._reports: dict[str, tuple[float, Report]] = {}  # the longest known one first
+        self._counts: dict[str, str] = {}
 
     def order(self, what: str, model: str) -> int:
         """Asks all replicas for it; returns the order's number."""
@@ -72,9 +74,16 @@ class Orders:
         self._reports = {name: found for name, found in self._reports.items() if found[0] >= least}
         return [report for _, report in self._reports.values()]
 
-    def gone(self, replica: str) -> None:
-        """Forgets a replica at once."""
-        self._reports.pop(replica, None)
+    def counted(self, replica: str, text: str) -> None:
+        """Takes what a replica has counted, as Prometheus reads it."""
+        self._counts[replica] = text
+
+    def counts(self) -> dict[str, str]:
+        """The last counts of the replicas that are there, by their hosts and boards."""
+        reports = self.reports()
+        there = {report.replica for report in reports}
+        self._counts = {name: text for name, text in self._counts.items() if name in there}
+        return {report.host: self._counts[report.replica] for report in reports if report.replica in self._counts}
 
     def outcome(self, number: int) -> list[str] | None:
         """What replicas refused of an order, a line each; None: some have not carried it out yet."""

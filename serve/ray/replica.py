@@ -1,14 +1,15 @@
 """A replica of Ray Serve: one board of its node, with an engine of its own."""
 
 import asyncio
+import itertools
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from cnna.serve.fronts.json_log import json_log
 from cnna.serve.ray.engine_host import EngineHost
-from cnna.serve.ray.host_boards import boards_of, claim
-from cnna.serve.ray.orders import PERIOD_SECONDS
+from cnna.serve.ray.host_boards import boards_of, claim, host_name
+from cnna.serve.ray.orders import COUNTS_SECONDS, PERIOD_SECONDS
 from cnna.serve.ray.retries import Answered, Asked
 from cnna.spec.errors import RunError
 
@@ -23,10 +24,11 @@ class Replica:
         from ray import serve
 
         context = ray.get_runtime_context()
-        node = next(one for one in ray.nodes() if one["NodeID"] == context.get_node_id())
+        nodes = ray.nodes()
+        node = next(one for one in nodes if one["NodeID"] == context.get_node_id())
         board = await _claimed(node["Resources"], node["NodeID"])
         name = serve.get_replica_context().replica_id.unique_id
-        host = f"{node['NodeManagerHostname']}/{board.spec.name}"
+        host = f"{host_name(nodes, node['NodeID'])}/{board.spec.name}"
         self._claim, self._orders = board, orders  # the claim is held as long as this process lives
         self._engine = EngineHost(Path(repository), board.spec, name, host, version, json_log())
         await self._engine.start((await orders.exchange.remote(self._engine.report()))[0])
@@ -54,9 +56,11 @@ class Replica:
 
     async def _follow(self) -> None:
         """Asks for orders. The actor may be away for a while: then the engine goes on as it is."""
-        while True:
+        for turn in itertools.count():
             with suppress(Exception):
                 await self._exchange()
+                if turn % int(COUNTS_SECONDS / PERIOD_SECONDS) == 0:
+                    await self._orders.counted.remote(self._engine.name, self._engine.counts())
             await asyncio.sleep(PERIOD_SECONDS)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from cnna.serve.boards.board_spec import board_spec
 from cnna.serve.ray.__main__ import main
+from cnna.serve.ray.cluster_metrics import merged
 from cnna.serve.ray.host_boards import boards_of, claim, resources
 from cnna.serve.ray.orders import LOAD, SILENT_SECONDS, UNLOAD, Orders, Report
 from cnna.serve.ray.retries import AGAIN, MOST_LOST, Answered, Patience, asked_until_answered
@@ -126,4 +127,33 @@ def test_a_mistake_is_one_line(words: list[str], said: str, capsys: pytest.Captu
     assert main(words) == 2
     error = capsys.readouterr().err
     assert said in error
+    assert error.startswith("cnna: ")
     assert error.count("\n") == 1
+
+
+def test_counts_of_replicas_become_one_text() -> None:
+    text = """# HELP cnna_samples_total samples
+# TYPE cnna_samples_total counter
+cnna_samples_total{model="digits"} %d.0
+# HELP cnna_run_seconds that boards worked
+# TYPE cnna_run_seconds histogram
+cnna_run_seconds_bucket{model="digits",le="1.0"} 1.0
+cnna_run_seconds_bucket{model="digits",le="+Inf"} 2.0
+cnna_run_seconds_count{model="digits"} 2.0
+cnna_run_seconds_sum{model="digits"} 3.0
+"""
+    orders = Orders()
+    for number, host in enumerate(("one/left", "two/left"), 1):
+        orders.exchange(Report(f"replica {number}", host, "1"))
+        orders.counted(f"replica {number}", text % number)
+    orders.counted("of a replica that has gone", text % 9)
+    lines = merged(orders.counts(), {200: 3, 503: 1}, 2).decode().splitlines()
+    assert lines.count("# TYPE cnna_samples_total counter") == 1
+    assert {line for line in lines if line.startswith("cnna_samples_total{")} == {
+        'cnna_samples_total{host="one/left",model="digits"} 1.0',
+        'cnna_samples_total{host="two/left",model="digits"} 2.0',
+    }
+    assert sum(line.startswith("cnna_run_seconds_bucket{") for line in lines) == 4
+    assert {"cnna_cluster_boards 2.0", 'cnna_cluster_answers_total{code="503"} 1.0', "cnna_cluster_asked_again_total 2.0"} <= {
+        *lines
+    }
