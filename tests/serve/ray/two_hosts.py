@@ -12,6 +12,7 @@ BOARDS = ("left=emulator", "right=emulator")
 HOSTS = 2
 LOOPBACK = "127.0.0.1"
 SECONDS = 600.0
+FEW: dict[str, Any] = {"num_cpus": 0, "include_log_monitor": False}  # processes: each may miss Ray's deadline on a busy computer
 
 
 @contextmanager
@@ -20,10 +21,10 @@ def two_hosts() -> Iterator[Any]:
     needs_ray()
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    cluster = Cluster(initialize_head=True, head_node_args={**FEW, "include_dashboard": False, "no_monitor": True})
     try:
         for _ in range(HOSTS):
-            cluster.add_node(num_cpus=0, resources=resources(BOARDS))
+            cluster.add_node(**FEW, resources=resources(BOARDS))
         connect(cluster.address)
         yield cluster
     finally:
