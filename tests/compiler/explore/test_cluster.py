@@ -5,6 +5,7 @@ from logging import CRITICAL
 from pathlib import Path
 from typing import Any
 
+import distributed
 import pytest
 
 from cnna.compiler.explore import cluster as module
@@ -44,7 +45,6 @@ def test_a_missing_package_says_how_to_install_it(monkeypatch: pytest.MonkeyPatc
 @pytest.fixture
 def address() -> Iterator[str]:
     """The scheduler of a cluster of two workers in this process."""
-    distributed = pytest.importorskip("distributed", reason="the extra explore is not installed")
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None, protocol="tcp"
     ) as local:
@@ -61,7 +61,6 @@ def test_a_cluster_finds_what_this_machine_finds(address: str) -> None:
 
 def test_a_scheduler_that_ends_loses_nothing(tmp_path: Path) -> None:
     """A user would see a traceback, or lose what the cluster did so far."""
-    distributed = pytest.importorskip("distributed", reason="the extra explore is not installed")
     graph, configs, kept = networks.network(3), configurations(Budget(250, 100))[::14], Kept(tmp_path, "n")
     local = distributed.LocalCluster(
         n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None, protocol="tcp", silence_logs=CRITICAL
