@@ -6,7 +6,8 @@ import json
 import shutil
 import socket
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -155,27 +156,33 @@ def test_http_answers_boxes_of_a_batch_and_of_photographs(repository: Path, want
     within(run())
 
 
+@asynccontextmanager
+async def infer_of(repository: Path) -> AsyncIterator[Callable[..., Any]]:
+    """ModelInfer of a server over gRPC."""
+    core = Core(open_repository(repository), board_specs(["a=emulator"]))
+    listener = GrpcFront(core, Listening("127.0.0.1", 0, None), "9.9")
+    address = (await listener.start()).removeprefix("grpc://")
+    try:
+        await core.start()
+        async with grpc.aio.insecure_channel(address) as channel:
+            yield channel.unary_unary(
+                f"/{SERVICE}/ModelInfer", pb.ModelInferRequest.SerializeToString, pb.ModelInferResponse.FromString
+            )
+    finally:
+        await listener.stop()
+        await core.close()
+
+
 def test_grpc_answers_the_same(repository: Path, wanted: Any, within: Within) -> None:
     """Clients of one protocol would get the model's own outputs, or boxes in other pixels."""
 
     async def run() -> None:
-        core = Core(open_repository(repository), board_specs(["a=emulator"]))
-        listener = GrpcFront(core, Listening("127.0.0.1", 0, None), "9.9")
-        address = (await listener.start()).removeprefix("grpc://")
-        try:
-            await core.start()
-            request = pb.ModelInferRequest(model_name="yolo")
-            request.inputs.add(name="x", datatype="BYTES", shape=[1])
-            file = png(photograph())
-            request.raw_input_contents.append(len(file).to_bytes(4, "little") + file)
-            async with grpc.aio.insecure_channel(address) as channel:
-                infer = channel.unary_unary(
-                    f"/{SERVICE}/ModelInfer", pb.ModelInferRequest.SerializeToString, pb.ModelInferResponse.FromString
-                )
-                answer = await infer(request)
-        finally:
-            await listener.stop()
-            await core.close()
+        request = pb.ModelInferRequest(model_name="yolo")
+        request.inputs.add(name="x", datatype="BYTES", shape=[1])
+        file = png(photograph())
+        request.raw_input_contents.append(len(file).to_bytes(4, "little") + file)
+        async with infer_of(repository) as infer:
+            answer = await infer(request)
         kinds = {"FP32": np.float32, "INT64": np.int64}
         parts = zip(answer.outputs, answer.raw_output_contents, strict=True)
         made = {y.name: np.frombuffer(data, kinds[y.datatype]).reshape(tuple(y.shape)) for y, data in parts}
@@ -196,33 +203,22 @@ def test_grpc_takes_thresholds(repository: Path, within: Within) -> None:
         return request
 
     async def run() -> None:
-        core = Core(open_repository(repository), board_specs(["a=emulator"]))
-        listener = GrpcFront(core, Listening("127.0.0.1", 0, None), "9.9")
-        address = (await listener.start()).removeprefix("grpc://")
-        try:
-            await core.start()
-            async with grpc.aio.insecure_channel(address) as channel:
-                infer = channel.unary_unary(
-                    f"/{SERVICE}/ModelInfer", pb.ModelInferRequest.SerializeToString, pb.ModelInferResponse.FromString
-                )
-                for own in (*OWN, {"least": 0, "overlap": 1}):
-                    boxes, scores, classes = (await infer(asked(own))).raw_output_contents
-                    with Detector(repository / "yolo" / "1" / "tiny-b1.cnna", "reference", **own) as detector:
-                        found = detector.detect(x[0].transpose(1, 2, 0))
-                    count = len(found.boxes)
-                    assert np.frombuffer(classes, np.int64)[:count].tolist() == found.classes.tolist()
-                    np.testing.assert_allclose(np.frombuffer(scores, np.float32)[:count], found.scores, atol=1e-6)
-                    edges = np.clip(found.boxes.reshape(-1), 0, x.shape[-1])
-                    np.testing.assert_allclose(np.frombuffer(boxes, np.float32)[: 4 * count], edges, atol=1e-4)
-                    assert (np.frombuffer(classes, np.int64)[count:] == -1).all()
-                wrong = [(asked(own), said) for own, said in WRONG_IN_GRPC]
-                for request, said in [*wrong, (asked({}, "m" * 100_000), f"there is no model '{'m' * 40}'; there are yolo")]:
-                    with pytest.raises(grpc.aio.AioRpcError) as caught:
-                        await infer(request)
-                    assert caught.value.details() == said
-        finally:
-            await listener.stop()
-            await core.close()
+        async with infer_of(repository) as infer:
+            for own in (*OWN, {"least": 0, "overlap": 1}):
+                boxes, scores, classes = (await infer(asked(own))).raw_output_contents
+                with Detector(repository / "yolo" / "1" / "tiny-b1.cnna", "reference", **own) as detector:
+                    found = detector.detect(x[0].transpose(1, 2, 0))
+                count = len(found.boxes)
+                assert np.frombuffer(classes, np.int64)[:count].tolist() == found.classes.tolist()
+                np.testing.assert_allclose(np.frombuffer(scores, np.float32)[:count], found.scores, atol=1e-6)
+                edges = np.clip(found.boxes.reshape(-1), 0, x.shape[-1])
+                np.testing.assert_allclose(np.frombuffer(boxes, np.float32)[: 4 * count], edges, atol=1e-4)
+                assert (np.frombuffer(classes, np.int64)[count:] == -1).all()
+            wrong = [(asked(own), said) for own, said in WRONG_IN_GRPC]
+            for request, said in [*wrong, (asked({}, "m" * 100_000), f"there is no model '{'m' * 40}'; there are yolo")]:
+                with pytest.raises(grpc.aio.AioRpcError) as caught:
+                    await infer(request)
+                assert caught.value.details() == said
 
     within(run())
 
