@@ -124,6 +124,18 @@ def models_folder(given: str | None) -> Path | None:
     return default if default.is_dir() else None
 
 
+@pytest.fixture(autouse=True)
+def same_signals() -> Iterator[None]:
+    """A test that leaves a signal handler behind fails, and not another test hours later, whose Ctrl-C then goes nowhere."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
+    yield
+    left = [number for number in numbers if signal.getsignal(number) is not before[number]]
+    for number in left:
+        signal.signal(number, before[number])
+    assert not left, f"the test left handlers of {', '.join(number.name for number in left)}"
+
+
 @pytest.fixture(scope="session")
 def seed(pytestconfig: pytest.Config) -> int:
     """The number from which random cases start; `--seed N` gives new cases."""

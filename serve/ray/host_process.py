@@ -8,8 +8,8 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from cnna.spec.errors import RunError, UserError
 
@@ -118,9 +118,8 @@ def run_host(command: Sequence[str], ready: str, tries: int = TRIES, say: Say = 
     """
     for left in reversed(range(tries)):
         process = HostProcess(command)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_, one=process: one.stop())
-        cause = process.wait(lambda: print(ready, flush=True))
+        with _ended_by_signals(process):
+            cause = process.wait(lambda: print(ready, flush=True))
         if cause is None:
             return 0
         if process.started.is_set():
@@ -128,3 +127,14 @@ def run_host(command: Sequence[str], ready: str, tries: int = TRIES, say: Say = 
         if left:
             say(f"Ray did not start, and is started again: {cause}")
     raise RunError(f"Ray did not start: {cause}")
+
+
+@contextmanager
+def _ended_by_signals(process: HostProcess) -> Iterator[None]:
+    """SIGINT and SIGTERM stop the process; afterwards they do what they did before."""
+    before = {number: signal.signal(number, lambda *_: process.stop()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, own in before.items():
+            signal.signal(number, own)
