@@ -177,8 +177,10 @@ def counts(found: Explored) -> str:
     """How many points were compiled, and how many did not have to be."""
     known = len(found.points) - found.compiled + found.refused
     parts = [f"{many(found.compiled, 'point')} compiled"]
+    if found.plans < found.compiled:  # points that differ in DDR or clock alone share one
+        parts = [f"{many(found.compiled, 'point')} predicted with {many(found.plans, 'new plan')}"]
     parts += [f"{known:,} kept from before"] * (known > 0)
-    return ", ".join(parts + [f"{found.discarded:,} ruled out by their least clocks"] * (found.discarded > 0))
+    return ", ".join(parts + [f"{found.discarded:,} ruled out by their least work"] * (found.discarded > 0))
 
 
 def _names(text: str) -> list[str]:

@@ -69,7 +69,10 @@ ROOMS = {
     ),
     "compiler.explore": (
         "the quickest configurations and tilings",
-        ("compiler", "compiler.graph", "compiler.lower", "compiler.plan", "compiler.choose", "compiler.report"),
+        (
+            *("compiler", "compiler.graph", "compiler.lower", "compiler.plan", "compiler.predict"),
+            *("compiler.choose", "compiler.report"),
+        ),
     ),
     "compiler.split": ("models cut in two, for an edge and a cloud", ("compiler.frontend",)),
     "compiler.zoo": ("models to try", ()),

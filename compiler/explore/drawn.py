@@ -54,6 +54,8 @@ def _shown(point: Point, name: str, aim: Aim) -> str:
     """A figure of MORE."""
     if name in SIZES:
         return f"{SIZES[name](point.config):,}"
+    if name == "bandwidth":
+        return f"{point.bandwidth:,}"
     return f"{1e3 * (point.latency.slow if name == 'latency' else aim.cost(point, name)):,.3g}"
 
 

@@ -1,12 +1,13 @@
-"""Keeps what was predicted, so that nothing is compiled twice: by network, configuration, DDR and the compiler's own source.
+"""Keeps what was compiled and predicted, so that nothing is done twice: by network, configuration, DDR and the compiler's source.
 
-A network has a file of lines of JSON, one a prediction. They are written as predictions come, so that what is interrupted is not
-lost. A line that cannot be read, such as the last one of a machine that lost its power, is passed over.
+A network has a file of lines of JSON, one a prediction, and one of its plans. They are written as predictions come, so that what is
+interrupted is not lost. A line that cannot be read, such as the last one of a machine that lost its power, is passed over.
 """
 
 import json
 import logging
-from collections.abc import Mapping
+import zlib
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from hashlib import sha256
@@ -15,18 +16,18 @@ from typing import Any
 
 import cnna.compiler
 import cnna.spec
+from cnna.compiler.explore.planned import Planned, read, read_part, written
 from cnna.compiler.explore.point import Part
 from cnna.spec.config import OPTIONS, Config, as_dict
 from cnna.spec.ddr import DdrSpeed
 from cnna.spec.errors import UserError
 from cnna.spec.files import make_folder
-from cnna.spec.host_time.cortex_a53 import Range
-from cnna.spec.host_time.end_to_end import EndToEnd
-from cnna.spec.host_time.host_work import HostWork
 
 FOLDER = "explore"  # in the cache
 DIGITS = 32
-WORKS = ("stream", "single", "cpu", "packing", "decode")  # fields of EndToEnd that are work of the host
+UNPLANNED = ("name", "clock_mhz")  # of a configuration, on which no plan depends
+PLANS = ".plans"  # what the name of the file of plans ends in
+SOURCES = (".py", ".cpp", ".h")
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def compiler_digest() -> str:
     whole = sha256()
     for room in (cnna.compiler, cnna.spec):
         (folder,) = map(Path, room.__path__)
-        for file in sorted(folder.rglob("*.py")):
+        for file in sorted(file for file in folder.rglob("*") if file.suffix in SOURCES):
             whole.update(f"{file.relative_to(folder)}\0".encode() + file.read_bytes())
     return whole.hexdigest()
 
@@ -53,18 +54,28 @@ def key(config: Config, batch: int, memory: DdrSpeed | None, native: bool) -> st
     return json.dumps([sizes | {"name": config.name.split("-")[0]}, batch, memory, native], sort_keys=True)
 
 
+def plan_key(config: Config, batch: int, native: bool) -> str:
+    """What names a plan within a network's file: all that the compiler looks at. It looks at no DDR, no clock and no board."""
+    sizes = {**as_dict(config), **{name: int(getattr(config, name)) for name in OPTIONS}}
+    return json.dumps([{name: size for name, size in sizes.items() if name not in UNPLANNED}, batch, native], sort_keys=True)
+
+
 class Kept:
-    """The predictions of a network. folder: None keeps them nowhere. name: of what they follow from."""
+    """The predictions of a network, and its plans. folder: None keeps them nowhere. name: of what they follow from."""
 
     def __init__(self, folder: Path | None, network: str, forget: bool = False) -> None:
         """network: its digest. forget: takes none of what is kept. UserError: nothing can be written there."""
         self.name = sha256(f"{network}\0{compiler_digest()}".encode()).hexdigest()[:DIGITS]
         self._path = folder / FOLDER / f"{self.name}.jsonl" if folder is not None else None
+        self._planned = self._path.with_suffix(PLANS) if self._path is not None else None
         self._found: dict[str, Part | Refused] = {}
+        self._plans: dict[str, Planned] = {}
+        self._places: dict[str, int] = {}
         if self._path is not None:
             make_folder(self._path.parent)
             if not forget:
                 self._read(self._path)
+                self._find_plans(self._path.with_suffix(PLANS))
 
     def __len__(self) -> int:
         return len(self._found)
@@ -74,30 +85,66 @@ class Kept:
         return self._found.get(name)
 
     def put(self, name: str, found: Part | Refused) -> None:
-        """Keeps a prediction."""
+        """Keeps a prediction. UserError: it cannot be written."""
         self._found[name] = found
-        if self._path is None:
-            return
-        entry = {"refused": found.message} if isinstance(found, Refused) else asdict(found)
-        line = f"\n{json.dumps([name, entry])}"  # what a command that was killed left behind ends here
+        if self._path is not None:
+            entry = {"refused": found.message} if isinstance(found, Refused) else asdict(found)
+            _append(self._path, [name, entry])
+
+    def plan(self, name: str) -> Planned | None:
+        """A plan; None: there is none yet, or it cannot be read. name: its `plan_key`."""
+        return self._plans.get(name) if self._planned is None else self._read_plan(self._planned, name)
+
+    def put_plan(self, name: str, plan: Planned) -> None:
+        """Keeps a plan. UserError: it cannot be written."""
+        if self._planned is None:
+            self._plans[name] = plan
+        elif name not in self._places:
+            self._places[name] = _append(self._planned, [name, written(plan)])
+
+    def _read_plan(self, path: Path, name: str) -> Planned | None:
+        """It stays in its file until it is wanted: programs of small arrays are long."""
+        if name not in self._places:
+            return None
+        with path.open("rb") as file:
+            file.seek(self._places[name])
+            line = file.readline()
         try:
-            with self._path.open("a") as file:  # one write, so that lines of two commands do not mix
-                file.write(line)
-        except OSError as error:
-            raise UserError(f"{self._path}: {error.strerror}; --cache names another folder") from None
+            own, entry = json.loads(line)
+            return read(entry) if own == name else None
+        except (ValueError, TypeError, KeyError, zlib.error):
+            return None
+
+    def _find_plans(self, path: Path) -> None:
+        """Where the line of each plan begins."""
+        if not path.exists():
+            return
+        place = 0
+        with path.open("rb") as file:
+            for line in file:
+                try:
+                    name, _ = json.loads(line)
+                    self._places[name] = place
+                except (ValueError, TypeError):
+                    pass  # a line that was not ended
+                place += len(line)
 
     def _read(self, path: Path) -> None:
         text = path.read_text(errors="replace") if path.exists() else ""
         for line in text.splitlines():
             try:
                 name, entry = json.loads(line)
-                self._found[name] = Refused(entry["refused"]) if "refused" in entry else _part(entry)
+                self._found[name] = Refused(entry["refused"]) if "refused" in entry else read_part(entry)
             except (ValueError, TypeError, KeyError):
                 logging.getLogger(__name__).debug("%s: a line cannot be read", path)
 
 
-def _part(entry: Mapping[str, Any]) -> Part:
-    """The inverse of `asdict`."""
-    whole = dict(entry["whole"])
-    works = {name: None if whole[name] is None else HostWork(**whole[name]) for name in WORKS}
-    return Part(**{**entry, "whole": EndToEnd(**{**whole, **works, "uncounted": Range(**whole["uncounted"])})})
+def _append(path: Path, entry: Sequence[Any]) -> int:
+    """Writes a line, and says where it begins. UserError: it cannot be written."""
+    try:
+        with path.open("ab") as file:  # one write, so that lines of two commands do not mix
+            written = file.write(f"\n{json.dumps(entry)}".encode())  # what a command that was killed left behind ends here
+            file.flush()
+            return file.tell() - written + 1
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}; --cache names another folder") from None

@@ -18,6 +18,7 @@ from cnna.compiler.explore.aim import Aim
 from cnna.compiler.explore.explore import BATCHES, Sweep
 from cnna.compiler.explore.kept import FOLDER, compiler_digest
 from cnna.compiler.explore.point import Point
+from cnna.compiler.explore.tasks import Wanted
 from cnna.spec.config import Config
 from cnna.spec.errors import ModelError, ToolError, UserError
 from cnna.spec.exploring import SAMPLERS, SPEEDS
@@ -29,34 +30,41 @@ IN_VAIN = 20  # rounds without a point that is new, after which there is none le
 NAMES = ("pix", "ci", "co", "ports", "regions", "bank_words", "ring_words", "vector_ring_words", "clock_mhz")
 MISSED, TAKEN = "missed", "taken"  # a trial's constraint, and its attribute with the point that was taken
 Key = tuple[int, ...]
-Wanted = tuple[Config, int]
+BATCH, BANDWIDTH = "batch", "bandwidth"
 
 
 @dataclass(frozen=True)
 class Search:
-    """A search instead of a sweep: so many points at most, by this one of SAMPLERS. folder: of the cache."""
+    """A search instead of a sweep: so many points at most, by this one of SAMPLERS. folder: of the cache. again: begins anew,
+    whatever earlier commands were told.
+    """
 
     most: int
     sampler: str
     seed: int
     folder: Path
+    again: bool = False
 
 
 class Space:
-    """The points that a search chooses from: each a value for every name, and a batch. Not every combination is one."""
+    """The points that a search chooses from: each a value for every name, a batch, and a DDR if there are several speeds of it. Not
+    every combination is one.
+    """
 
-    def __init__(self, configs: Sequence[Config], batches: Sequence[int]) -> None:
-        self.batches = tuple(batches)
+    def __init__(self, configs: Sequence[Config], batches: Sequence[int], speeds: Sequence[int | None] = (None,)) -> None:
+        self.batches, self._speed = tuple(batches), speeds[0]
         self._configs: dict[Key, Config] = {}
         for config in configs:
             self._configs.setdefault(tuple(getattr(config, name) for name in NAMES), config)
         values = zip(*self._configs, strict=True)
         self.values: dict[str, tuple[int, ...]] = dict(zip(NAMES, (tuple(sorted(set(own))) for own in values), strict=True))
-        self.values["batch"] = self.batches
+        self.values[BATCH] = self.batches
+        if len(speeds) > 1:
+            self.values[BANDWIDTH] = tuple(speed for speed in speeds if speed is not None)
         self._places = np.array([self._place(config) for config in self._configs])
 
     def __len__(self) -> int:
-        return len(self._configs) * len(self.batches)
+        return len(self._configs) * len(self.batches) * len(self.values.get(BANDWIDTH, (0,)))
 
     def nearest(self, params: Mapping[str, int]) -> Wanted:
         """The point with these values, or the one that is the fewest steps of values away, if they are not legal or do not fit."""
@@ -64,7 +72,7 @@ class Space:
         if own not in self._configs:
             away = np.abs(self._places - np.array(self._place(own))).sum(1)
             own = list(self._configs)[int(away.argmin())]
-        return self._configs[own], params["batch"]
+        return Wanted(self._configs[own], params[BATCH], params.get(BANDWIDTH, self._speed))
 
     def _place(self, own: Key) -> list[int]:
         """Values as their numbers in the order of size."""
@@ -72,8 +80,8 @@ class Space:
 
     def values_of(self, wanted: Wanted) -> dict[str, int]:
         """The values by which `nearest` finds a point."""
-        config, batch = wanted
-        return {**{name: getattr(config, name) for name in NAMES}, "batch": batch}
+        more = {BANDWIDTH: wanted.bandwidth} if BANDWIDTH in self.values and wanted.bandwidth is not None else {}
+        return {**{name: getattr(wanted.config, name) for name in NAMES}, BATCH: wanted.batch, **more}
 
 
 def batches_of(aim: Aim, batch: int | None) -> tuple[int, ...]:
@@ -81,8 +89,10 @@ def batches_of(aim: Aim, batch: int | None) -> tuple[int, ...]:
     return (batch,) if batch else (1,) if aim.objective == "latency" else (1, *BATCHES)
 
 
-def search(sweep: Sweep, configs: Sequence[Config], batch: int | None, how: Search) -> list[Point]:
-    """Predicts up to `how.most` points, those of earlier calls included, and returns all.
+def search(
+    sweep: Sweep, configs: Sequence[Config], batch: int | None, how: Search, speeds: Sequence[int | None] = (None,)
+) -> list[Point]:
+    """Predicts up to `how.most` points, those of earlier calls included, and returns all. speeds: as of `explore`.
 
     UserError: there is no such sampler, or less than one point is wanted. ToolError: Optuna is missing. ModelError: no point that
     was proposed can run the networks.
@@ -91,7 +101,7 @@ def search(sweep: Sweep, configs: Sequence[Config], batch: int | None, how: Sear
         raise UserError(f"--sampler {how.sampler}: there is no such one; there are {', '.join(SAMPLERS)}")
     if how.most < 1:
         raise UserError(f"--search {how.most}: must be at least 1")
-    space = Space(configs, batches_of(sweep.aim, batch))
+    space = Space(configs, batches_of(sweep.aim, batch), speeds)
     study, vain = _Study(sweep, space, how), 0
     while study.predicted < min(how.most, len(space)) and vain < IN_VAIN:
         before = len(study.told)
@@ -100,7 +110,7 @@ def search(sweep: Sweep, configs: Sequence[Config], batch: int | None, how: Sear
     if not sweep.points and sweep.refused:
         raise ModelError(next(iter(sweep.refused.values())))
     place = {config: number for number, config in enumerate(configs)}
-    return sorted(sweep.points, key=lambda point: (point.batch, place[point.config]))
+    return sorted(sweep.points, key=lambda point: (point.asked or 0, point.batch, place[point.config]))
 
 
 class _Journal:
@@ -157,6 +167,8 @@ class _Study:
         own = (*(kept.name for kept in self.sweep.kept), repr(asked))
         file = how.folder / FOLDER / f"{sha256(repr(own).encode()).hexdigest()[:32]}.journal"
         make_folder(file.parent)
+        if how.again:
+            _forget(file)
         storage = self._optuna.storages.JournalStorage(_Journal(file))
         directions = ["maximize", *("minimize" for _ in costs(aim))]
         found = self._optuna.create_study(storage=storage, study_name="explore", directions=directions, load_if_exists=True)
@@ -178,7 +190,7 @@ class _Study:
         trials = self._study.get_trials(states=(states.COMPLETE,))
         done = list(dict.fromkeys(self.space.nearest(trial.user_attrs[TAKEN]) for trial in trials))
         self.sweep.run(done)
-        known = {(point.config, point.batch): point for point in self.sweep.points}
+        known = _known(self.sweep)
         for wanted in done:
             self._remember(wanted, known.get(wanted))
 
@@ -191,7 +203,7 @@ class _Study:
         asked = [(trial, self.space.nearest(trial.params)) for trial in self._asked()]
         new = list(dict.fromkeys(wanted for _, wanted in asked if wanted not in self.told))[:most]
         self.sweep.run(new, steady=True)
-        known = {(point.config, point.batch): point for point in self.sweep.points}
+        known = _known(self.sweep)
         for wanted in new:
             self._remember(wanted, known.get(wanted))
         for trial, wanted in asked:
@@ -206,6 +218,18 @@ class _Study:
     def _asked(self) -> Iterator[Any]:
         for _ in range(ROUND):
             yield self._study.ask(self._distributions)
+
+
+def _known(sweep: Sweep) -> dict[Wanted, Point]:
+    return {Wanted(point.config, point.batch, point.asked): point for point in sweep.points}
+
+
+def _forget(file: Path) -> None:
+    """UserError: the file cannot be removed."""
+    try:
+        file.unlink(missing_ok=True)
+    except OSError as error:
+        raise UserError(f"{file}: {error.strerror}; --cache names another folder") from None
 
 
 def costs(aim: Aim) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from cnna.jobs.explore.sweep import (
     reached,
     several,
     space,
+    speeds_of,
     spent,
     weights_of,
 )
@@ -72,8 +73,9 @@ class Explored(Drawn):
 
     ddr: that was predicted with; empty where points say it, since several speeds were asked for. host: how its work is modelled,
     "native" or "python". points: all, as figures; `pareto` marks those that no other beats. best: these, the quickest first.
-    compiled: points that were; the others were kept from before. discarded: points that need not be: what they take at least says
-    that they are not among the best. notes: the lines that `warn` got.
+    compiled: points that were; the others were kept from before. plans: that were made for them; points that differ in DDR or clock
+    alone share one. discarded: points that need not be: what they take at least says that they are not among the best. notes: the
+    lines that `warn` got.
     """
 
     name: str
@@ -91,6 +93,7 @@ class Explored(Drawn):
     budget: "Budget" = field(metadata=ASIDE)
     aim: "Aim" = field(metadata=ASIDE)
     compiled: int = field(metadata=ASIDE)
+    plans: int = field(metadata=ASIDE)
     discarded: int = field(metadata=ASIDE)
     predicted_for: str = field(metadata=ASIDE)
     networks: "Sequence[Placements]" = field(metadata=ASIDE)
@@ -202,9 +205,7 @@ def explore(
     tell, warnings, speed = progress or quiet, Warnings(warn), ddr or Ddr()
     own, configs, budget = space(board, {"dsp": dsp, "bram36": bram, "luts": lut, "uram288": uram}, batch, speed, sweep, clock)
     aim, models = aim_of(objective, axes, target_fps, target_ms, energy, ddr_traffic), several(model)
-    predicted = conditions(speed, own, weights_of(weights, len(models)), clock, ddr_speed)
-    if search is not None and len(predicted) > 1:
-        raise UserError("--search is for one speed of the DDR; give --ddr-speed one")
+    predicted, speeds = conditions(speed, own, weights_of(weights, len(models)), clock), speeds_of(ddr_speed, speed, own, clock)
     known = []
     for one in models:
         with about_model(name_of(one)):
@@ -215,12 +216,11 @@ def explore(
     folder = Path(cache) if cache is not None else default_cache()
     kept = [kept_of(folder, network, name_of(one), resume, again) for network, one in zip(known, models, strict=True)]
     with at_work(known, jobs, executor) as (source, workers), about_model(", ".join(map(name_of, models))):
-        sweeps = [Sweep(source, each, kept, workers, aim) for each in predicted]
-        early(sweeps, found or nobody, tell)
-        how = None if search is None else Search(search, sampler, seed, folder)
-        points, refused = compiled(sweeps, configs, batch, how)
-    discarded = sum(sweep.discarded for sweep in sweeps)
-    best = reached(points, aim, discarded)
+        made = Sweep(source, predicted, kept, workers, aim, tell)
+        early(made, found or nobody)
+        how = None if search is None else Search(search, sampler, seed, folder, again)
+        points, refused = compiled(made, configs, batch, speeds, how)
+    best = reached(points, aim, made.discarded)
     return Explored(
         name=" and ".join(network.name for network in known),
         board=board,
@@ -229,10 +229,11 @@ def explore(
         uram288=budget.uram288,
         luts=budget.luts,
         refused=refused,
-        compiled=sum(sweep.compiled for sweep in sweeps),
-        discarded=discarded,
+        compiled=made.compiled,
+        plans=made.plans,
+        discarded=made.discarded,
         ddr={} if ddr_speed else speed.predicted(own.ddr).entry(),
-        host=NATIVE if predicted[0].native else "python",
+        host=NATIVE if predicted.native else "python",
         points=[{**point.figures(), **spent(point, aim), "pareto": point in best} for point in points],
         all_points=points,
         best=best,

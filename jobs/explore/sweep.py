@@ -3,15 +3,13 @@
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import partial
 from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from cnna.jobs.ddr import DDR_LIMITS, Ddr
-from cnna.jobs.given import GivenModel, Note, Progress, Shapes, Warn, name_of, native_host, shaped
+from cnna.jobs.given import GivenModel, Note, Shapes, Warn, name_of, native_host, shaped
 from cnna.spec.boards import BOARDS, Board
 from cnna.spec.config import Config, preset
 from cnna.spec.counts import listed, many
@@ -21,11 +19,12 @@ from cnna.spec.host_time.end_to_end import TO_ANSWER, rate
 
 if TYPE_CHECKING:
     from cnna.compiler.explore.aim import Aim
-    from cnna.compiler.explore.explore import Conditions, Network, Source, Sweep
+    from cnna.compiler.explore.explore import Sweep
     from cnna.compiler.explore.kept import Kept
     from cnna.compiler.explore.point import Point
     from cnna.compiler.explore.search import Search
     from cnna.compiler.explore.sizes import Budget
+    from cnna.compiler.explore.tasks import Conditions, Network, Source
     from cnna.compiler.explore.workers import Workers
     from cnna.compiler.placements import Placements
 
@@ -62,27 +61,28 @@ def space(
     return own, configurations(budget, own, swept, clocks), budget
 
 
-def conditions(
-    ddr: Ddr, board: Board, weights: Sequence[float], clocks: Sequence[int] = (), speeds: Sequence[int] = ()
-) -> "list[Conditions]":
-    """With what is predicted. weights: of the networks. clocks: at others than the preset's, the board's DDR has other figures.
-
-    speeds: of the DDR, in million bytes a second, the slowest first in what is returned; none: that of the board or of `ddr`.
-    UserError: a clock moves less than a byte of one, or more than any memory here.
-    """
-    from cnna.compiler.explore.explore import Conditions
+def conditions(ddr: Ddr, board: Board, weights: Sequence[float], clocks: Sequence[int] = ()) -> "Conditions":
+    """With what is predicted. weights: of the networks. clocks: at others than the preset's, the board's DDR has other figures."""
+    from cnna.compiler.explore.tasks import Conditions
 
     shares = tuple(weight / sum(weights) for weight in weights)
-    one = Conditions(None if clocks else ddr.predicted(board.ddr), native_host(), shares)
-    if speeds and ddr.bytes_per_cycle is not None:
+    return Conditions(None if clocks else ddr.predicted(board.ddr), native_host(), shares)
+
+
+def speeds_of(given: Sequence[int], ddr: Ddr, board: Board, clocks: Sequence[int] = ()) -> Sequence[int | None]:
+    """Speeds of the DDR, in million bytes a second, the slowest first; none given: None, which is that of the board or of `ddr`.
+
+    UserError: a clock moves less than a byte of one, or more than any memory here.
+    """
+    if given and ddr.bytes_per_cycle is not None:
         raise UserError("--ddr-speed and --ddr-bytes-per-cycle both say how much the DDR moves; give one of them")
     tried = clocks or [preset(board.key).clock_mhz]
     (low, high), _ = DDR_LIMITS.values()
-    for speed in speeds:
+    for speed in given:
         if not low * max(tried) <= speed <= high * min(tried):
             within = f"{low * max(tried):,}..{high * min(tried):,} MB a second, {low} to {high} bytes a clock"
             raise UserError(f"--ddr-speed {speed}: must be within {within}")
-    return [replace(one, bandwidth=speed) for speed in sorted(set(speeds))] or [one]
+    return sorted(set(given)) or [None]
 
 
 def predicted_for(ddr: Ddr, board: Board, speeds: Sequence[int]) -> str:
@@ -138,7 +138,10 @@ def reached(points: "Sequence[Point]", aim: "Aim", discarded: int) -> "list[Poin
     if not best and aim.given:
         quickest = max((point.fps for point in points), default=None)
         most = f"; the quickest that was compiled does {rate(quickest)} images a second {TO_ANSWER}" if quickest else ""
-        rest = f", and the least clocks of {discarded:,} rule them out" if discarded else ""
+        if aim.ddr_traffic is not None and points:
+            moved = min(point.bytes / point.batch for point in points) / 1e6
+            most += f"{' and' if most else ';'} the fewest bytes of these are {moved:,.3g} MB an image"
+        rest = f", and the least work of {discarded:,} rules them out" if discarded else ""
         raise UserError(f"no configuration reaches {aim.targets}{rest}{most}; allow more of the chip, or ask for less")
     return best
 
@@ -203,33 +206,19 @@ def at_work(networks: "Sequence[Network]", jobs: int, executor: str | None) -> "
 
 
 def compiled(
-    sweeps: "Sequence[Sweep]", configs: Sequence[Config], batch: int | None, how: "Search | None"
+    sweep: "Sweep", configs: Sequence[Config], batch: int | None, speeds: Sequence[int | None], how: "Search | None"
 ) -> "tuple[list[Point], int]":
-    """The points of all sweeps, one for each speed of the DDR, and how many configurations cannot run the networks. how: None
-    compiles all points. If the slowest DDR is wanted, the first one with which the targets are reached ends it.
+    """The points of a sweep, and how many configurations cannot run the networks. how: None compiles all points.
 
     Errors: as of `explore` and `search`.
     """
-    points: list[Point] = []
-    refused = 0
-    for number, sweep in enumerate(sweeps, 1):
-        found, refused = _compiled(sweep, configs, batch, how)
-        points += found
-        if sweep.aim.objective == "bandwidth" and sweep.aim.best(points):
-            for later in sweeps[number:]:
-                later.discarded = sweep.total
-            break
-    return points, refused
-
-
-def _compiled(sweep: "Sweep", configs: Sequence[Config], batch: int | None, how: "Search | None") -> "tuple[list[Point], int]":
     from cnna.compiler.explore.explore import explore
     from cnna.compiler.explore.search import search
 
     if how is None:
-        return explore(sweep, configs, batch)
-    points = search(sweep, configs, batch, how)
-    return points, len({config for config, _ in sweep.refused} - {point.config for point in points})
+        return explore(sweep, configs, batch, speeds)
+    points = search(sweep, configs, batch, how, speeds)
+    return points, len({one.config for one in sweep.refused} - {point.config for point in points})
 
 
 def spent(point: "Point", aim: "Aim") -> dict[str, float]:
@@ -241,19 +230,12 @@ def nobody(figures: Mapping[str, Any]) -> None:
     """Whom nobody listens to."""
 
 
-def early(sweeps: "Sequence[Sweep]", found: Early, tell: Progress) -> None:
-    """Hands the figures of each new point of the sweeps on, and whether no point so far beats it; and how far all sweeps are."""
+def early(sweep: "Sweep", found: Early) -> None:
+    """Hands the figures of each new point of a sweep on, and whether no point so far beats it."""
     points: list[Point] = []
-    done: dict[int, int] = {}
 
     def hand(point: "Point") -> None:
         points.append(point)
-        found({**point.figures(), **spent(point, sweeps[0].aim), "pareto": point in sweeps[0].aim.best(points)})
+        found({**point.figures(), **spent(point, sweep.aim), "pareto": point in sweep.aim.best(points)})
 
-    def say(number: int, own: int, total: int, what: str) -> None:
-        done[number] = own
-        left = (len(sweeps) - number - 1) * total  # the others have as many, as far as is known
-        tell(sum(done.values()), sum(sweep.total for sweep in sweeps[: number + 1]) + left, what)
-
-    for number, sweep in enumerate(sweeps):
-        sweep.found, sweep.say = hand, partial(say, number)
+    sweep.found = hand

@@ -17,9 +17,10 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from cnna.compiler.explore.aim import Aim, Least
-from cnna.compiler.explore.explore import Conditions, Sweep
+from cnna.compiler.explore.explore import Sweep
 from cnna.compiler.explore.kept import Kept
 from cnna.compiler.explore.point import Point
+from cnna.compiler.explore.tasks import Conditions, Wanted
 from cnna.compiler.explore.workers import Workers
 from cnna.compiler.placements import Placements
 from cnna.jobs.ddr import Ddr
@@ -54,7 +55,7 @@ class Run(NamedTuple):
         return (f"{self.jobs}", f"{self.points}", *figures, f"{times:.2f}", f"{self.busy / self.seconds:.2f}")
 
 
-def swept(network: Placements, wanted: Sequence[tuple[Config, int]], jobs: int, given: Conditions, folder: Path) -> Run:
+def swept(network: Placements, wanted: Sequence[Wanted], jobs: int, given: Conditions, folder: Path) -> Run:
     """A sweep by so many workers. They end with it, so that their processor time is known."""
     file = folder / "networks.pickle"
     file.write_bytes(pickle.dumps([network], pickle.HIGHEST_PROTOCOL))
@@ -76,8 +77,8 @@ def main() -> None:
     parser.add_argument("--jobs", default="1,2")
     args = parser.parse_args()
     board, configs, _ = space(args.board, {}, args.batch, Ddr(), ())
-    wanted = [(config, args.batch) for config in configs[:: max(1, len(configs) // (args.points or len(configs)))]]
-    network, (given,) = placements(args.model, None, print), conditions(Ddr(), board, [1.0])
+    wanted = [Wanted(config, args.batch) for config in configs[:: max(1, len(configs) // (args.points or len(configs)))]]
+    network, given = placements(args.model, None, print), conditions(Ddr(), board, [1.0])
     print(f"load before: {os.getloadavg()[0]:.1f} on {len(os.sched_getaffinity(0))} cores\n{'  '.join(HEADS)}", flush=True)
     runs: list[Run] = []
     for jobs in map(int, args.jobs.split(",")):

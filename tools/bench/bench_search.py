@@ -12,10 +12,11 @@ from statistics import mean
 from tempfile import TemporaryDirectory
 
 from cnna.compiler.explore.aim import Aim, Least
-from cnna.compiler.explore.explore import Conditions, Sweep
+from cnna.compiler.explore.explore import Sweep
 from cnna.compiler.explore.kept import Kept
 from cnna.compiler.explore.point import Point
 from cnna.compiler.explore.search import Search, search
+from cnna.compiler.explore.tasks import Conditions, Wanted
 from cnna.compiler.explore.workers import Workers
 from cnna.compiler.placements import Placements
 from cnna.jobs.ddr import Ddr
@@ -47,7 +48,7 @@ def swept(network: Placements, configs: Sequence[Config], aim: Aim, folder: Path
     """All points."""
     with Workers.local(1) as workers:
         sweep = Sweep([network], given, [Kept(folder, network.digest)], workers, Unbound(aim.objective, aim.axes))
-        sweep.run([(config, 1) for config in configs])
+        sweep.run([Wanted(config, 1) for config in configs])
         return sweep.points
 
 
@@ -62,7 +63,7 @@ def main() -> None:
     args = parser.parse_args()
     board, configs, _ = space(args.board, {}, 1, Ddr(), args.sweep.split(","))
     aim, network = Aim(args.objective), placements(args.model, None, print)
-    (given,) = conditions(Ddr(), board, [1.0])
+    given = conditions(Ddr(), board, [1.0])
     with TemporaryDirectory() as folder:
         points = swept(network, configs, aim, Path(folder), given)
         front = aim.best(points)

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
-from cnna.compiler.explore.aim import Aim
-from cnna.compiler.explore.explore import Conditions, Sweep, evaluate, explore
+from cnna.compiler.explore.aim import Aim, Least
+from cnna.compiler.explore.explore import Sweep, evaluate, explore
 from cnna.compiler.explore.kept import Kept
 from cnna.compiler.explore.point import Part, Point
+from cnna.compiler.explore.tasks import Conditions
 from cnna.compiler.explore.workers import Workers
 from cnna.compiler.graph.ir import Graph
 from cnna.compiler.placements import Pieces
@@ -22,6 +23,14 @@ def point(
     accelerator_seconds = cycles / (config.clock_mhz * 1e6)
     whole = EndToEnd(batch, accelerator_seconds, host_seconds, 2, 0, 1, HostWork(native=1), HostWork(native=1))
     return Point(config, batch, *taken, (Part(cycles, 5_000_000, macs, whole),))
+
+
+class Unbound(Aim):
+    """The same answer, for which every point is compiled."""
+
+    def needless(self, config: Config, least: Least, points: Sequence[Point]) -> bool:
+        """No point is."""
+        return False
 
 
 class Fixed:

@@ -11,10 +11,11 @@ import pytest
 from cnna.compiler.explore import cluster as module
 from cnna.compiler.explore.aim import Aim
 from cnna.compiler.explore.cluster import check_digests, cluster
-from cnna.compiler.explore.explore import Conditions, Sweep, explore
+from cnna.compiler.explore.explore import Sweep, explore
 from cnna.compiler.explore.grid import configurations
 from cnna.compiler.explore.kept import Kept
 from cnna.compiler.explore.sizes import Budget
+from cnna.compiler.explore.tasks import Conditions
 from cnna.spec.errors import ToolError, UserError
 
 from ... import networks

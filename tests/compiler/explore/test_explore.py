@@ -11,12 +11,13 @@ from cnna.cli.options import configuration
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.explore.aim import Aim, Least
 from cnna.compiler.explore.drawn import picture, steps, table
-from cnna.compiler.explore.explore import Conditions, Sweep, _for_batches, evaluate, explore
+from cnna.compiler.explore.explore import Sweep, _for_batches, evaluate, explore
 from cnna.compiler.explore.grid import configurations
 from cnna.compiler.explore.kept import Kept
 from cnna.compiler.explore.page import html
 from cnna.compiler.explore.point import option
 from cnna.compiler.explore.sizes import Budget, bram36, budget_of, dsp48e2
+from cnna.compiler.explore.tasks import Conditions
 from cnna.compiler.explore.workers import Workers
 from cnna.compiler.report.report import figures
 from cnna.hw.verilog import writer

@@ -10,12 +10,13 @@ import pytest
 
 from cnna.compiler.explore import search as module
 from cnna.compiler.explore.aim import Aim
-from cnna.compiler.explore.explore import Conditions, Sweep
+from cnna.compiler.explore.explore import Sweep, explore
 from cnna.compiler.explore.grid import configurations
 from cnna.compiler.explore.kept import FOLDER, Kept
 from cnna.compiler.explore.point import Point
 from cnna.compiler.explore.search import SAMPLERS, Search, Space, missed, search
 from cnna.compiler.explore.sizes import Budget
+from cnna.compiler.explore.tasks import Conditions, Wanted
 from cnna.compiler.explore.workers import Workers
 from cnna.spec.config import Config
 from cnna.spec.errors import ToolError, UserError
@@ -28,13 +29,20 @@ CONFIGS = configurations(Budget(120, 100), swept=("banks", "ring"))
 
 
 def searched(
-    folder: Path, configs: Sequence[Config], most: int, aim: Aim = ALONE, jobs: int = 1, sampler: str = "tpe"
+    folder: Path,
+    configs: Sequence[Config],
+    most: int,
+    aim: Aim = ALONE,
+    jobs: int = 1,
+    sampler: str = "tpe",
+    again: bool = False,
+    speeds: Sequence[int | None] = (None,),
 ) -> list[Point]:
     """What a search finds for a small network, batch 1."""
     opened = Workers.local(1) if jobs == 1 else Workers(lambda: ThreadPoolExecutor(jobs), 2 * jobs)
     with opened as workers:
         sweep = Sweep([Fixed(networks.network(3))], Conditions(), [Kept(folder, "n")], workers, aim)
-        return search(sweep, configs, 1, Search(most, sampler, 1, folder))
+        return search(sweep, configs, 1, Search(most, sampler, 1, folder, again), speeds)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
@@ -66,14 +74,36 @@ def test_it_goes_on_where_it_ended(tmp_path: Path) -> None:
     assert searched(tmp_path, CONFIGS, 30) == whole
 
 
+def test_it_begins_anew_where_that_is_asked_for(tmp_path: Path) -> None:
+    """A search with `--again` would be led by what an earlier one was told."""
+    first = searched(tmp_path / "a", CONFIGS, 24)
+    searched(tmp_path / "b", CONFIGS[:9], 9)
+    searched(tmp_path / "b", CONFIGS, 40)
+    assert searched(tmp_path / "b", CONFIGS, 24, again=True) == first
+    assert len(searched(tmp_path / "b", CONFIGS, 30)) == 30
+
+
+def test_speeds_of_the_ddr_are_searched_too(tmp_path: Path) -> None:
+    """A search would be for one DDR alone, and a user ask once for each."""
+    speeds, few = (300, 1200), CONFIGS[::11]
+    aim = Aim("alone", axes=("dsp", "bandwidth"))
+    assert len(Space(few, (1,), speeds)) == 2 * len(few)
+    found = searched(tmp_path, few, 10 * len(few), aim, speeds=speeds)
+    assert {point.asked for point in aim.best(found)} == set(speeds)
+    with Workers.local(1) as workers:
+        sweep = Sweep([Fixed(networks.network(3))], Conditions(), [Kept(None, "n")], workers, aim)
+        points, _ = explore(sweep, few, 1, speeds)
+    assert aim.best(found) == aim.best(points)
+
+
 def test_values_that_are_no_point_lead_to_the_nearest() -> None:
     """Most of what is proposed would be lost, since few combinations of arrays and memories fit."""
     space = Space(CONFIGS, (1, 2))
     assert len(space) == 2 * len(CONFIGS)
     for config in CONFIGS[::17]:
-        assert space.nearest(space.values_of((config, 2))) == (config, 2)
+        assert space.nearest(space.values_of(Wanted(config, 2))) == Wanted(config, 2)
     one = CONFIGS[-1]
-    values = space.values_of((one, 1))
+    values = space.values_of(Wanted(one, 1))
     other = next(words for words in space.values["bank_words"] if replace(one, bank_words=words).bank_words != one.bank_words)
     assert space.nearest({**values, "bank_words": other})[0] in CONFIGS
 

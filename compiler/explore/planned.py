@@ -1,0 +1,107 @@
+"""A network's programs on a configuration, without what their clocks depend on: DDR and clock.
+
+The compiler plans for one DDR, whatever is predicted with. So configurations that differ in DDR or clock alone share a plan: it is
+made once, and predicted for each. Other ports make another plan: weights lie in as many stripes, and the planned DDR is as quick.
+"""
+
+import json
+import zlib
+from base64 import b64decode, b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from cnna.compiler.accesses import accesses
+from cnna.compiler.compile import Program, compile_graph
+from cnna.compiler.explore.point import Part
+from cnna.compiler.graph.ir import Graph
+from cnna.compiler.predict.predict import predicted_spans
+from cnna.compiler.predict.timeline import bars_of, last_clock
+from cnna.spec.boards import ddr_of
+from cnna.spec.config import Config
+from cnna.spec.ddr import PLANNED, DdrSpeed
+from cnna.spec.host_time.cortex_a53 import Range
+from cnna.spec.host_time.end_to_end import EndToEnd, end_to_end
+from cnna.spec.host_time.host_work import HostWork
+from cnna.spec.manifest import ACCELERATOR, PieceEntry
+
+WORKS = ("stream", "single", "cpu", "packing", "decode")  # fields of EndToEnd that are work of the host
+Pieces = Sequence[Graph | PieceEntry]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """programs: of the pieces on the accelerator. part: what they take with the first DDR that was predicted for. clocks: of all
+    programs, by each DDR for which they are known. placed: what lies where, as of `placed`.
+    """
+
+    programs: tuple[bytes, ...]
+    part: Part
+    clocks: tuple[tuple[DdrSpeed, int], ...]
+    placed: str
+
+    def with_memory(self, config: Config, memory: DdrSpeed | None = None) -> Part:
+        """What they take with a DDR, at the clock of a configuration for which the plan is. memory: None is its board's."""
+        speed = memory or ddr_of(config)
+        cycles = dict(self.clocks).get(speed)
+        if cycles is None:
+            cycles = sum(clocks_of(program, config, speed) for program in self.programs)
+        seconds = cycles / (config.clock_mhz * 1e6)
+        return replace(self.part, cycles=cycles, whole=replace(self.part.whole, accelerator_seconds=seconds))
+
+
+def planned(pieces: Pieces, config: Config, batch: int, memory: DdrSpeed | None = None, native: bool = True) -> Planned:
+    """Compiles the pieces of a model, in their order, and predicts. ModelError: one of them does not fit.
+
+    memory: None is the DDR of the configuration's board. native: whether the host has its native library.
+    """
+    speed = memory or ddr_of(config)
+    made = [compile_graph(piece, config, batch) if isinstance(piece, Graph) else piece for piece in pieces]
+    entries = [one.entry(memory=speed) if isinstance(one, Program) else one for one in made]
+    programs = [one for one in made if isinstance(one, Program)]
+    there = [entry for entry in entries if entry["kind"] == ACCELERATOR]
+    cycles = sum(entry["predicted"]["cycles"] for entry in there)
+    whole = end_to_end(entries, cycles, config.clock_mhz, batch, native)
+    moved = [sum(work["ddr_read_bytes"] + work["ddr_write_bytes"] for work in one.layers) for one in programs]
+    touched = sum(accesses(one.program, config, size) for one, size in zip(programs, moved, strict=True))
+    clocks = {speed: cycles}
+    if all(one.spans is not None for one in programs):  # they were predicted for the choice
+        clocks |= {PLANNED: sum(one.predicted(PLANNED).cycles for one in programs)}
+    part = Part(cycles, sum(moved), sum(entry["macs"] for entry in there), whole, touched)
+    return Planned(tuple(one.program for one in programs), part, tuple(clocks.items()), placed(pieces))
+
+
+def clocks_of(program: bytes, config: Config, memory: DdrSpeed) -> int:
+    """What a program takes with a DDR."""
+    spans = predicted_spans(program, config, memory)
+    return last_clock(bars_of(spans, [0] * len(spans)))
+
+
+def part_of(pieces: Pieces, config: Config, batch: int, memory: DdrSpeed | None = None, native: bool = True) -> Part:
+    """What a model takes on a configuration. Arguments and errors: as of `planned`."""
+    return planned(pieces, config, batch, memory, native).part
+
+
+def placed(pieces: Pieces) -> str:
+    """What of a model lies on the accelerator, and what on the CPU. It may be another for another clock."""
+    return json.dumps([[piece.name, *piece.outputs] if isinstance(piece, Graph) else piece for piece in pieces])
+
+
+def written(plan: Planned) -> dict[str, Any]:
+    """For JSON."""
+    programs = [b64encode(zlib.compress(program)).decode() for program in plan.programs]
+    return {**asdict(plan), "programs": programs}
+
+
+def read(entry: Mapping[str, Any]) -> Planned:
+    """The inverse of `written`. ValueError, KeyError, TypeError, zlib.error: it is none."""
+    programs = tuple(zlib.decompress(b64decode(text)) for text in entry["programs"])
+    clocks = tuple((DdrSpeed(*speed), int(cycles)) for speed, cycles in entry["clocks"])
+    return Planned(programs, read_part(entry["part"]), clocks, str(entry["placed"]))
+
+
+def read_part(entry: Mapping[str, Any]) -> Part:
+    """The inverse of `asdict`."""
+    whole = dict(entry["whole"])
+    works = {name: None if whole[name] is None else HostWork(**whole[name]) for name in WORKS}
+    return Part(**{**entry, "whole": EndToEnd(**{**whole, **works, "uncounted": Range(**whole["uncounted"])})})
