@@ -9,7 +9,8 @@ SPREAD = --numprocesses 3 --dist loadfile --no-loadscope-reorder
 PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(SPREAD)
 DAILY = -m "not slow and not soak and not yosys and not aarch64 and not host_cost"
 TESTS =
-READY = .venv/installed
+INSTALLED = .venv/installed
+READY = .venv/ready
 SITE_READY = .venv/installed-docs
 export ORT_DISABLE_TELEMETRY ?= 1 # onnxruntime would report to its maker; `import cnna` says so too, but some programs import it first
 unexport PYTHONDONTWRITEBYTECODE # with it, each of the many processes that tests start would compile every module anew
@@ -127,7 +128,11 @@ clean:  ## removes all that make has made here; simulators stay in the user's ca
 help:  ## lists these
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
 
-$(READY): pyproject.toml constraints.txt setup.py tools/setup.sh $(wildcard host/native/*.cpp host/native/*.h host/native/build.py)
+$(READY): $(INSTALLED) $(wildcard compiler/predict/*.py)
+	@$(BIN)/python -m cnna.compiler.predict || true # without a C compiler it stays Python
+	@touch $@
+
+$(INSTALLED): pyproject.toml constraints.txt setup.py tools/setup.sh $(wildcard host/native/*.cpp host/native/*.h host/native/build.py)
 	@tools/setup.sh $(PYTHON)
 
 $(SITE_READY): $(READY)

@@ -164,7 +164,7 @@ ROOMS = {
     "cli": (
         "the command `cnna`",
         (
-            *("jobs", "jobs.explore", "compiler.frontend", "compiler.report"),
+            *("jobs", "jobs.explore", "compiler.frontend", "compiler.predict", "compiler.report"),
             *(
                 "compiler.zoo",
                 "evaluate",

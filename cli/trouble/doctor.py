@@ -38,6 +38,8 @@ def run(args: argparse.Namespace) -> Outcome:
     for finding in findings:
         print(_line(finding, profile, width))
     print(f"pictures and answers are converted by {native()}")
+    if profile == TOOLS:
+        print(f"clocks are predicted by {_predictor()}")
     lacking = [finding for finding in findings if finding.version is None]
     missing = [finding.name for finding in lacking if profile in finding.profiles]
     optional = [finding.name for finding in lacking if profile not in finding.profiles]
@@ -46,13 +48,28 @@ def run(args: argparse.Namespace) -> Outcome:
     installed = {finding.name: finding.version for finding in findings}
     remedies = {finding.name: finding.remedy for finding in lacking}
     figures = {"cnna": installed_version(), "profile": profile, "installed": installed}
-    figures |= {"conversion": str(native()), "missing": missing, "optional": optional, "remedies": remedies}
+    figures |= {
+        "conversion": str(native()),
+        "prediction": _predictor(),
+        "missing": missing,
+        "optional": optional,
+        "remedies": remedies,
+    }
     if args.report:
         from cnna.cli.trouble.bug_report import bug_report
 
         write_text(args.report, bug_report(findings, str(native())))
         print(f"{args.report}: read it, then add it to your report")
     return Outcome(figures, FAILED if missing else 0, (args.report,) if args.report else ())
+
+
+def _predictor() -> str:
+    """What predicts clocks when a network is compiled, and why."""
+    try:
+        from cnna.compiler.predict.machine_code import state
+    except ImportError:
+        return "nothing, since there is no compiler here"
+    return state()
 
 
 def _line(finding: Need, profile: str, width: int) -> str:

@@ -40,7 +40,7 @@ Process = Iterator[Ready | Lasting | Flow | float]  # a float: the clock is know
 
 
 @dataclass(frozen=True)
-class _Waiting:
+class Waiting:
     """What each process waits for, by its number, unless that is a known clock. each_time: functions that are no `Lasting`."""
 
     flows: dict[int, Flow] = field(default_factory=dict)
@@ -204,7 +204,7 @@ class EventLoop:
         running = [processes.get(name) or self._rate_changes() for name in names]
         rates = names.index("speeds")
         clocks = [inf for _ in running]  # at which each process can continue
-        waiting, speeds, flows = _Waiting(), self._speeds, self.work.flows
+        waiting, speeds, flows = Waiting(), self._speeds, self.work.flows
         resumed: Iterable[int] = range(len(running))
         while True:
             for number in resumed:

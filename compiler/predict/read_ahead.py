@@ -109,7 +109,7 @@ class QuickReads(Requester):
         for group in before:
             self._note(group.read, self._taken(group.read) if group.taken is None else group.taken, 0 if self._read else skip)
         if begun:
-            self.asks, self.done = begun[0], 1
+            self.asks, self.done = begun[0], 1.0
             self._offers.append((0, [*begun]))
 
     def before(self, passed: int, clock: float) -> list[GroupReads]:
@@ -128,7 +128,7 @@ class QuickReads(Requester):
         """The next part; 0 while the reads are as far ahead as they can be."""
         if self.done and not self._parts:
             self._note(clock, self._taken(clock), 0)
-            self.done = 0
+            self.done = 0.0
         if not self._parts:
             while self._fetched and self._fetched[0] <= clock:
                 self._fetched.popleft()

@@ -74,7 +74,7 @@ def simulate(
                 requester.asks = asks & above
                 above |= asks
             if requester.over and requester.ended == inf:
-                requester.ended = done
+                requester.ended = float(done)
         done += 1
     passed = [requester.progress - amount for requester, amount in zip(requesters, before, strict=True)]
     return [amount / max(min(requester.ended, done), 1) for requester, amount in zip(requesters, passed, strict=True)]

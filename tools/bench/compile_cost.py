@@ -4,7 +4,8 @@
 
 Rows are those of `tools/bench/bench_rows.py`; docs/compile_cost.json keeps them. A count of calls is the same on a busy machine,
 where seconds are not. It sees work that is done again and again, in Python or in calls of libraries, but not how long one call of a
-library lasts. `seconds` are processor seconds of `cnna compile` as a whole, for information. --check counts rows again, and exits
+library lasts. The predictor's calls are those of its Python form; `seconds` are processor seconds of `cnna compile` as a whole,
+where it may run as machine code, for information. --check counts rows again, and exits
 with code 1 if one makes over 2 % more calls than those kept; it writes nothing.
 """
 
@@ -29,7 +30,8 @@ KEPT = "compile_cost.json"
 SHARE = 0.02  # by which a row may make more calls than those kept
 COUNTED = """
 import cProfile, json, pstats, sys
-import cnna.compiler.compile
+with cProfile.Profile():  # so that the predictor is Python, whose calls can be counted
+    import cnna.compiler.choose.choose, cnna.compiler.compile
 from cnna.jobs.compile import compile
 model, config, batch = sys.argv[1:]
 profile = cProfile.Profile()

@@ -7,10 +7,8 @@ import pytest
 
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.graph import ir
-from cnna.compiler.predict.event_loop import EventLoop, ReadOrder, _Waiting
+from cnna.compiler.predict.event_loop import ReadOrder
 from cnna.compiler.predict.flow_rates import ActiveEngines, Flow
-from cnna.compiler.predict.predict import predicted_spans
-from cnna.compiler.predict.weight_ports import WeightPorts
 from cnna.spec.config import BEAT_BYTES, preset
 from cnna.spec.machine import LOAD_ROOM_BEATS
 
@@ -55,14 +53,15 @@ def streamed(request):
     return compile_graph(graph, preset(request.param), 4)
 
 
-def test_what_is_quiet_changes_nothing_that_lasts(streamed, monkeypatch):
+def test_what_is_quiet_changes_nothing_that_lasts(streamed, interpreted, monkeypatch):
     """Else a process would wait longer than the hardware does, and a prediction would be wrong without a word."""
+    predicted_spans, loop = interpreted("predict").predicted_spans, interpreted("event_loop").EventLoop
     quiet = predicted_spans(streamed.program, streamed.config)
-    monkeypatch.setattr(EventLoop, "quiet", property(lambda loop: False, lambda loop, value: None), raising=False)
+    monkeypatch.setattr(loop, "quiet", property(lambda loop: False, lambda loop, value: None), raising=False)
     assert predicted_spans(streamed.program, streamed.config) == quiet
 
 
-def test_a_stream_takes_few_resumptions_for_each_request(streamed, monkeypatch):
+def test_a_stream_takes_few_resumptions_for_each_request(streamed, interpreted, monkeypatch):
     """Fully connected layers make tens of thousands of requests; compiling them took most of its time in this loop."""
     counted = Counter()
 
@@ -70,8 +69,8 @@ def test_a_stream_takes_few_resumptions_for_each_request(streamed, monkeypatch):
         own = getattr(owner, name)
         monkeypatch.setattr(owner, name, lambda *arguments: counted.update([name]) or own(*arguments))
 
-    count(_Waiting, "note")
-    count(WeightPorts, "_request")
-    predicted_spans(streamed.program, streamed.config)
+    count(interpreted("event_loop").Waiting, "note")
+    count(interpreted("weight_ports").WeightPorts, "_request")
+    interpreted("predict").predicted_spans(streamed.program, streamed.config)
     assert counted["_request"] > 100
     assert counted["note"] < 4.5 * counted["_request"]

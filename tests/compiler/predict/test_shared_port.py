@@ -10,7 +10,6 @@ from cnna.compiler.predict.shared_port import (
     ROOM_PARTS,
     ArrayWrites,
     DueParts,
-    Requester,
     VectorReads,
     VectorWrites,
     WrittenPart,
@@ -25,18 +24,9 @@ from ...graph_builder import Builder
 ZCU102 = preset("zcu102")
 
 
-class Listed(Requester):
-    """A requester that asks for what it was given, one part after another."""
-
-    def __init__(self, *parts):
-        super().__init__()
-        self.parts, self.passed = list(parts), []
-
-    def offer(self, clock):
-        """Offers the part before; it has passed in the clock before."""
-        self.passed.append(clock)
-        self.over = not self.parts
-        return self.parts.pop(0) if self.parts else 0
+def listed(*parts):
+    """A requester that asks for these banks, one part after another."""
+    return VectorWrites([WrittenPart(0, 0.0, part) for part in parts])
 
 
 def fields_of(engine, grow):
@@ -50,10 +40,11 @@ def test_a_part_waits_for_each_of_its_banks_and_keeps_those_it_got():
     """The lower requester asks for banks 0 and 1 while the higher one takes 0, and then 1 again, which the lower has had by
     then.
     """
-    higher, lower = Listed(0b01, 0b10, 0b01), Listed(0b11, 0b01)
-    simulate([higher, lower], 8, lambda: None)
-    assert higher.passed[:4] == [0, 1, 2, 3]
-    assert lower.passed[:3] == [0, 2, 4], "bank 0 waits for clock 1; the second part for the clock after the third write"
+    higher, lower = listed(0b01, 0b10, 0b01), listed(0b11, 0b01)
+    simulate([higher, lower], 8)
+    left = [[len(one.left(clock, 1, 8)) for clock in range(3)] for one in (higher, lower)]
+    assert left == [[2, 1, 0], [1, 1, 0]], "bank 0 waits for clock 1, so the second part is offered at clock 2"
+    assert (lower.asks, lower.ended) == (0, 2)
 
 
 def test_what_passes_a_clock_counts_no_clock_after_the_end():

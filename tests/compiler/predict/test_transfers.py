@@ -8,7 +8,7 @@ import pytest
 
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.graph import ir
-from cnna.compiler.predict.event_loop import EventLoop, Queue
+from cnna.compiler.predict.event_loop import Column, EventLoop, Lasting, Queue
 from cnna.compiler.predict.predict import predicted_spans
 from cnna.compiler.predict.transfers import ASK_CLOCKS, END_CLOCKS, Transfers
 from cnna.compiler.predict.weight_ports import BeatRequest, WeightPorts
@@ -28,7 +28,7 @@ def transfers():
     """A machine's loads and stores, which wait for no unit, beside weights that have not asked for anything."""
     machine, queues = EventLoop(ZCU102, PLANNED), {"load": Queue(), "store": Queue()}
     weights = WeightPorts(machine, Queue(), lambda *_: None)
-    return Transfers(machine, queues, weights, lambda command: lambda: 0.0, lambda *_: None)
+    return Transfers(machine, queues, weights, lambda command: Lasting(lambda: 0.0), lambda *_: None)
 
 
 def command(engine, **fields):
@@ -52,7 +52,7 @@ def test_a_load_takes_ddrs_latency_and_its_beats(transfers):
 
 def test_a_load_comes_after_the_weights_that_were_asked_for_before(transfers):
     """A port answers in the order of its requests. Otherwise small networks' later loads would be hundreds of clocks early."""
-    transfers.weights.requests[1].made.append(BeatRequest(None, 1, 16, 0.0, 0.0, None))
+    transfers.weights.requests[1].made.append(BeatRequest(Column(), 1, 16, 0.0, 0.0, None))
     assert played(transfers, command("load"))["load"] == []
     transfers.weights.requests[1].answered = 1
     transfers.machine.run({"loads": transfers.loads()})

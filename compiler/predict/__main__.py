@@ -1,0 +1,23 @@
+"""`python -m cnna.compiler.predict` makes the machine code of the predictor."""
+
+import sys
+
+from cnna.compiler.predict.machine_code import FOLDER, READY, BuildError, build, state
+
+
+def main() -> int:
+    """The command. Returns its exit code: 0 also if there is nothing to do."""
+    if state() == READY:
+        print(f"cnna: {FOLDER} is of these sources already")
+        return 0
+    try:
+        build()
+    except BuildError as error:
+        print(f"cnna: the predictor stays interpreted, which takes longer and gives the same figures: {error}", file=sys.stderr)
+        return 1
+    print(f"cnna: the predictor runs as machine code now ({FOLDER})")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

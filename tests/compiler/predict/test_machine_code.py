@@ -1,0 +1,85 @@
+"""The predictor as machine code: it gives the figures of its sources, and is used only where it was made of them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cnna.compiler.compile import compile_graph
+from cnna.compiler.predict import machine_code, predict
+from cnna.compiler.predict.machine_code import FOLDER, READY, SOURCES, BuildError, build, state, usable
+from cnna.spec.config import preset
+
+from ...networks import network
+
+
+def test_it_is_used_where_it_is():
+    """A clone would have built it for nothing."""
+    assert (Path(predict.__file__).parent == FOLDER) == (state() == READY)
+
+
+@pytest.mark.parametrize("config", ["tiny", "zcu102", "ultra96"])
+def test_both_forms_predict_the_same(config, interpreted, seed):
+    """A plan would be chosen by the form in which the predictor runs, and programs would differ between machines."""
+    programs = [compile_graph(network(seed * 100 + number), preset(config), 1 + number % 3) for number in range(5)]
+    found = [predict.predicted_spans(program.program, program.config) for program in programs]
+    source = interpreted("predict")
+    assert source.__file__.endswith(".py")
+    for program, spans in zip(programs, found, strict=True):
+        own = source.predicted_spans(program.program, program.config)
+        assert [vars(span) for span in own] == [span_of(span) for span in spans]
+
+
+def span_of(span):
+    """The fields of a span, of either form."""
+    return {name: getattr(span, name) for name in ("engine", "begin", "end", "held")}
+
+
+def test_that_of_other_sources_is_not_used(tmp_path):
+    """After a change of a source, the old figures would still come."""
+    assert state(tmp_path) == "Python (python -m cnna.compiler.predict makes it quicker)"
+    digests = {"compiler/predict/predict.py": machine_code.digest(machine_code.ROOT / "compiler/predict/predict.py")}
+    (tmp_path / SOURCES).write_text(json.dumps(digests))
+    assert usable(tmp_path)
+    (tmp_path / SOURCES).write_text(json.dumps(digests | {"spec/config.py": "0"}))
+    assert state(tmp_path) == "Python, since spec/config.py has changed (python -m cnna.compiler.predict makes it quicker)"
+    assert not usable(tmp_path)
+    (tmp_path / SOURCES).write_text("cut off")
+    assert not usable(tmp_path)
+
+
+def test_a_debugger_sees_the_sources(tmp_path):
+    """One could not step into machine code, and coverage would call every line of it unreached."""
+    (tmp_path / SOURCES).write_text("{}")
+    assert usable(tmp_path)
+    before = sys.gettrace()
+    sys.settrace(lambda *_: None)
+    try:
+        assert not usable(tmp_path)
+    finally:
+        sys.settrace(before)
+
+
+def test_what_fails_is_one_line_and_changes_nothing(tmp_path, monkeypatch):
+    """Without mypy or a C compiler, an install would end with pages of text, or take half of the modules."""
+    monkeypatch.setattr(machine_code, "SETUP", "import nowhere_to_be_found")
+    with pytest.raises(BuildError, match=r"^ModuleNotFoundError: No module named 'nowhere_to_be_found'$"):
+        build(tmp_path / "made")
+    assert not list((tmp_path / "made").iterdir())
+    (tmp_path / "file").touch()
+    with pytest.raises(BuildError, match="file: File exists"):
+        build(tmp_path / "file")
+
+
+@pytest.mark.slow
+def test_it_is_made_anew(tmp_path):
+    """All modules come, and load beside each other."""
+    build(tmp_path / "made")
+    code = (
+        "import sys, cnna.compiler.predict as package; package.__path__.insert(0, sys.argv[1])\n"
+        "import cnna.compiler.predict.predict as module; print(module.__file__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "made")], check=True, stdout=subprocess.PIPE, text=True)
+    assert done.stdout.startswith(str(tmp_path / "made"))
