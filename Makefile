@@ -80,7 +80,7 @@ host-cost: $(READY)  ## counts what the host does for a picture, under qemu-aarc
 	PYTHONPATH=tools:tools/bench $(BIN)/python tools/host_cost/host_cost.py $(if $(CHECK),--check $(CHECK)) $(if $(ROWS),--rows $(ROWS)) $(if $(HOST),--path $(HOST))
 
 pruning: $(READY)  ## prunes networks into docs/pruning.md; MODELS=DIR has trained ones, ONLY=NAME chooses, RTL=1 counts clocks on the RTL
-	PYTHONPATH=tools $(BIN)/python tools/pruned_networks.py $(if $(MODELS),--models $(MODELS)) $(if $(ONLY),--only $(ONLY)) $(if $(RTL),--rtl)
+	PYTHONPATH=tools $(BIN)/python tools/pruned_networks.py $(if $(MODELS),--models $(MODELS)) $(if $(ONLY),--only $(ONLY)) $(if $(PART),--part $(PART)) $(if $(RTL),--rtl)
 
 thousand: $(READY)  ## simulates a thousand boards into docs/thousand-boards.md; REQUESTS=400000 in each run
 	PYTHONPATH=tools/simulation $(BIN)/python tools/simulation/thousand_boards.py $(if $(REQUESTS),--requests $(REQUESTS))

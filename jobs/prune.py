@@ -44,7 +44,8 @@ class Pruned(Result):
     output: where it was written; None: nowhere, or nothing was removed. wanted, saved: shares of the clocks. met: whether as many
     were saved as wanted, for no more than the loss; said: why not. lost, of: the points that the int8 network loses against the
     whole one in int8, and what they are of; None: nothing can be compared. lost_error: the standard error of these points; None: it
-    is not known. epochs: how many it was trained for; 0: it was not. judged_on: the number of samples that were judged.
+    is not known. right_alone: samples that only the whole network in int8 has right, and those that only the pruned one has; None
+    without labels. epochs: how many it was trained for; 0: it was not. judged_on: the number of samples that were judged.
     agreement: shares of them with the whole float network's answer, by network; top1: shares of right ones; None without labels.
     layers, groups, steps: as of `cnna.pruning`. proto: the model; None: nothing was removed. lines: what `str` says. notes: the
     lines that `warn` got.
@@ -61,6 +62,7 @@ class Pruned(Result):
     said: str | None
     lost: float | None
     lost_error: float | None
+    right_alone: tuple[int, int] | None
     of: str | None
     epochs: int
     samples: int
@@ -331,6 +333,7 @@ def _result(
         wanted=goal.share,
         lost=points,
         lost_error=error,
+        right_alone=None if lost is None else _right_alone(results[1], results[-1]),
         of=of,
         epochs=0 if made.model is None else epochs,
         samples=samples,
@@ -342,6 +345,12 @@ def _result(
         lines=tuple(_lines(made, output, config, agreement, top1, lost, error, on)),
         notes=warn.lines,
     )
+
+
+def _right_alone(whole: "Results", pruned: "Results") -> tuple[int, int] | None:
+    """Samples that one network alone has right: the figures of McNemar's test."""
+    pairs = [(bool(one), bool(other)) for one, other in zip(whole.right, pruned.right, strict=True)]
+    return (pairs.count((True, False)), pairs.count((False, True))) if pairs else None
 
 
 def _lines(

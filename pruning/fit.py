@@ -94,7 +94,9 @@ def _sum_behind(found: Followed, result: str) -> Sum | None:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """What is needed to solve layers. chosen: their numbers, in order; sums: as of `sums_behind`."""
+    """What is needed to solve layers. chosen: their numbers, in order; sums: as of `sums_behind`. feeds: the samples to solve from,
+    every HELD_OUTth of which is held out; held: all that are held out, which may be more.
+    """
 
     found: Followed
     layers: Mapping[int, Layer]
@@ -102,6 +104,14 @@ class Fit:
     sums: Mapping[int, Sum]
     known: Known
     feeds: Feeds
+    held: Feeds
+
+    @property
+    def work(self) -> float:
+        """About the multiply-accumulates of the runs in which all layers are solved."""
+        shapes = self.found.network.shapes
+        macs = sum(layer.weights.size * layer.pixels(shapes[layer.node.output[0]]) for layer in self.layers.values())
+        return float(macs * len(self.chosen) / 2 * len(self.feeds))
 
     def pruned(self, removed: Collection[int], count: Count) -> tuple[ModelProto, dict[int, float]]:
         """The model without some channels, solved, and each solved layer's error as a share of the power of what is wanted."""

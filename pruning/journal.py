@@ -12,7 +12,7 @@ from cnna.spec.errors import UserError
 from cnna.spec.files import read_bytes, write_text
 from cnna.spec.json_text import json_text
 
-KIND = "cnna pruning journal, shares of variance"
+KIND = "cnna pruning journal, distances"
 
 
 def digest(model: bytes, samples: Mapping[str, np.ndarray], about: str) -> str:

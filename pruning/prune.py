@@ -1,11 +1,12 @@
 """Prunes a float network until it takes so many predicted clocks fewer, or loses too much.
 
-The search finds the widths; then all layers behind the first narrower one are solved anew. Where a loss is stated, less and less
-is saved until it is met.
+The search finds the few best choices of widths. For each, all layers behind the first narrower one are solved anew, and the one
+whose answers are nearest to the whole network's is taken. Where a loss is stated, less and less is saved until it is met.
 """
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from onnx import ModelProto
@@ -26,6 +27,7 @@ MOST_PIXELS = 2e12  # multiply-accumulates of all runs while layers are solved: 
 FEWEST = 24  # samples, whatever the size
 WITHIN = 0.0005  # of all clocks: so little short of what is wanted is as good; predictions are not as exact
 HALVINGS = 4  # of the clocks to save, where a loss is stated
+MOST_SOLVED, FEWEST_SOLVED = 8, 3  # choices of widths that are solved, of which the best is taken: as many as MOST_PIXELS allows
 Loss = Callable[[ModelProto], float]  # points that a network loses
 
 
@@ -110,7 +112,7 @@ def prepared(model: ModelProto, name: str, feeds: Feeds, tell: Tell) -> Fit:
         {number: one.output for number, one in sums.items()},
         counted,
     )
-    return Fit(found, layers, chosen, sums, seen, some)
+    return Fit(found, layers, chosen, sums, seen, some, feeds[::HELD_OUT])
 
 
 def evenly(feeds: Feeds, count: int) -> Feeds:
@@ -125,22 +127,24 @@ def prune(fit: Fit, goal: Goal, memory: Memory, tell: Tell) -> Pruned:
     search = Search(fit, goal.config, memory, tell)
     before = search.clocks({})
     target = int(before.total * (1 - goal.share + WITHIN))
-    widths = search.run(target)
-    if not widths:
+    tries = _Tries(fit, search, goal, before.total, tell)
+    made = tries.best(target)
+    if not tries.first.widths:
         kept = sum(not family.order for family in search.families)
         nothing = f"nothing would be saved: no channels whose removal takes fewer clocks at {goal.config.name}"
         nothing += f" ({kept} of {len(search.families)} groups of channels must stay, {_first_reason(search)})" if kept else ""
         return _result(fit, search, _Try({}), before, False, nothing)
-    reached = search.clocks(widths).total <= target
-    made = _Tries(fit, search, goal, before.total, tell).best(widths)
+    reached = search.clocks(tries.first.widths).total <= target
     after = search.clocks(made.widths)
     met = after.total <= target and made.model is not None
     said: str | None = None
     if not met:
         least = f"{1 - after.total / before.total:.1%} fewer clocks"
-        limited = reached or made.widths != widths
+        limited = reached or made is not tries.first
         why = f"more would lose more than {goal.most:g} points" if limited else "no channels are left whose removal saves more"
         said = f"{goal.share:.0%} fewer clocks cannot be had: {least} can, since {why}"
+        if made.model is None:
+            said = f"nothing can be saved, since even the least would lose more than {goal.most:g} points (tried: {tries.said})"
     return _result(fit, search, made, before, met, said)
 
 
@@ -161,29 +165,37 @@ class _Try:
 
 
 class _Tries:
-    """Networks of fewer and fewer clocks, with what they lose. whole: the clocks of the whole network."""
+    """Networks of fewer and fewer clocks, with what they lose. whole: the clocks of the whole one. first: that of the fewest."""
 
     def __init__(self, fit: Fit, search: Search, goal: Goal, whole: int, tell: Tell) -> None:
         self.fit, self.search, self.goal, self.whole, self.tell = fit, search, goal, whole, tell
+        self.count = int(min(MOST_SOLVED, max(FEWEST_SOLVED, MOST_PIXELS / max(fit.work, 1))))
+        self.first = _Try({})
+        self._lost: list[tuple[float, float]] = []
 
-    def best(self, widths: dict[str, int]) -> _Try:
-        """The network of these widths or, where it loses too much, that with the fewest clocks whose loss is met."""
-        found = self._made(widths)
+    @property
+    def said(self) -> str:
+        """What the networks save and lose."""
+        return ", ".join(f"{saved:.1%} of the clocks for {lost:.2f}" for saved, lost in sorted(self._lost))
+
+    def best(self, target: int) -> _Try:
+        """The network of few enough clocks or, where it loses too much, that with the fewest clocks whose loss is met."""
+        self.first = found = self._made(self.search.several(target, self.count))
         if self._fits(found):
             return found
-        good, bad, last = 0.0, self._saved(widths), _Try({})
+        good, bad, last = 0.0, self._saved(found.widths), _Try({})
         for _ in range(HALVINGS):
             wanted = (good + bad) / 2
-            fewer = self.search.run(int(self.whole * (1 - wanted)))
-            saved = self._saved(fewer)
-            if not fewer or not good < saved < bad:
+            several = self.search.several(int(self.whole * (1 - wanted)), FEWEST_SOLVED)
+            fewer = [widths for widths in several if widths and good < self._saved(widths) < bad]
+            if not fewer:
                 bad = wanted
                 continue
             tried = self._made(fewer)
             if self._fits(tried):
-                good, last = saved, tried
+                good, last = self._saved(tried.widths), tried
             else:
-                bad = min(saved, bad)
+                bad = self._saved(tried.widths)
         return last
 
     def _saved(self, widths: dict[str, int]) -> float:
@@ -192,12 +204,24 @@ class _Tries:
     def _fits(self, found: _Try) -> bool:
         return self.goal.most is None or found.lost is None or found.lost <= self.goal.most
 
-    def _made(self, widths: dict[str, int]) -> _Try:
-        def count(done: int, total: int) -> None:
-            self.tell(done, total, "solving layers")
+    def _made(self, several: Sequence[dict[str, int]]) -> _Try:
+        """Of some widths, the network whose answers are nearest to the whole network's, once all layers are solved."""
+        if not several[0]:
+            return _Try({})
+        nearest, found = math.inf, _Try({})
+        for place, widths in enumerate(several):
 
-        model, errors = self.fit.pruned(self.search.removed(widths), count)
-        return _Try(widths, model, errors, self.goal.loss(model) if self.goal.loss else None)
+            def count(done: int, total: int, before: int = place) -> None:
+                self.tell(before * total + done, len(several) * total, "solving layers")
+
+            model, errors = self.fit.pruned(self.search.removed(widths), count)
+            if (away := self.search.together(widths, model)) < nearest:
+                nearest, found = away, _Try(widths, model, errors)
+        assert found.model is not None
+        lost = self.goal.loss(found.model) if self.goal.loss else None
+        if lost is not None:
+            self._lost.append((self._saved(found.widths), lost))
+        return replace(found, lost=lost)
 
 
 def _result(fit: Fit, search: Search, made: _Try, before: Clocks, met: bool, said: str | None) -> Pruned:

@@ -1,22 +1,24 @@
 """Chooses channels to remove: the widths of families that leave few enough predicted clocks for the least damage.
 
 Damage is measured: the network without some channels of one family, with the layers that read them solved anew, answers the samples
-that are held out. It is measured only of widths that may be chosen; that of others is expected from the surgeon's sums. Clocks are
-estimated from the steps of the array; what is chosen is compiled, the estimate learns from it, and the choice is made again.
+that are held out, and `pruning.distance` compares. It is measured only of widths that may be chosen; that of others is expected
+from the surgeon's sums. Clocks are estimated from the steps of the array; what is chosen is compiled, the estimate learns from it,
+and the choice is made again.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from onnx import ModelProto
 
 from cnna.pruning.clocks import Clocks, Estimate, Steps, clocks
 from cnna.pruning.cut import Cut, cut
+from cnna.pruning.distance import distance
 from cnna.pruning.families import Family, Tell, families_of
 from cnna.pruning.fit import Fit, best, put, smaller, with_bias
 from cnna.pruning.layers import input_labels
-from cnna.pruning.seen import HELD_OUT, Products, runs
+from cnna.pruning.seen import Products, runs
 from cnna.pruning.values import Array
 from cnna.pruning.widths import Choices, cheapest
 from cnna.spec.config import Config
@@ -30,9 +32,7 @@ SMALLEST = 1e-6  # damage below this is rounding
 
 @dataclass(frozen=True)
 class Step:
-    """A family that became narrower. saved: about the clocks that it alone saves; damage: of this width alone, as a share of what
-    outputs vary.
-    """
+    """A family that became narrower. saved: about the clocks that it alone saves; damage: of this width alone, as a distance."""
 
     family: str
     channels: int
@@ -58,7 +58,6 @@ class Search:
         self.families = families_of(fit, tell)
         self._by_name = {family.name: family for family in self.families}
         self.estimate = Estimate(self.steps, {one.name: (one.order, one.channels) for one in self.families if one.order})
-        self._judged = fit.feeds[::HELD_OUT]
         self._answers: list[dict[str, Array]] = []
         self._asked: dict[str, set[int]] = {family.name: set() for family in self.families}  # not what memory has from before
 
@@ -68,7 +67,7 @@ class Search:
         return [root for family, width in families for root in family.order[: family.channels - width]]
 
     def damage(self, name: str, width: int) -> float:
-        """Of one family at a width: the error of the outputs as a share of what they vary."""
+        """Of one family at a width: how far the answers are from those of the whole network."""
         key = f"{name} {width}"
         self._asked[name].add(width)
         if key not in self.memory.damage:
@@ -105,22 +104,26 @@ class Search:
             changed |= put(small, best(with_bias(small), fitting, judging, small.bias is not None))
         return cut(fit.found, removed, changed)
 
+    def together(self, widths: Mapping[str, int], model: ModelProto) -> float:
+        """The damage of all widths, in a model that was solved anew."""
+        key = f"all {_key(widths)}"
+        if key not in self.memory.damage:
+            self.memory.damage[key] = self._error(model)
+            self.memory.changed(self.memory)
+        return self.memory.damage[key]
+
     def _error(self, model: ModelProto) -> float:
         network = self.fit.found.network
-        names = network.outputs()
+        names, judged = network.outputs(), self.fit.held
         if not self._answers:
-            self._answers = [*runs(network.proto, network.name, names, self._judged)]
-        shares = []
-        ours = [*runs(model, network.name, names, self._judged)]
-        for name in names:
-            theirs, made = (np.stack([np.float64(one[name]) for one in each]) for each in (self._answers, ours))
-            varies = float(np.square(theirs - theirs.mean(axis=0)).sum())
-            shares.append(float(np.square(theirs - made).sum()) / max(varies, 1e-30))
-        return float(np.mean(shares))
+            self._answers = [*runs(network.proto, network.name, names, judged)]
+        ours = [*runs(model, network.name, names, judged)]
+        both = ([np.stack([np.float64(one[name]) for one in each]) for each in (self._answers, ours)] for name in names)
+        return float(np.mean([distance(theirs, made) for theirs, made in both]))
 
     def clocks(self, widths: Mapping[str, int]) -> Clocks:
         """The compiler's prediction for the network of these widths."""
-        key = " ".join(f"{name} {width}" for name, width in sorted(widths.items()))
+        key = _key(widths)
         if key not in self.memory.clocks:
             found = clocks(cut(self.fit.found, self.removed(widths)), self.config)
             self.memory.clocks[key] = (found.total, dict(found.nodes))
@@ -144,12 +147,37 @@ class Search:
 
     def run(self, target: int) -> dict[str, int]:
         """The widths with no more than `target` clocks; those with the fewest clocks, if no widths have so few."""
+        return self._chosen(self._choices(), target)
+
+    def several(self, target: int, count: int) -> list[dict[str, int]]:
+        """The widths of `run` and, where these have no more than `target` clocks, the next best ones, at most `count` in all.
+
+        The others leave one family of the best wider. Where one of them is better than the best, those around it are found too.
+        """
+        choices = self._choices()
+        found = [self._chosen(choices, target)]
+        around: dict[str, int] | None = None
+        while found[0] != around and self.clocks(found[0]).total <= target:
+            around = found[0]
+            for done, (name, width) in enumerate(sorted(around.items())):
+                wider = {**choices.widths, name: [one for one in choices.widths[name] if one > width]}
+                widths = self._chosen(replace(choices, widths=wider), target)
+                if widths not in found and self.clocks(widths).total <= target:
+                    found.append(widths)
+                self.tell(done + 1, len(around), "choosing widths")
+            found = sorted(found, key=choices.total)[:count]
+        return found
+
+    def _choices(self) -> Choices:
         self.clocks({})
         natural = {family.name: self._natural(family) for family in self.families if family.order}
         choices = Choices({name: each for name, each in natural.items() if len(each) > 1}, self.estimate, self.expected)
         for done, (name, each) in enumerate(choices.widths.items()):
             self.damage(name, each[1])
             self.tell(done + 1, len(choices.widths), "measuring damage")
+        return choices
+
+    def _chosen(self, choices: Choices, target: int) -> dict[str, int]:
         found, enough = [dict[str, int]()], list[dict[str, int]]()
         for done in range(COMPILED):
             widths = self._cheapest(choices, target)
@@ -185,6 +213,10 @@ class Search:
             Step(name, width, whole - self.estimate({name: width}), self.damage(name, width)) for name, width in widths.items()
         ]
         return tuple(sorted(steps, key=lambda one: -one.saved / one.damage))
+
+
+def _key(widths: Mapping[str, int]) -> str:
+    return " ".join(f"{name} {width}" for name, width in sorted(widths.items()))
 
 
 def _part(seen: Products, taps: Array, outputs: Array) -> Products:

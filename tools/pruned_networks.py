@@ -1,18 +1,21 @@
 """Prunes the digits network and trained models in a folder, and writes the table of docs/pruning.md.
 
-    .venv/bin/python tools/pruned_networks.py [--models DIR] [--only NAME ...] [--keep DIR] [--rtl]
+    .venv/bin/python tools/pruned_networks.py [--models DIR] [--only NAME ...] [--part PART] [--keep DIR] [--rtl]
 
 With --only it measures these rows anew and keeps the others. Every figure is one of `cnna prune`, whose command it prints; --keep
-keeps the files. With --rtl it also runs the whole and the pruned network on the RTL with one sample, and writes the clocks down:
-that takes minutes a network. Rows of fine-tuned networks are kept as they are where torch is missing. Of the face detector, which
-has no labels, the shares are those of the whole float network's faces that are found.
+keeps the files. Every fourth labelled sample is for whoever chooses the constants of `cnna.pruning`, by rows of `--part constants`;
+the page's rows are of the three others. Rows of another part are printed alone. With --rtl it also runs the whole and the pruned
+network on the RTL with one sample, and writes the clocks down: that takes minutes a network. Rows of fine-tuned networks are kept
+as they are where torch is missing. Of the face detector, which has no labels, the shares are those of the whole float network's
+faces that are found.
 """
 
 import argparse
 import json
+import math
 import shlex
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import copyfile
@@ -33,9 +36,15 @@ CALIB, TRAIN, PRUNED, FIGURES = "calib.npz", "train.npz", "pruned.onnx", "prune.
 OUT = Path(__file__).resolve().parent.parent / "docs" / "pruning.md"
 BEGIN, END = "<!-- measured by tools/pruned_networks.py -->", "<!-- end of measured -->"
 HEAD = (
-    "| model | configuration | clocks | left | fewer | by the RTL | float | pruned | int8 | pruned | agrees | seconds |",
-    "|---|---|---|---|---|---|---|---|---|---|---|---|",
+    "| model | configuration | clocks | left | fewer | by the RTL | float | pruned | int8 | pruned | points lost"
+    " | one alone right | p | agrees | seconds |",
+    f"|{'---|' * 15}",
 )
+PARTS: Mapping[str, Callable[[int], np.ndarray]] = {
+    "row": lambda count: np.arange(count) % 4 != 0,
+    "constants": lambda count: np.arange(count) % 4 == 0,
+    "all": lambda count: np.ones(count, bool),
+}
 DIGITS, FACES, TUNED = "digits", "ultraface_slim320", ", fine-tuned"
 
 
@@ -68,8 +77,16 @@ WANTED: Mapping[str, Wanted] = {
 }
 
 
-def write_files(name: str, root: Path | None, folder: Path) -> None:
-    """A model with its samples for calibration and judging."""
+def write_files(name: str, root: Path | None, folder: Path, part: str) -> None:
+    """A model with its samples for calibration, and a part of those for judging."""
+    _write_all(name, root, folder)
+    with np.load(folder / DATA) as data:
+        found = dict(data)
+    chosen = PARTS[part](len(found["x"]))
+    np.savez(folder / DATA, **{key: value[chosen] for key, value in found.items()})
+
+
+def _write_all(name: str, root: Path | None, folder: Path) -> None:
     if name.removesuffix(TUNED) == DIGITS:
         files = {"-o": FLOAT, "--calib": CALIB, "--test": DATA, "--train": TRAIN}
         command(["models", DIGITS, *(text for option, file in files.items() for text in (option, str(folder / file)))])
@@ -149,8 +166,22 @@ def row(name: str, found: Mapping[str, Any], rtl: tuple[int, int] | None) -> str
     shares = [_share(found["top1"].get(key)) for key in ("float", "pruned_float", "int8", "pruned_int8")]
     measured = "-" if rtl is None else f"{rtl[0]:,} to {rtl[1]:,}, {1 - rtl[1] / rtl[0]:.1%}"
     cells = [name, found["config"], f"{found['clocks']:,}", f"{found['clocks_left']:,}", f"{found['saved']:.1%}", measured, *shares]
-    cells += [_share(found["agreement"].get("pruned_int8")), f"{found['seconds']:.0f}"]
+    cells += [*_paired(found), _share(found["agreement"].get("pruned_int8")), f"{found['seconds']:.0f}"]
     return f"| {' | '.join(cells)} |"
+
+
+def _paired(found: Mapping[str, Any]) -> list[str]:
+    """Points lost in int8 with their standard error, samples that one network alone has right, how likely that is by chance."""
+    if not found["right_alone"]:
+        return ["-", "-", "-"]
+    whole, narrow = found["right_alone"]
+    return [f"{found['lost']:.1f} ± {found['lost_error']:.1f}", f"{whole}, {narrow}", f"{mcnemar(whole, narrow):.2g}"]
+
+
+def mcnemar(one: int, other: int) -> float:
+    """How likely two networks that are equally good differ as much: the exact test, of both sides."""
+    pairs = one + other
+    return min(1.0, 2 * sum(math.comb(pairs, few) for few in range(min(one, other) + 1)) / 2**pairs)
 
 
 def _share(value: float | None) -> str:
@@ -171,14 +202,14 @@ def page_of(page: str, rows: Mapping[str, str]) -> str:
     return "\n".join([f"{before}{BEGIN}", *table, f"{END}{rest.partition(END)[2]}"])
 
 
-def measured(names: Sequence[str], root: Path | None, keep: Path | None, rtl: bool) -> Iterator[tuple[str, str]]:
+def measured(names: Sequence[str], root: Path | None, keep: Path | None, rtl: bool, part: str) -> Iterator[tuple[str, str]]:
     """Name and row of each model."""
     for name in names:
         if WANTED[name].finetune and find_spec("torch") is None:
             print(f"{name}: the row stays as it is; torch is missing", flush=True)
             continue
         with files_of(name, keep) as folder:
-            write_files(name, root, folder)
+            write_files(name, root, folder, part)
             found = pruned(name, folder)
             yield name, row(name, found, by_rtl(found, folder) if rtl else None)
 
@@ -190,11 +221,14 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=WANTED, help="models to measure (default: all)")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the files in DIR/MODEL")
     parser.add_argument("--rtl", action="store_true", help="count the clocks of one sample on the RTL too")
+    parser.add_argument("--part", choices=PARTS, default="row", help="of the labelled samples (default: row, that of the page)")
     args = parser.parse_args()
     known = [name for name in WANTED if name.removesuffix(TUNED) == DIGITS or args.models is not None]
-    for name, line in measured([name for name in known if not args.only or name in args.only], args.models, args.keep, args.rtl):
+    names = [name for name in known if not args.only or name in args.only]
+    for name, line in measured(names, args.models, args.keep, args.rtl, args.part):
         print(line, flush=True)
-        OUT.write_text(page_of(OUT.read_text(), {**rows_of(OUT.read_text()), name: line}))
+        if args.part == "row":
+            OUT.write_text(page_of(OUT.read_text(), {**rows_of(OUT.read_text()), name: line}))
 
 
 if __name__ == "__main__":

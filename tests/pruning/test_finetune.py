@@ -1,5 +1,6 @@
 """Fine-tuning: the torch module answers as onnxruntime does, the pruned network comes nearer, and Ctrl-C loses no epoch."""
 
+import json
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 import cnna
 from cnna.cli.main import main
+from cnna.spec.json_text import json_text
 from tests.pruning.small import answers, model, numbers, sample
 
 CONV = "<pads = [1, 1, 1, 1]>"
@@ -205,3 +207,6 @@ def test_the_loss_has_a_standard_error() -> None:
     assert found.top1["pruned_int8"] is not None
     only = round(40 * abs(found.top1["int8"] - found.top1["pruned_int8"]))  # as many samples at least are judged in another way
     assert found.lost_error >= 100 * np.sqrt(only / 40 * (1 - only / 40) / 39) - 1e-9
+    assert found.right_alone is not None
+    assert found.right_alone[0] - found.right_alone[1] == pytest.approx(0.4 * found.lost)
+    assert json.loads(json_text(found.figures()))["right_alone"] == [*found.right_alone]

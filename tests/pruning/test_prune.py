@@ -13,29 +13,16 @@ from cnna.cli.main import main
 from cnna.pruning import journal, search
 from cnna.pruning.clocks import Clocks
 from cnna.pruning.cut import cut
-from cnna.pruning.prune import prepared
+from cnna.pruning.prune import Goal, prepared, prune
 from cnna.spec.config import preset
-from tests.pruning.small import answers, model, sample
+from tests.pruning.small import CONV, NODES, answers, model, sample, spare_weights
 
 SHAPE = (24, 3, 12, 12)
-CONV = "<pads = [1, 1, 1, 1]>"
-NODES = f"""a = Conv {CONV} (x, w1, b1) r = Relu (a) c = Conv {CONV} (r, w2, b2) s = Relu (c) d = Conv {CONV} (s, w3, b3)
-t = Add (d, r) h = Relu (t) g = GlobalAveragePool (h) f = Flatten (g) y = Gemm <transB = 1> (f, wf, bf)"""
-
-
-def _weights() -> dict[str, np.ndarray]:
-    """Two layers make channels 8 to 15 as sums of channels 0 to 7, or nearly so: those can be spared."""
-    rng = np.random.default_rng(5)
-    shapes = {"w1": (16, 3, 3, 3), "b1": (16,), "w2": (16, 16, 3, 3), "b2": (16,), "w3": (16, 16, 3, 3), "b3": (16,)}
-    made = {name: rng.normal(0, 0.2, shape).astype(np.float32) for name, shape in {**shapes, "wf": (6, 16), "bf": (6,)}.items()}
-    for name in ("w2", "b2"):
-        made[name][8:] = made[name][:8] * 0.5
-    return made
 
 
 @pytest.fixture(scope="module")
 def network() -> onnx.ModelProto:
-    return model(NODES, _weights(), "float[N,3,12,12] x", "float[N,6] y")
+    return model(NODES, spare_weights(), "float[N,3,12,12] x", "float[N,6] y")
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +63,21 @@ def test_a_stated_loss_takes_steps_back(network: onnx.ModelProto, samples: np.nd
     found = cnna.prune(network, samples, "tiny", fewer_clocks=0.8, max_loss=0, test=sample((40, 3, 12, 12), seed=3))
     assert not found.met
     assert found.said is not None
-    assert "more would lose more than 0 points" in found.said
+    assert "would lose more than 0 points" in found.said
     assert found.lost is None or found.lost <= 0
+
+
+def test_where_every_saving_loses_too_much_all_that_was_tried_is_said(network: onnx.ModelProto, samples: np.ndarray) -> None:
+    """A user would not know how far off the stated loss is, or get a network that nothing was removed from."""
+    fit = prepared(network, "net", [{"x": samples[i : i + 1]} for i in range(len(samples))], lambda *_: None)
+    goal = Goal(preset("tiny"), 0.4, 2.0, lambda model: 3.25)
+    found = prune(fit, goal, search.Memory(), lambda *_: None)
+    assert found.model is None
+    assert not found.met
+    assert found.after == found.before
+    assert found.said is not None
+    assert found.said.startswith("nothing can be saved, since even the least would lose more than 2 points (tried: ")
+    assert found.said.count("% of the clocks for 3.25") > 1
 
 
 def test_a_loss_that_nobody_can_judge_is_refused(
@@ -245,7 +245,9 @@ def test_a_model_without_a_layer_to_solve_saves_nothing(nodes: str, tmp_path: Pa
 
 def test_layers_without_a_plain_form_are_not_solved(samples: np.ndarray) -> None:
     """Weights of a Gemm that multiplies its result would be solved for another result."""
-    scaled = model(NODES.replace("<transB = 1>", "<transB = 1, alpha = 2.0>"), _weights(), "float[N,3,12,12] x", "float[N,6] y")
+    scaled = model(
+        NODES.replace("<transB = 1>", "<transB = 1, alpha = 2.0>"), spare_weights(), "float[N,3,12,12] x", "float[N,6] y"
+    )
     found = cnna.prune(scaled, samples, "tiny", fewer_clocks=0.25)
     assert found.proto is not None
     assert found.layers[-1]["error"] is None

@@ -1,0 +1,83 @@
+"""The few best choices of widths: which are solved, and which of them is taken."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+import pytest
+
+from cnna.pruning import search
+from cnna.pruning.fit import Fit
+from cnna.pruning.prune import Goal, prepared, prune
+from cnna.pruning.seen import HELD_OUT
+from cnna.spec.config import preset
+from tests.pruning.small import NODES, model, sample, spare_weights
+
+SAMPLES = 24
+SHARE = 0.2  # of the clocks: more than one family can save as much
+
+
+@pytest.fixture(scope="module")
+def fit() -> Fit:
+    network = model(NODES, spare_weights(), "float[N,3,12,12] x", "float[N,6] y")
+    samples = sample((SAMPLES, 3, 12, 12))
+    return prepared(network, "net", [{"x": samples[i : i + 1]} for i in range(SAMPLES)], lambda *_: None)
+
+
+def _search(fit: Fit, memory: search.Memory | None = None) -> search.Search:
+    return search.Search(fit, preset("tiny"), memory or search.Memory(), lambda *_: None)
+
+
+def test_choices_differ_and_all_have_few_enough_clocks(fit: Fit) -> None:
+    """The same network would be solved twice, or one that saves too little taken for its small damage."""
+    seen = _search(fit)
+    target = int((1 - SHARE) * seen.clocks({}).total)
+    found = seen.several(target, 3)
+    assert len(found) > 1
+    assert len({tuple(sorted(widths.items())) for widths in found}) == len(found)
+    assert all(seen.clocks(widths).total <= target for widths in found)
+    totals = [sum(seen.damage(*one) for one in widths.items()) for widths in found]
+    assert totals == sorted(totals)
+    assert totals[0] <= sum(seen.damage(*one) for one in seen.run(target).items())
+    assert seen.several(target, 1) == found[:1]
+
+
+def test_where_nothing_is_enough_there_is_one_choice(fit: Fit) -> None:
+    """Networks that all save too little would be solved one after another, for nothing."""
+    seen = _search(fit)
+    assert len(seen.several(1, 5)) == 1
+
+
+def test_the_nearest_of_the_solved_networks_is_taken(fit: Fit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Damages of families would be added up, though all together do more or less than that."""
+    seen = _search(fit)
+    several = seen.several(int((1 - SHARE) * seen.clocks({}).total), 8)
+    judged = []
+
+    def together(self: search.Search, widths: Mapping[str, int], model: onnx.ModelProto) -> float:
+        judged.append(dict(widths))
+        return float(several[-1] != widths)
+
+    monkeypatch.setattr(search.Search, "together", together)
+    made = prune(fit, Goal(preset("tiny"), SHARE), search.Memory(), lambda *_: None)
+    assert judged == several
+    left = {group.nodes[0]: group.channels_left for group in made.groups if group.channels_left < group.channels}
+    assert left == several[-1]
+
+
+def test_all_widths_are_judged_on_what_nothing_was_solved_from(fit: Fit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights fitted to few samples would look best on these."""
+    assert [*map(id, fit.held)] == [*map(id, fit.feeds[::HELD_OUT])]
+    asked: list[np.ndarray] = []
+
+    def distance(theirs: np.ndarray, ours: np.ndarray) -> float:
+        asked.append(theirs)
+        return 0.5
+
+    monkeypatch.setattr(search, "distance", distance)
+    memory = search.Memory()
+    seen = _search(fit, memory)
+    assert seen.together({}, fit.found.network.proto) == 0.5
+    assert [len(answers) for answers in asked] == [SAMPLES // HELD_OUT]
+    assert _search(fit, memory).together({}, fit.found.network.proto) == 0.5
+    assert len(asked) == 1, "what was judged is kept"
