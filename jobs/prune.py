@@ -18,7 +18,7 @@ from cnna.jobs.metrics import Metrics, metric_of, metrics_given
 from cnna.jobs.quantize import Given, given, quantisation
 from cnna.jobs.result import ASIDE, Result, page_html
 from cnna.spec.counts import many
-from cnna.spec.errors import ToolError, UserError, about_model
+from cnna.spec.errors import DataError, ToolError, UserError, about_model
 from cnna.spec.extras import install
 from cnna.spec.files import check_outputs, check_writable, write_bytes, write_text
 from cnna.spec.json_text import json_text
@@ -254,9 +254,11 @@ class _Judging:
             classes = None if classes is None else classes[::HELD_OUT]
         count, outputs = len(next(iter(images.values()))), found.graph.outputs
         chosen = {each: metric for each in outputs if (metric := metric_of(each, metrics, outputs))}
-        return cls(
-            Judge(found.graph, images, count, found.preprocess, classes, None, chosen), count, test is None, found, shapes, tell
-        )
+        try:
+            judge = Judge(found.graph, images, count, found.preprocess, classes, None, chosen)
+        except DataError as error:
+            raise error if right is None else DataError(f"{right.name}: {error}") from None
+        return cls(judge, count, test is None, found, shapes, tell)
 
     def results(self, model: "ModelProto") -> "tuple[Results, Results]":
         """Of a network in float and in int8."""

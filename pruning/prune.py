@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+import numpy as np
 from onnx import ModelProto
 
 from cnna.pruning.clocks import Clocks
@@ -95,6 +96,8 @@ def prepared(model: ModelProto, name: str, feeds: Feeds, tell: Tell) -> Fit:
     if len(feeds) <= HELD_OUT:
         few = f"pruning needs more than {HELD_OUT} samples, since every {HELD_OUT}th is held out; there are {len(feeds)}"
         raise DataError(f"{name}: {few}")
+    if all(np.array_equal(one[key], feeds[0][key]) for one in feeds for key in one):
+        raise DataError(f"{name}: all {len(feeds)} samples are the same one; pruning needs typical ones, which differ")
     found = follow(network(model, name, feeds[0]))
     layers = layers_of(found)
     chosen, sums = solvable(found, layers), sums_behind(found, layers)
@@ -210,18 +213,25 @@ class _Tries:
             return _Try({})
         nearest, found = math.inf, _Try({})
         for place, widths in enumerate(several):
-
-            def count(done: int, total: int, before: int = place) -> None:
-                self.tell(before * total + done, len(several) * total, "solving layers")
-
-            model, errors = self.fit.pruned(self.search.removed(widths), count)
-            if (away := self.search.together(widths, model)) < nearest:
-                nearest, found = away, _Try(widths, model, errors)
+            tried, away = _Try(widths), self.search.known(widths)
+            if away is None:
+                tried = self._solved(widths, place, len(several))
+                assert tried.model is not None
+                away = self.search.together(widths, tried.model)
+            if away < nearest:
+                nearest, found = away, tried
+        found = found if found.model is not None else self._solved(found.widths, len(several) - 1, len(several))
         assert found.model is not None
         lost = self.goal.loss(found.model) if self.goal.loss else None
         if lost is not None:
             self._lost.append((self._saved(found.widths), lost))
         return replace(found, lost=lost)
+
+    def _solved(self, widths: dict[str, int], place: int, several: int) -> _Try:
+        def count(done: int, total: int) -> None:
+            self.tell(place * total + done, several * total, "solving layers")
+
+        return _Try(widths, *self.fit.pruned(self.search.removed(widths), count))
 
 
 def _result(fit: Fit, search: Search, made: _Try, before: Clocks, met: bool, said: str | None) -> Pruned:

@@ -27,6 +27,7 @@ COMPILED = 12  # choices of widths, at most, of a target
 WORTH = 0.9  # of the damage: what does less than this much less is not compiled, once there is something with few enough clocks
 MOST_WIDTHS = 8  # of a family
 LEAST = 0.001  # of all clocks: a width that saves less than this more than the wider one is none
+ALL = "all "  # begins the name of what was measured of all families together
 SMALLEST = 1e-6  # damage below this is rounding
 
 
@@ -104,9 +105,13 @@ class Search:
             changed |= put(small, best(with_bias(small), fitting, judging, small.bias is not None))
         return cut(fit.found, removed, changed)
 
+    def known(self, widths: Mapping[str, int]) -> float | None:
+        """The damage of all widths, where memory has it."""
+        return self.memory.damage.get(f"{ALL}{_key(widths)}")
+
     def together(self, widths: Mapping[str, int], model: ModelProto) -> float:
         """The damage of all widths, in a model that was solved anew."""
-        key = f"all {_key(widths)}"
+        key = f"{ALL}{_key(widths)}"
         if key not in self.memory.damage:
             self.memory.damage[key] = self._error(model)
             self.memory.changed(self.memory)

@@ -219,6 +219,13 @@ def test_a_journal_that_cannot_be_written_is_said_before_the_work(samples: np.nd
         cnna.prune("m.onnx", samples, "tiny", fewer_clocks=0.25, journal=tmp_path / "none" / "j")
 
 
+def test_a_wrong_label_names_its_file(network: onnx.ModelProto, samples: np.ndarray, tmp_path: Path) -> None:
+    """A user would not know which of the files has it."""
+    np.save(tmp_path / "y.npy", np.full(len(samples), 6))
+    with pytest.raises(cnna.DataError, match=r"y.npy: label 6 is none of the model's 6 classes, 0..5"):
+        cnna.prune(network, samples, "tiny", fewer_clocks=0.25, labels=tmp_path / "y.npy")
+
+
 def test_a_quantised_model_is_refused(network: onnx.ModelProto, samples: np.ndarray) -> None:
     """Its scales would belong to channels that are gone."""
     with pytest.raises(cnna.ModelError, match="quantise"):

@@ -1,15 +1,16 @@
 """The few best choices of widths: which are solved, and which of them is taken."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 import onnx
 import pytest
 
+import cnna
 from cnna.pruning import search
 from cnna.pruning.fit import Fit
 from cnna.pruning.prune import Goal, prepared, prune
-from cnna.pruning.seen import HELD_OUT
+from cnna.pruning.seen import HELD_OUT, Count
 from cnna.spec.config import preset
 from tests.pruning.small import NODES, model, sample, spare_weights
 
@@ -81,3 +82,30 @@ def test_all_widths_are_judged_on_what_nothing_was_solved_from(fit: Fit, monkeyp
     assert [len(answers) for answers in asked] == [SAMPLES // HELD_OUT]
     assert _search(fit, memory).together({}, fit.found.network.proto) == 0.5
     assert len(asked) == 1, "what was judged is kept"
+
+
+def test_what_was_judged_is_not_solved_again(fit: Fit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After Ctrl-C the longest part of the work would be done once more; or the network would be another one than in one go."""
+    real, solved = Fit.pruned, []
+
+    def pruned(self: Fit, removed: Collection[int], count: Count) -> tuple[onnx.ModelProto, dict[int, float]]:
+        solved.append(tuple(removed))
+        return real(self, removed, count)
+
+    monkeypatch.setattr(Fit, "pruned", pruned)
+    memory, goal = search.Memory(), Goal(preset("tiny"), SHARE)
+    once = prune(fit, goal, memory, lambda *_: None)
+    before = len(solved)
+    again = prune(fit, goal, memory, lambda *_: None)
+    assert before > 1
+    assert len(solved) == before + 1
+    assert once.model is not None
+    assert again.model == once.model
+    assert again.figures() == once.figures()
+
+
+def test_samples_that_are_all_the_same_are_refused() -> None:
+    """All channels would be found to be spare, and nearly all of them would go."""
+    network = model(NODES, spare_weights(), "float[N,3,12,12] x", "float[N,6] y")
+    with pytest.raises(cnna.DataError, match="net: all 9 samples are the same one"):
+        prepared(network, "net", [{"x": np.zeros((1, 3, 12, 12), np.float32)}] * 9, lambda *_: None)
