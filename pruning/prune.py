@@ -28,7 +28,8 @@ MOST_PIXELS = 2e12  # multiply-accumulates of all runs while layers are solved: 
 FEWEST = 24  # samples, whatever the size
 WITHIN = 0.0005  # of all clocks: so little short of what is wanted is as good; predictions are not as exact
 HALVINGS = 4  # of the clocks to save, where a loss is stated
-MOST_SOLVED, FEWEST_SOLVED = 8, 3  # choices of widths that are solved, of which the best is taken: as many as MOST_PIXELS allows
+MOST_SOLVED, FEWEST_SOLVED = 8, 3  # choices of widths that are solved, of which the best is taken
+MOST_WORK = 1e12  # multiply-accumulates of the runs in which they are: so large networks have fewer
 Loss = Callable[[ModelProto], float]  # points that a network loses
 
 
@@ -172,7 +173,7 @@ class _Tries:
 
     def __init__(self, fit: Fit, search: Search, goal: Goal, whole: int, tell: Tell) -> None:
         self.fit, self.search, self.goal, self.whole, self.tell = fit, search, goal, whole, tell
-        self.count = int(min(MOST_SOLVED, max(FEWEST_SOLVED, MOST_PIXELS / max(fit.work, 1))))
+        self.count = int(min(MOST_SOLVED, max(FEWEST_SOLVED, MOST_WORK / max(fit.work, 1))))
         self.first = _Try({})
         self._lost: list[tuple[float, float]] = []
 
