@@ -20,9 +20,10 @@ from cnna.compiler.lower.layout import (
     region_words,
     whole_place,
 )
+from cnna.compiler.plan.find_tiling import KnownTilings, find_tiling
 from cnna.compiler.plan.forced import NOTHING, Forced
 from cnna.compiler.plan.regions import Rivals, best_base, gaps_between, rivals_of
-from cnna.compiler.plan.tile import TILE_CLOCKS, Tiling, ddr_rate, find_tiling, least_words, tiling_clocks, tiling_work
+from cnna.compiler.plan.tile import TILE_CLOCKS, Tiling, ddr_rate, least_words, tiling_clocks, tiling_work
 from cnna.spec.config import Config
 from cnna.spec.errors import ModelError
 
@@ -55,6 +56,7 @@ def allocate(
     streamed: Collection[str] | None = None,
     mixed: bool = False,
     forced: Forced = NOTHING,
+    known: KnownTilings | None = None,
 ) -> Allocation:
     """Finds places for all maps and tilings for all kernels. ModelError: feature memory is too small for a kernel.
 
@@ -62,7 +64,7 @@ def allocate(
     of rows in which it runs if all of its maps lie on chip; none: every such kernel runs as a whole. streamed: `streamed_ports` if
     they are known. mixed: the kernels are those of `waves`. Many maps are then alive at one time, and whatever is not held or apart
     stops the wave: so places are held wherever there is room, and tiles are staged away from the maps of the next kernels. forced:
-    what is chosen already.
+    what is chosen already. known: as of `find_tiling`.
     """
     bands = bands or (1,) * len(lowered.kernels)
     lives = lifetimes(lowered)
@@ -78,8 +80,8 @@ def allocate(
             tiling, own = None, forced.of(kernel)
             if mixed and roles:
                 free = _remote_gaps(lowered, features, lives, time, config)
-                tiling = find_tiling(kernel, lowered.maps, roles, free, config, bands[time], mixed, own)
-            tiling = tiling or find_tiling(kernel, lowered.maps, roles, gaps, config, bands[time], mixed, own)
+                tiling = find_tiling(kernel, lowered.maps, roles, free, config, bands[time], mixed, own, known)
+            tiling = tiling or find_tiling(kernel, lowered.maps, roles, gaps, config, bands[time], mixed, own, known)
             if tiling is None:
                 spilled.add(_next_to_spill(lowered, kernel, live, roles, config, name))
                 break
@@ -248,13 +250,17 @@ def _first_fit(
 ) -> dict[str, int]:
     """Addresses of the maps that find a gap, placed in the order of `names`. Each uses the first of `held` that leaves a gap."""
     placed: dict[str, Range] = {}
+    spans: list[tuple[int, int, Range]] = []  # of what is placed: its lifetime, and where it lies
     for name in names:
         near = [(placed[other], weight) for other, weight in rivals.get(name, {}).items() if other in placed]
+        first, end = lives[name]
         for kernels in held[name]:
-            others = [m for m in placed if lives[m][0] < lives[name][1] + kernels and lives[name][0] < lives[m][1] + kernels]
-            base = best_base(gaps_between(sorted(placed[m] for m in others), config.deck_words), words[name], near, config)
+            others = [where for begin, over, where in spans if begin < end + kernels and first < over + kernels]
+            others.sort()
+            base = best_base(gaps_between(others, config.deck_words), words[name], near, config)
             if base is not None:
                 placed[name] = (base, base + words[name])
+                spans.append((first, end, placed[name]))
                 break
     return {name: begin for name, (begin, _) in placed.items()}
 

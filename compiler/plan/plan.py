@@ -10,6 +10,7 @@ from cnna.compiler.lower.weights import constant_segment
 from cnna.compiler.plan.allocate import Allocation, allocate, streamed_ports
 from cnna.compiler.plan.command import PlanContext, PlannedCommand
 from cnna.compiler.plan.emit import emit
+from cnna.compiler.plan.find_tiling import KnownTilings
 from cnna.compiler.plan.forced import NOTHING, Forced
 from cnna.compiler.plan.hazards import add_waits
 from cnna.compiler.plan.kernel_order import reordered
@@ -79,6 +80,7 @@ class Planner:
     limits: PlanLimits = LIMITS
     forced: Forced = NOTHING
     _streamed: dict[frozenset[Kernel], set[str]] = field(default_factory=dict)  # `streamed_ports` of kernels in any order
+    _tilings: KnownTilings = field(default_factory=dict)
     _made: list[_Programmed] = field(default_factory=list)
 
     @cached_property
@@ -105,7 +107,8 @@ class Planner:
         streamed, whole = self._streamed_ports(cut_up), list(cut_up.kernels)
         if way.waves:
             cut_up, whole = waves(cut_up, near_vector(cut_up.kernels), way.waves, self.config, streamed, self.limits)
-        allocation = allocate(cut_up, self.config, self.name, way.apart, bands, streamed, way.waves > 0, self.forced)
+        known = self._tilings
+        allocation = allocate(cut_up, self.config, self.name, way.apart, bands, streamed, way.waves > 0, self.forced, known)
         constants, offsets = self._constants
         streams = {(kernel, part): offsets[cut_up.kernels[kernel].parts[part].stream] for kernel, part in stream_keys(cut_up)}
         plain = schedule(PlanContext(cut_up, allocation, streams, self.config))

@@ -2,6 +2,7 @@
 
 The operands of a tile are staged in free feature memory. If there is room for two copies, the next tile is loaded and the last one
 is stored while the engine works. A kernel whose maps are all on chip is one tile, or a band of rows a tile (`row_bands`).
+`find_tiling` chooses the size of the tiles.
 """
 
 from collections import Counter
@@ -23,14 +24,11 @@ from cnna.compiler.lower.kernels import (
     views_of,
 )
 from cnna.compiler.lower.layout import Box, FeaturePlace, sets_of
-from cnna.compiler.plan.forced import ForcedLayer
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import PLANNED
 from cnna.spec.program.window import steps_in_row
 
 TILE_CLOCKS = 300  # cost of each tile: DDR latency, fill and drain
-HELD_TILES = 2  # of the vector engine, whose words the vector ring holds: one works while others come
-TRIED = 5  # number of band heights that are compared, from the greatest that fits downwards
 
 
 @dataclass(frozen=True)
@@ -117,61 +115,10 @@ def box_words(box: Box, map_: Map) -> int:
     return map_.pitch * (box.images[1] - box.images[0]) * sets_of(box.blocks, map_.depth) * (box.rows[1] - box.rows[0])
 
 
-def find_tiling(
-    kernel: Kernel,
-    maps: Mapping[str, Map],
-    spilled: Sequence[str],
-    gaps: Sequence[Range],
-    config: Config,
-    bands: int = 1,
-    short: bool = False,
-    forced: ForcedLayer | None = None,
-) -> Tiling | None:
-    """The fastest tiling whose staging fits into the gaps of feature memory. None: not even one row fits.
-
-    spilled: the roles whose maps lie in DDR. bands: into which a kernel is cut whose maps all lie on chip. short: such a kernel of
-    the vector engine has tiles of which the vector ring holds the words of several. forced: what tiles may be.
-    """
-    height, units = maps[kernel.dest.map].height, -(-kernel.dest.blocks // config.chunk_blocks)
-    if kernel.rows:
-        height = kernel.rows[1] - kernel.rows[0]
-    if not spilled:
-        blocks = _short_blocks(kernel, config) if short else kernel.dest.blocks
-        rows = -(-height // bands)
-        if forced is not None:
-            rows, blocks = min(forced.rows or rows, height), forced.blocks or blocks
-        return Tiling(kernel.images[1] - kernel.images[0], rows, blocks, {})
-    found: list[Tiling] = []
-    sizes = dict.fromkeys(-(-units // 2**n) * config.chunk_blocks for n in range(units.bit_length() + 1))
-    for blocks in sizes if forced is None or forced.blocks is None else (forced.blocks,):
-        for copies in (2, 1):
-            fitting: list[Tiling] = []
-            for rows in _row_candidates(height) if forced is None or forced.rows is None else (min(forced.rows, height),):
-                bare = Tiling(1, rows, min(blocks, kernel.dest.blocks), dict.fromkeys(spilled, (0,) * copies))
-                tiling = _staged(kernel, maps, bare, gaps, config)
-                fitting += [tiling] if tiling else []
-                if len(fitting) == TRIED:
-                    break
-            found += fitting
-            if fitting:
-                break
-    return min(found, key=lambda tiling: tiling_clocks(kernel, maps, tiling, config), default=None)
-
-
-def _short_blocks(kernel: Kernel, config: Config) -> int:
-    """The blocks of a tile of which the vector ring holds the words of HELD_TILES."""
-    if isinstance(kernel, ConvKernel) or kernel.uniform:
-        return kernel.dest.blocks
-    words = max(part.stream.unit_words for part in kernel.parts) * config.chunk_blocks
-    most = max(1, config.vector_ring_words // HELD_TILES // words) * config.chunk_blocks
-    count = -(-kernel.dest.blocks // most)
-    return min(kernel.dest.blocks, -(-kernel.dest.blocks // (count * config.chunk_blocks)) * config.chunk_blocks)
-
-
 def least_words(kernel: Kernel, maps: Mapping[str, Map], spilled: Sequence[str], config: Config) -> int:
     """Words of feature memory that the smallest tile needs; messages name them."""
     tiling = Tiling(1, 1, config.chunk_blocks, dict.fromkeys(spilled, (0,)))
-    return sum(count for _, count in _sizes(kernel, maps, tiling, config))
+    return sum(staged_words(kernel, maps, tiling, config).values())
 
 
 def ddr_rate(config: Config) -> int:
@@ -179,35 +126,17 @@ def ddr_rate(config: Config) -> int:
     return min(PLANNED.bytes_per_cycle, BEAT_BYTES * config.ports)
 
 
-def _row_candidates(height: int) -> list[int]:
-    """Heights of bands: all rows, a half, a third, ... without repetitions."""
-    return list(dict.fromkeys(-(-height // bands) for bands in [*range(1, min(height, 17)), *range(18, height, 3), height]))
-
-
-def _sizes(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, config: Config) -> list[tuple[str, int]]:
-    """(role, words in a deck) of every copy that is staged: for the most rows and the most sets that a tile touches."""
+def staged_words(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, config: Config) -> dict[str, int]:
+    """The words in a deck of a copy of each staged role: for the most rows and the most sets that a tile touches."""
     bands = _bands(kernel, maps[kernel.dest.map].height, tiling.rows)
     ranges = _cut(kernel.dest.blocks, tiling.blocks)
-    found = []
-    for role, copies in tiling.staging.items():
+    found = {}
+    for role in tiling.staging:
         rows = max(high - low for low, high in _rows_of(kernel, role, bands, maps))
         view, blocks = views_of(kernel)[role], _blocks_of(kernel, role, ranges, maps, config.chunk_blocks)
         sets = max(sets_of((view.block + low, view.block + high), config.depth) for low, high in blocks)
-        found += [(role, maps[view.map].pitch * rows * sets)] * len(copies)
+        found[role] = maps[view.map].pitch * rows * sets
     return found
-
-
-def _staged(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, gaps: Sequence[Range], config: Config) -> Tiling | None:
-    """The tiling with addresses: each copy in the first gap that holds it, the largest first. None: they do not fit."""
-    free = [list(gap) for gap in gaps]
-    placed: dict[str, list[int]] = {role: [] for role in tiling.staging}
-    for role, words in sorted(_sizes(kernel, maps, tiling, config), key=lambda item: -item[1]):
-        gap = next((gap for gap in free if gap[1] - gap[0] >= words), None)
-        if gap is None:
-            return None
-        placed[role].append(gap[0])
-        gap[0] += words
-    return Tiling(tiling.images, tiling.rows, tiling.blocks, {role: tuple(bases) for role, bases in placed.items()})
 
 
 def tiling_clocks(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, config: Config) -> float:

@@ -7,7 +7,8 @@ import pytest
 
 from cnna.compiler.lower.kernels import views_of
 from cnna.compiler.lower.lower import lower
-from cnna.compiler.plan.tile import box_of, box_words, find_tiling, least_words, tiles
+from cnna.compiler.plan.find_tiling import find_tiling
+from cnna.compiler.plan.tile import box_of, box_words, least_words, tiles
 from cnna.spec.config import preset
 
 from ... import networks
