@@ -4,11 +4,12 @@ It needs nothing but Python, so that the driver on a board can import it.
 """
 
 from dataclasses import dataclass, fields
+from typing import Final
 
 from cnna.spec.errors import UserError
 from cnna.spec.names import in_short
 
-BEAT_BYTES = 16  # width of every AXI4 data port
+BEAT_BYTES: Final = 16  # width of every AXI4 data port
 PARAM_BITS = {"offset": 32, "factor": 26, "shift": 6}  # a channel's requantiser parameters in a ring word, from bit 0 up
 PARAM_BYTES = sum(PARAM_BITS.values()) // 8
 TABLE_BYTES = 256  # a result for each int8

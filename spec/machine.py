@@ -3,18 +3,20 @@
 Widths of register fields are not here: `width` and `limits` take them from the register map.
 """
 
+from typing import Final
+
 from cnna.spec.config import BEAT_BYTES
 from cnna.spec.regmap import REGISTERS, SPACE_BYTES, command_fields
 
-BUS_BITS = 40  # of a DDR byte address
-BEAT_BITS = 8 * BEAT_BYTES
-BURST_BEATS = 16  # in one AXI4 burst at most: 256 bytes
-READS_OUTSTANDING = 32  # bursts of a port; 48 bytes a clock over four ports at 120 clocks need 12 of 128 bytes
-WRITES_OUTSTANDING = 16  # bursts of a port, from AW to B
-RUNS_AHEAD = 64  # runs that a port of load or of store holds: as many runs of one beat can be outstanding
-LOAD_ROOM_BEATS = 256  # a port's FIFO: takes a beat a clock at a latency of up to 240 clocks
-STORE_ROOM_BEATS = 128  # a port's FIFO: hides the wait for the last B of a command
-QUEUE_COMMANDS = 2  # commands that wait for an engine: `skid_buffer` has two places
+BUS_BITS: Final = 40  # of a DDR byte address
+BEAT_BITS: Final = 8 * BEAT_BYTES
+BURST_BEATS: Final = 16  # in one AXI4 burst at most: 256 bytes
+READS_OUTSTANDING: Final = 32  # bursts of a port; 48 bytes a clock over four ports at 120 clocks need 12 of 128 bytes
+WRITES_OUTSTANDING: Final = 16  # bursts of a port, from AW to B
+RUNS_AHEAD: Final = 64  # runs that a port of load or of store holds: as many runs of one beat can be outstanding
+LOAD_ROOM_BEATS: Final = 256  # a port's FIFO: takes a beat a clock at a latency of up to 240 clocks
+STORE_ROOM_BEATS: Final = 128  # a port's FIFO: hides the wait for the last B of a command
+QUEUE_COMMANDS: Final = 2  # commands that wait for an engine: `skid_buffer` has two places
 
 CONTROL_BITS = SPACE_BYTES.bit_length() - 1  # of an AXI4-Lite address
 AXI_LITE_BITS = {"addr": CONTROL_BITS, "prot": 3, "data": 32, "strb": 4, "resp": 2, "valid": 1, "ready": 1}  # of the signals

@@ -8,6 +8,7 @@ as the beat of a lower port.
 from collections import deque
 from functools import lru_cache
 from math import ceil, gcd, inf
+from typing import Final
 
 import numpy as np
 
@@ -24,7 +25,7 @@ Fixed = tuple[tuple[bool | int, ...], ...]
 Position = tuple[tuple[int, float, bool, int, tuple[int, ...], tuple[int, ...], Past, tuple[int, ...]], ...]
 DdrPosition = tuple[float, int, int, tuple[int, ...], tuple[int, ...]]
 State = tuple[tuple[int, float, tuple[int, ...], tuple[int, ...], Past], ...]
-PAST_CLOCKS = 16  # between two notes of how far a load was
+PAST_CLOCKS: Final = 16  # between two notes of how far a load was
 
 
 class Transfer(Requester):

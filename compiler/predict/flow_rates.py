@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import ceil, inf
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,17 +29,17 @@ from cnna.compiler.predict.shared_port import (
     WrittenPart,
     simulate,
 )
-from cnna.compiler.predict.walk_parts import group_parts
+from cnna.compiler.predict.walk_parts import GroupParts, group_parts
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import DdrSpeed
 
 Held = tuple[float, int]  # beats that a transfer had moved, and beats in its FIFOs
 Asked = tuple[str, float, float]  # a flow's name, the bytes a clock that it can take of DDR, and those that it gets besides
-STRETCH_CLOCKS = 256  # length of a simulated stretch
-NOTED_CLOCKS = 16  # interval at which the positions of loads and stores are noted
-STEADY_CLOCKS = 512  # how long the rates of a stretch are reused while no load or store runs: rows visit the banks in turn
-FAR = 0.05  # from DDR's rate: where a simulated stretch differs by less, DDR's rate holds
-LEAST = 1e-4  # least rate, so that an engine that was blocked for a whole stretch continues
+STRETCH_CLOCKS: Final = 256  # length of a simulated stretch
+NOTED_CLOCKS: Final = 16  # interval at which the positions of loads and stores are noted
+STEADY_CLOCKS: Final = 512  # how long the rates of a stretch are reused while no load or store runs: rows visit the banks in turn
+FAR: Final = 0.05  # from DDR's rate: where a simulated stretch differs by less, DDR's rate holds
+LEAST: Final = 1e-4  # least rate, so that an engine that was blocked for a whole stretch continues
 
 
 @dataclass
@@ -135,6 +136,7 @@ class FlowRates:
         self._requesters: tuple[object, ...] = ()  # the requesters in the last simulated stretch
         self._begin, self._clocks = 0.0, 0  # start and length of that stretch
         self._ahead: SlowStretch | None = None
+        self._parts: tuple[Walk, GroupParts] | None = None
         self._written: tuple[Walk | None, VectorWrites, float] | None = None  # what a walk writes; the begin of its stretch
         self._simulated = 0  # clocks of the last stretch
         self._drained = 0  # the clocks of that stretch until a store had ended; 0 if it had not
@@ -333,12 +335,18 @@ class FlowRates:
             first = min(walk.group_at(walk.ends[-1] - work.flows["vector"].left), len(walk.ends) - 1)
             requesters["written"] = written = VectorWrites(self._behind(walk, first, now))
             self._written = walk, written, now
-            pace = max(float(walk.groups.mean()), 2.0)
-            requesters["vector"] = VectorReads(group_parts(walk.fields, config, walk.blocks[0]), first, pace, written)
+            pace = max(float(walk.ends[-1]) / len(walk.ends), 2.0)
+            requesters["vector"] = VectorReads(self._parts_of(walk), first, pace, written)
         elif behind := self._behind(None, 0, now):
             requesters["written"] = written = VectorWrites(behind)
             self._written = None, written, now
         return requesters | {engine: work.moving[engine] for engine in ("load", "store") if engine in work.moving}
+
+    def _parts_of(self, walk: Walk) -> GroupParts:
+        """The parts of the walk's groups. Many stretches in a row have the same walk."""
+        if self._parts is None or self._parts[0] is not walk:
+            self._parts = walk, group_parts(walk.fields, self._config, walk.blocks[0])
+        return self._parts[1]
 
     def _behind(self, walk: Walk | None, first: int, now: float) -> list[WrittenPart] | None:
         """The vector engine's writes that are left of groups before `first` of a walk, by clocks from `now`.
@@ -366,7 +374,7 @@ class FlowRates:
         first = min(walk.group_at(done), len(walk.ends) - 1)
         writes = SlowWrites(int(walk.ends[-1]) - done)
         skip = done - int(walk.ends[first] - walk.groups[first])
-        reads = QuickReads(group_parts(walk.fields, self._config, walk.blocks[0]), first, before, skip, writes, begun)
+        reads = QuickReads(self._parts_of(walk), first, before, skip, writes, begun)
         self._ahead = SlowStretch(walk, first, done, reads, writes, now)
         return {"vector": writes, "reads": reads}
 

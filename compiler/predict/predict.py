@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from math import inf
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,19 +29,19 @@ from cnna.spec.machine import BURST_BEATS
 from cnna.spec.program.commands import WRITE_BYTES, Command, commands
 from cnna.spec.regmap import COUNTED, VECTOR_OPS
 
-START_CLOCKS = 130  # from start until the program's first write takes effect
-TAKE_CLOCKS = 6  # from a GO until the engine has the command
+START_CLOCKS: Final = 130  # from start until the program's first write takes effect
+TAKE_CLOCKS: Final = 6  # from a GO until the engine has the command
 QUEUED = {"load": 2, "weight": 5, "conv": 4, "vector": 4, "store": 2}  # commands that an engine holds, including the active one
 READ_CLOCKS = {"conv": 19, "vector": 14}  # from the clock at which a wait is met to the first step
-PLAN_CLOCKS = 11  # from the first step of a command's last block to that of the next command, besides one a lane: it is planned
+PLAN_CLOCKS: Final = 11  # from the first step of a command's last block to the next command's, besides one a lane: it is planned
 WRITE_CLOCKS = {"conv": 44, "vector": 39}  # from a unit's last step until other engines see it, besides the cascades' clocks
-ARRAY_CLOCKS = 42  # from the array's steps to the writes of their results, besides the cascades' clocks
-TABLE_CLOCKS = 7  # from an engine's last step before a table until that is written, besides the clocks of its words and writes
-TABLE_WRITES = 64  # clocks
-RESULT_CLOCKS = 18  # for which results of the command before may hold up these writes
+ARRAY_CLOCKS: Final = 42  # from the array's steps to the writes of their results, besides the cascades' clocks
+TABLE_CLOCKS: Final = 7  # from an engine's last step before a table until that is written, besides its words and writes
+TABLE_WRITES: Final = 64  # clocks
+RESULT_CLOCKS: Final = 18  # for which results of the command before may hold up these writes
 PAGE_WRITES = BURST_BEATS * BEAT_BYTES // WRITE_BYTES  # register writes in a burst of the program
 PREDICTING = "predicting commands"
-QUANTUM = 64  # words of a ring whose arrival is looked up together
+QUANTUM: Final = 64  # words of a ring whose arrival is looked up together
 
 
 Count = Callable[[int, int, str], object]  # takes how many of how many steps are done, and what they do

@@ -8,16 +8,21 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import Final
 
 from cnna.compiler.predict.shared_port import DueParts, Requester
 from cnna.compiler.predict.walk_parts import GroupParts
 
-FETCHED_GROUPS = 16  # groups that the fetch holds until the engine takes them
-AHEAD_GROUPS = 40  # groups that are read and not written, as measured: those of the fetch, and those on their way to the writes
-GROUP_CLOCKS = 2  # from one group that the engine takes to the next one
-COMMAND_CLOCKS = 3  # more than that from a command's last group to the next command's first one, as measured: it takes parameters
-TAKEN_CLOCKS = 13  # from a group's read until the engine can take it
-SLOW_CLOCKS = 39  # from a group's read to its first write
+FETCHED_GROUPS: Final = 16  # groups that the fetch holds until the engine takes them
+AHEAD_GROUPS: Final = (
+    40  # groups that are read and not written, as measured: those of the fetch, and those on their way to the writes
+)
+GROUP_CLOCKS: Final = 2  # from one group that the engine takes to the next one
+COMMAND_CLOCKS: Final = (
+    3  # more than that from a command's last group to the next command's first one, as measured: it takes parameters
+)
+TAKEN_CLOCKS: Final = 13  # from a group's read until the engine can take it
+SLOW_CLOCKS: Final = 39  # from a group's read to its first write
 
 
 @dataclass(frozen=True)

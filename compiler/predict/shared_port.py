@@ -9,9 +9,8 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from math import inf
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +20,10 @@ from cnna.compiler.lower.kernels import Range
 from cnna.compiler.predict.walk_parts import GroupParts, written_parts
 from cnna.spec.config import Config
 
-READ_AHEAD = 8  # clocks by which the vector engine's reads are ahead of their use, where these take longer
-BEFORE = -1  # the group of writes from before the first group of a walk
-ROOM_PARTS = 64  # parts that the vector engine has read and not yet written when it stops reading
-WRITTEN_CLOCKS = 24  # from a group's last read by the vector engine to its first write
+READ_AHEAD: Final = 8  # clocks by which the vector engine's reads are ahead of their use, where these take longer
+BEFORE: Final = -1  # the group of writes from before the first group of a walk
+ROOM_PARTS: Final = 64  # parts that the vector engine has read and not yet written when it stops reading
+WRITTEN_CLOCKS: Final = 24  # from a group's last read by the vector engine to its first write
 
 
 class Requester(ABC):
@@ -121,8 +120,7 @@ class ArrayWrites(DueParts):
         self.extend([(due, part) for due, parts in made for part in parts])
 
 
-@dataclass(frozen=True)
-class WrittenPart:
+class WrittenPart(NamedTuple):
     """A part that the vector engine writes, of a group of its walk. due: the first clock at which it can be written."""
 
     group: int
@@ -166,11 +164,13 @@ class VectorWrites(DueParts):
         simulated: the clocks of the stretch. Behind them, nothing is known to hold parts up: one is offered in each clock.
         """
         found, free = [], float(simulated)
-        for part in self._parts[bisect_right(self._offered, clock) :]:
-            offered = max(part.due, free)
+        for group, due, banks in self._parts[bisect_right(self._offered, clock) :]:
+            if group >= groups:
+                break  # so are all behind it
+            offered = max(due, free)
             free = offered + 1
-            if part.group < groups and offered >= clock:
-                found.append(replace(part, group=BEFORE, due=part.due - clock))
+            if offered >= clock:
+                found.append(WrittenPart(BEFORE, due - clock, banks))
         return found
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import count
 from math import inf
+from typing import Final
 
 from cnna.compiler.predict.ddr_beats import Transfer
 from cnna.compiler.predict.event_loop import EventLoop, Lasting, Process, Queue, Ready
@@ -12,8 +13,8 @@ from cnna.spec.config import BEAT_BYTES
 from cnna.spec.machine import LOAD_ROOM_BEATS, READS_OUTSTANDING, RUNS_AHEAD, WRITES_OUTSTANDING
 from cnna.spec.program.commands import Command
 
-ASK_CLOCKS = 32  # from the clock at which a store's wait is met to its first burst
-BESIDE_BEATS = 1  # that a store reads in a clock beside other engines, roughly; alone it reads one for each port
+ASK_CLOCKS: Final = 32  # from the clock at which a store's wait is met to its first burst
+BESIDE_BEATS: Final = 1  # that a store reads in a clock beside other engines, roughly; alone it reads one for each port
 OUTSTANDING = {"load": READS_OUTSTANDING, "store": WRITES_OUTSTANDING}  # bursts of a port
 ROUND_CLOCKS = {"load": 2, "store": 7}  # besides DDR's latency, from a burst to the one that takes its place among these
 END_CLOCKS = {"load": 20, "store": 13}  # from a load's last beat, or DDR's answer to a store, until other engines see the unit

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from math import inf
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from cnna.compiler.predict.event_loop import Column, EventLoop, Lasting, Process, Queue
 from cnna.spec.codebook import BOOKS, CODES, PLAIN
@@ -17,13 +17,15 @@ from cnna.spec.machine import BURST_BEATS, QUEUE_COMMANDS, READS_OUTSTANDING
 from cnna.spec.program.commands import Command
 
 OPEN_BEATS = READS_OUTSTANDING * BURST_BEATS  # most beats of unanswered reads of a port
-DEALT = QUEUE_COMMANDS  # weight commands that can wait at a port
-ASKED = 16  # most words of a ring that a port requests together
-AWAITED = 4  # the same while the ring's reader may soon need them: words that are requested together come together here
-ASKED_BEATS = OPEN_BEATS // 2  # most beats that it requests together: with few ports, a word takes many
-LEAST_BEATS = ASKED_BEATS // 2  # that it requests together, unless a word takes more: waiting for more room would leave DDR idle
-ASK_CLOCKS = 3  # between two bursts that a port requests
-RING_CLOCKS = 16  # from the last beat of a weight to the step that uses it
+DEALT: Final = QUEUE_COMMANDS  # weight commands that can wait at a port
+ASKED: Final = 16  # most words of a ring that a port requests together
+AWAITED: Final = 4  # the same while the ring's reader may soon need them: words that are requested together come together here
+ASKED_BEATS: Final = OPEN_BEATS // 2  # most beats that it requests together: with few ports, a word takes many
+LEAST_BEATS: Final = (
+    ASKED_BEATS // 2
+)  # that it requests together, unless a word takes more: waiting for more room would leave DDR idle
+ASK_CLOCKS: Final = 3  # between two bursts that a port requests
+RING_CLOCKS: Final = 16  # from the last beat of a weight to the step that uses it
 Ended = Callable[[Command, float, float, tuple[float, float]], None]  # called with the command, its begin and end, and `held`
 
 
