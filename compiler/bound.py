@@ -1,60 +1,148 @@
-"""The least clocks that a graph can take on a configuration, whatever the plan. What is beaten so need not be compiled.
+"""The least work that a graph can be on a configuration, whatever the plan. What is beaten so need not be compiled.
 
-The array and the vector engine take at most one step a clock, and weights come through DDR at least once. No plan makes any of
-these less. What else takes time, such as waits and maps that do not fit on chip, is left out.
+The array and the vector engine take at most one step a clock. Weights and inputs come through DDR at least once, and outputs go
+there. No plan makes any of these less. What else takes time or traffic is left out, such as waits and maps that do not fit on chip.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from cnna.compiler.cost.engine_steps import kernel_steps
 from cnna.compiler.graph import ir
-from cnna.compiler.lower.kernels import ConvKernel, Kernel, Lowered
+from cnna.compiler.lower.kernels import ConvKernel, Kernel, Lowered, Part, VectorPart, one_by_one, reach
+from cnna.compiler.lower.layout import ddr_place, map_bytes
 from cnna.compiler.lower.lower import lower
+from cnna.compiler.lower.windows import taps_apart
 from cnna.compiler.plan.fold import Fold, fold_inputs
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import DdrSpeed
+from cnna.spec.program.window import steps_in_row
+
+Folds = frozenset[tuple[str, Fold]]
 
 
 class LeastWork(NamedTuple):
-    """Clocks of the array and of the vector engine for a batch, and bytes that come through DDR."""
+    """Clocks of the array and of the vector engine for a batch, and bytes that come and go through DDR."""
 
     array: int
     vector: int
-    bytes: int
+    read: int
+    written: int
+
+    @property
+    def bytes(self) -> int:
+        """Both ways."""
+        return self.read + self.written
 
     def clocks(self, config: Config, memory: DdrSpeed) -> float:
-        """The least clocks: all three may overlap."""
-        return max(self.array, self.vector, self.bytes / min(memory.bytes_per_cycle, BEAT_BYTES * config.ports))
+        """The least clocks: all may overlap."""
+        ports = BEAT_BYTES * config.ports  # each of them reads a beat and writes one in a clock
+        return max(self.array, self.vector, self.bytes / memory.bytes_per_cycle, self.read / ports, self.written / ports)
 
 
 def least_work(graph: ir.Graph, config: Config, batch: int = 1, bank_words: Sequence[int] = ()) -> LeastWork:
     """The least work of a graph for a batch. It depends on the array, and on memories only where they decide how inputs are folded.
 
-    bank_words: sizes of feature memory for all of which it is the least; none: that of `config`. ModelError: as of `lower`.
+    bank_words: sizes of feature memory for all of which it is the least, the smallest first; none: that of `config`. ModelError: as
+    of `lower`.
     """
-    found: dict[frozenset[tuple[str, Fold]], LeastWork] = {}
-    for words in bank_words or (config.bank_words,):
-        own = replace(config, bank_words=words)
-        folded, folds = fold_inputs(graph, own)
-        if frozenset(folds.items()) not in found:
-            found[frozenset(folds.items())] = _work(lower(folded, own, batch), own)
-    return LeastWork(*(min(each) for each in zip(*found.values(), strict=True)))
+    return least_works(graph, [(config, batch)], bank_words)[0]
 
 
-def _work(lowered: Lowered, config: Config) -> LeastWork:
-    engines = {True: 0, False: 0}
+def least_works(graph: ir.Graph, wanted: Sequence[tuple[Config, int]], bank_words: Sequence[int] = ()) -> list[LeastWork]:
+    """The same for configurations and batches. Those that differ in `pix` and batch alone are lowered once for each way to fold."""
+    lowered: dict[tuple[Folds, str], Lowered] = {}
+    found = []
+    for config, batch in wanted:
+        each = []
+        for folded, folds in _folded(graph, config, bank_words or (config.bank_words,)).values():
+            own = folds, _alike(graph, config, batch)
+            if own not in lowered:
+                lowered[own] = lower(folded, config, batch)
+            each.append(_work(lowered[own], config, batch))
+        found.append(LeastWork(*map(min, zip(*each, strict=True))))
+    return found
+
+
+def _alike(graph: ir.Graph, config: Config, batch: int) -> str:
+    """What kernels depend on. `pix` and the batch decide about the taps of a step alone, unless weights are coded, or a kernel is
+    so large that these decide whether the vector engine holds it.
+    """
+    windows = (node.op.window.kernel for node in graph.nodes if isinstance(node.op, ir.Depthwise))
+    held = all(rows * columns + config.vector_param_words <= config.vector_ring_words for rows, columns in windows)
+    known = {name: value for name, value in vars(config).items() if name not in ("name", "bank_words", "pix", "clock_mhz")}
+    return repr((known, () if held and not config.codebook else (config.pix, batch)))
+
+
+def _folded(graph: ir.Graph, config: Config, bank_words: Sequence[int]) -> Mapping[Folds, tuple[ir.Graph, Folds]]:
+    """Every way to fold the inputs that a size of feature memory leads to. More memory only allows more ways, of which the best is
+    taken: if the smallest and the largest lead to the same, so do all between.
+    """
+    found: dict[Folds, tuple[ir.Graph, Folds]] = {}
+    for words in (bank_words[0], bank_words[-1], *bank_words[1:-1]):
+        folded, folds = fold_inputs(graph, replace(config, bank_words=words))
+        own = frozenset(folds.items())
+        if words == bank_words[-1] and own in found:
+            break
+        found.setdefault(own, (folded, own))
+    return found
+
+
+def _work(lowered: Lowered, config: Config, batch: int) -> LeastWork:
+    engines, weights = {True: 0, False: 0}, 0
     for kernel in lowered.kernels:
-        engines[isinstance(kernel, ConvKernel)] += _clocks(kernel, lowered, config)
-    weights = sum(part.stream.data.size for kernel in lowered.kernels for part in kernel.parts)
-    return LeastWork(engines[True], engines[False], weights)
+        own = _with_taps(kernel, config, batch)
+        engines[isinstance(kernel, ConvKernel)] += _clocks(own, lowered, config, batch)
+        parts: tuple[Sequence[Part], Sequence[Part]] = (kernel.parts, own.parts)
+        weights += sum(map(_weights, *parts, [kernel.window] * len(kernel.parts)))
+    inputs = sum(_loaded(name, lowered, config) for name in lowered.inputs)
+    outputs = sum(map_bytes(replace(lowered.maps[name], images=(0, 1)), config) for name in set(lowered.outputs))
+    return LeastWork(engines[True], engines[False], weights + batch * inputs, batch * outputs)
 
 
-def _clocks(kernel: Kernel, lowered: Lowered, config: Config) -> int:
+def _with_taps(kernel: Kernel, config: Config, batch: int) -> Kernel:
+    """A kernel with as many taps in a step as it has with these `pix` and this batch."""
+    if isinstance(kernel, ConvKernel):
+        return kernel
+    parts = []
+    for part in kernel.parts:
+        window = part.phase.window if part.phase else kernel.window
+        size = part.rows[1] - part.rows[0], part.columns[1] - part.columns[0]
+        parts.append(replace(part, apart=taps_apart(window, (0, batch), size, config)))
+    return replace(kernel, parts=tuple(parts))
+
+
+def _weights(part: Part, own: Part, window: ir.Window) -> int:
+    """Bytes of weights. own: the part with the taps that count here, with which its stream has another length."""
+    size, taps = part.stream.data.size, (part.phase.window if part.phase else window).kernel[1]
+    if isinstance(part, VectorPart) and isinstance(own, VectorPart) and own.apart and not part.apart:
+        return int(size * steps_in_row(taps, own.apart) // taps)
+    return int(size)
+
+
+def _loaded(name: str, lowered: Lowered, config: Config) -> int:
+    """Bytes of a graph input that kernels read, for an image: whole rows of some blocks, which come in once at least."""
+    row = ddr_place(lowered.maps[name], "", 0, config).row_bytes
+    rows = (n for kernel in lowered.kernels if kernel.source.map == name for n in _rows(kernel, lowered))
+    return row * max(rows, default=0)
+
+
+def _rows(kernel: Kernel, lowered: Lowered) -> Iterator[int]:
+    """How many rows of its source each phase of a kernel reads, in all blocks of it."""
+    for own in one_by_one(kernel):
+        phase, window, map_ = own.parts[0].phase, own.window, lowered.maps[own.source.map]
+        height = phase.size[0] if phase else lowered.maps[own.dest.map].height
+        size, stride, dilation = window.kernel[0], window.stride[0], window.dilation[0]
+        first, last = reach(0, height, stride, window.pads[0], size, dilation, map_.height)
+        near = stride <= (size - 1) * dilation + 1
+        yield (last - first if near else min(height, last - first)) * own.source.blocks
+
+
+def _clocks(kernel: Kernel, lowered: Lowered, config: Config, batch: int) -> int:
     """Of a kernel, at the pitch that suits it best: the one that needs no group of its own for each row."""
     down, right = kernel.window.stride
-    pixels, width = lowered.pixels(kernel), lowered.maps[kernel.dest.map].width
+    pixels, width = lowered.pixels(kernel, batch), lowered.maps[kernel.dest.map].width
     widths = {part.phase.size[1] if part.phase else width for part in kernel.parts}
     pitches = {lowered.maps[kernel.source.map].pitch, *(each * right // down for each in widths)}
     steps = [kernel_steps(kernel, pixels, lowered.maps, config, pitch) for pitch in pitches]

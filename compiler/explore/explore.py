@@ -15,7 +15,7 @@ from cnna.compiler.explore.kept import Kept, Refused, key, plan_key
 from cnna.compiler.explore.planned import Pieces, part_of
 from cnna.compiler.explore.point import Part, Point
 from cnna.compiler.explore.sizes import bram36, dsp48e2, luts, uram288
-from cnna.compiler.explore.tasks import Bound, Conditions, Done, Shape, Source, Task, Wanted, bounded, shape_of, worked
+from cnna.compiler.explore.tasks import Bound, Conditions, Done, Shape, Source, Task, Wanted, alike, bounded, shape_of, worked
 from cnna.compiler.explore.workers import Workers
 from cnna.spec.boards import ddr_of
 from cnna.spec.config import Config
@@ -66,9 +66,20 @@ class Sweep:
         """
         self._before = tuple(self.points) if steady else None
         self.total += len(wanted)
-        shapes = dict.fromkeys(shape_of(number, one) for one in wanted for number in self._missing(one))
-        self.workers.run(bounded, [one for one in shapes if one not in self._bounds], self._bounds.__setitem__, (self.source,))
+        self.workers.run(bounded, self._unbounded(wanted), self._bound, (self.source,))
         self.workers.run(worked, self._tasks(wanted), self._take, (self.source, self.conditions))
+
+    def _unbounded(self, wanted: Sequence[Wanted]) -> list[tuple[Shape, ...]]:
+        """The shapes of which no bound is known, those together that are bounded together."""
+        shapes = dict.fromkeys(shape_of(number, one) for one in wanted for number in self._missing(one))
+        found: dict[Shape, list[Shape]] = {}
+        for shape in shapes:
+            if shape not in self._bounds:
+                found.setdefault(alike(shape), []).append(shape)
+        return list(map(tuple, found.values()))
+
+    def _bound(self, shapes: Sequence[Shape], bounds: Sequence[Bound]) -> None:
+        self._bounds |= zip(shapes, bounds, strict=True)
 
     def _key(self, one: Wanted) -> str:
         return key(one.config, one.batch, self.conditions.memory_of(one), self.conditions.native)

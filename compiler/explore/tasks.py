@@ -7,8 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias
 
-from cnna.compiler.bound import LeastWork, least_work
-from cnna.compiler.explore.grid import BANK_WORDS
+from cnna.compiler.bound import LeastWork, least_works
+from cnna.compiler.explore.grid import BANK_WORDS, RING_WORDS
 from cnna.compiler.explore.kept import Refused
 from cnna.compiler.explore.planned import Planned, placed, planned
 from cnna.compiler.explore.point import Part
@@ -85,17 +85,33 @@ class Done(NamedTuple):
 def shape_of(network: int, wanted: Wanted) -> Shape:
     """It is the same for points whose least work does not differ."""
     config, board = wanted.config, wanted.config.name.split("-")[0]
-    return Shape(network, replace(config, name=board, bank_words=BANK_WORDS[0], ring_words=512, uram=False), wanted.batch)
+    return Shape(network, replace(config, name=board, bank_words=BANK_WORDS[0], ring_words=RING_WORDS[0], uram=False), wanted.batch)
 
 
-def bounded(source: Source, shape: Shape) -> Bound:
-    """What a worker does to bound the points of a shape. source: the networks, or the file of their pickle."""
-    network = networks(source)[shape.network]
+def alike(shape: Shape) -> Shape:
+    """Shapes for which this is equal are bounded together: their kernels differ in little."""
+    return replace(shape, config=replace(shape.config, name="", pix=16, clock_mhz=1), batch=1)
+
+
+def bounded(source: Source, shapes: Sequence[Shape]) -> Sequence[Bound]:
+    """What a worker does to bound the points of shapes of one network. source: the networks, or the file of their pickle."""
     try:
-        graphs = [piece for piece in network.pieces(shape.config) if isinstance(piece, Graph)]
-        return [least_work(graph, shape.config, shape.batch, BANK_WORDS) for graph in graphs]
-    except ModelError:  # compiling says why
-        return []
+        return _bounds(networks(source)[shapes[0].network], shapes)
+    except ModelError:  # one of them does not run; compiling says why
+        return [()] if len(shapes) == 1 else [bound for shape in shapes for bound in bounded(source, [shape])]
+
+
+def _bounds(network: Network, shapes: Sequence[Shape]) -> Sequence[Bound]:
+    found: dict[Shape, Bound] = {}
+    cuts: dict[str, tuple[Pieces, list[Shape]]] = {}
+    for shape in shapes:
+        pieces = network.pieces(shape.config)
+        cuts.setdefault(placed(pieces), (pieces, []))[1].append(shape)
+    for pieces, own in cuts.values():
+        wanted = [(shape.config, shape.batch) for shape in own]
+        each = [least_works(piece, wanted, BANK_WORDS) for piece in pieces if isinstance(piece, Graph)]
+        found |= dict(zip(own, zip(*each, strict=True), strict=False))
+    return [found.get(shape, ()) for shape in shapes]
 
 
 def worked(source: Source, conditions: Conditions, task: Task) -> Done:

@@ -8,20 +8,17 @@ import numpy as np
 import pytest
 
 from cnna.compiler.accesses import accesses
-from cnna.compiler.bound import least_work
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.explore.aim import Aim, Least
 from cnna.compiler.explore.energy import Energy, energy_of
-from cnna.compiler.explore.grid import BANK_WORDS, configurations
+from cnna.compiler.explore.grid import configurations
 from cnna.compiler.explore.sizes import Budget, dsp48e2
 from cnna.compiler.graph import ir
-from cnna.spec.boards import BOARDS, ddr_of
 from cnna.spec.config import preset
 from cnna.spec.errors import UserError
 
-from ... import networks
 from ...graph_builder import Builder
-from .points import evaluated, explored, point
+from .points import explored, point
 
 SMALL = Budget(250, 100)
 LARGE, MIDDLE, LEAST = (preset(name) for name in ("zcu102", "zcu104", "tiny"))
@@ -104,27 +101,6 @@ def test_what_cannot_be_wanted_is_refused(options: dict[str, Any]) -> None:
     """A slip would explore for minutes and answer another question."""
     with pytest.raises(UserError, match=r"there is no such|none is named|must be more than 0"):
         Aim(**options)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_no_program_is_quicker_than_its_least_work(seed: int) -> None:
-    """A configuration that belongs to the answer would be ruled out before it is compiled."""
-    graph = networks.network(seed)
-    configs = configurations(Budget(2520, 912), BOARDS["zcu102"])
-    for config in (preset("tiny"), preset("kv260"), configs[seed * 7 % len(configs)]):
-        for batch in (1, 3):
-            if (found := evaluated(graph, config, batch)) is not None:
-                assert least_work(graph, config, batch).clocks(config, ddr_of(config)) <= found.cycles
-
-
-def test_one_least_work_holds_for_all_sizes_of_memory() -> None:
-    """It is found once for an array. Where more memory folds an input, the larger configuration would be ruled out by the other."""
-    b = Builder(np.random.default_rng(1), "folded")
-    graph = b.graph(b.conv(b.input(3, 96, 96), 16, ir.Window((3, 3), (2, 2), (1, 1), (1, 1, 1, 1))))
-    config = replace(preset("tiny"), ports=1)
-    each = [least_work(graph, replace(config, bank_words=words), 1) for words in BANK_WORDS]
-    assert len({work.array for work in each}) > 1
-    assert least_work(graph, config, 1, BANK_WORDS) == tuple(map(min, zip(*each, strict=True)))
 
 
 def test_ruling_out_changes_no_answer() -> None:

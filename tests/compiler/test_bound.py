@@ -1,0 +1,91 @@
+"""No program is less work than the bound of its network, or a point of the answer would never be compiled."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cnna.compiler.bound import least_work, least_works
+from cnna.compiler.compile import compile_graph
+from cnna.compiler.explore.grid import BANK_WORDS, configurations
+from cnna.compiler.explore.sizes import Budget
+from cnna.compiler.graph import ir
+from cnna.spec.boards import BOARDS, ddr_of
+from cnna.spec.config import preset
+from cnna.spec.ddr import DdrSpeed
+from cnna.spec.errors import ModelError
+
+from .. import networks
+from ..graph_builder import Builder
+
+BUDGET, SWEPT = Budget(2520, 912), ("ports", "regions", "vector")
+OFFERED = [config for board in ("zcu102", "ultra96") for config in configurations(BUDGET, BOARDS[board], SWEPT)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_program_is_less(seed: int) -> None:
+    """A random network on random configurations: clocks, and bytes each way."""
+    graph, random = networks.network(seed), np.random.default_rng(seed)
+    compared = 0
+    while compared < 2:
+        config, batch = OFFERED[random.integers(len(OFFERED))], int(random.integers(1, 4))
+        try:
+            program = compile_graph(graph, config, batch)
+        except ModelError:
+            continue
+        least, compared = least_work(graph, config, batch, BANK_WORDS), compared + 1
+        assert least.read <= sum(layer["ddr_read_bytes"] for layer in program.layers)
+        assert least.written <= sum(layer["ddr_write_bytes"] for layer in program.layers)
+        for memory in (ddr_of(config), DdrSpeed(2, 120)):
+            assert least.clocks(config, memory) <= program.predicted(memory).cycles
+
+
+def test_rows_that_nothing_reads_do_not_count() -> None:
+    """Where a stride passes over rows, a plan may leave them in DDR."""
+    b = Builder(np.random.default_rng(1), "strided")
+    graph = b.graph(b.conv(b.input(16, 33, 16), 16, ir.Window((1, 1), (4, 1))))
+    config = preset("zcu102")
+    program = compile_graph(graph, config)
+    assert least_work(graph, config).read <= sum(layer["ddr_read_bytes"] for layer in program.layers)
+    assert least_work(graph, config).written == 9 * 16 * 16
+
+
+def test_both_ways_of_a_port_are_used_at_once() -> None:
+    """A single port that reads and writes would be bounded by the sum of both."""
+    b = Builder(np.random.default_rng(1), "copied")
+    graph = b.graph(b.conv(b.input(16, 64, 64), 16, ir.Window()))
+    least = least_work(graph, replace(preset("zcu102"), ports=1))
+    assert least.read > least.written > 0.9 * least.read
+    assert least.clocks(replace(preset("zcu102"), ports=1), DdrSpeed(64, 120)) == max(least.read / 16, least.array)
+    assert least.clocks(preset("zcu102"), DdrSpeed(4, 120)) == least.bytes / 4
+
+
+@pytest.mark.parametrize("seed", [3, 8, 13, 25])
+def test_what_is_lowered_together_is_as_if_alone(seed: int) -> None:
+    """The bound of one array would be that of another, of other taps in a step or another batch."""
+    graph = networks.network(seed)
+    config = replace(preset("zcu102"), vector_ring_words=256)
+    wanted = [(replace(config, pix=pix, bank_words=512), batch) for pix in (2, 4, 8, 16) for batch in (1, 2, 3)]
+    for (own, batch), together in zip(wanted, least_works(graph, wanted), strict=True):
+        alone = least_work(graph, own, batch)
+        assert (together.array, together.vector, together.written) == (alone.array, alone.vector, alone.written)
+        assert 0.9 * alone.read <= together.read <= alone.read
+
+
+def test_a_kernel_that_fills_the_ring_is_lowered_by_itself() -> None:
+    """The array does what the vector engine cannot hold, and that depends on the taps of a step."""
+    b = Builder(np.random.default_rng(1), "wide")
+    graph = b.graph(b.depthwise(b.input(16, 40, 40), ir.Window((17, 17))))
+    config = replace(preset("zcu102"), vector_ring_words=256)
+    wanted = [(replace(config, pix=pix, bank_words=1024), batch) for pix in (2, 16) for batch in (1, 3)]
+    assert least_works(graph, wanted) == [least_work(graph, *one) for one in wanted]
+
+
+def test_one_least_work_holds_for_all_sizes_of_memory() -> None:
+    """It is found once for an array. Where more memory folds an input, the larger configuration would be ruled out by the other."""
+    b = Builder(np.random.default_rng(1), "folded")
+    graph = b.graph(b.conv(b.input(3, 96, 96), 16, ir.Window((3, 3), (2, 2), (1, 1), (1, 1, 1, 1))))
+    config = replace(preset("tiny"), ports=1)
+    each = [least_work(graph, replace(config, bank_words=words), 1) for words in BANK_WORDS]
+    assert len({work.array for work in each}) > 1
+    assert least_work(graph, config, 1, BANK_WORDS) == tuple(map(min, zip(*each, strict=True)))
