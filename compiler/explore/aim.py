@@ -60,6 +60,11 @@ class Least(NamedTuple):
         return self.batch / self.seconds
 
 
+def _plain(value: float) -> str:
+    """A number as a user would write it: without an exponent."""
+    return f"{value:,.9f}".rstrip("0").rstrip(".")
+
+
 @dataclass(frozen=True)
 class Aim:
     """What is wanted. objective: of SPEEDS, then no point of the answer is beaten in it and in all `axes`; or of COSTS, then the
@@ -102,9 +107,10 @@ class Aim:
     @property
     def targets(self) -> str:
         """What must be reached, in words."""
-        fps = [] if self.target_fps is None else [f"{self.target_fps:,.10g} images a second {TO_ANSWER}"]
-        late = [] if self.target_ms is None else [f"an answer in {self.target_ms:,.10g} ms"]
-        moved = [] if self.ddr_traffic is None else [f"at most {self.ddr_traffic:,.10g} MB through DDR an image"]
+        images = f"image{'s' * (self.target_fps != 1)} a second {TO_ANSWER}"
+        fps = [] if self.target_fps is None else [f"{_plain(self.target_fps)} {images}"]
+        late = [] if self.target_ms is None else [f"an answer in {_plain(self.target_ms)} ms"]
+        moved = [] if self.ddr_traffic is None else [f"at most {_plain(self.ddr_traffic)} MB through DDR an image"]
         return listed(fps + late + moved)
 
     @property

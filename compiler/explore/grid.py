@@ -31,8 +31,9 @@ def configurations(
     swept: names of SWEPT of which all values are tried, and not one or two. clocks: MHz at which each is tried; none: the preset's,
     which is taken to be the greatest that is met. UserError: there is none, no such name, or a clock is above it.
     """
+    most = preset(board.key).clock_mhz
     for clock in clocks:
-        if not 1 <= clock <= (most := preset(board.key).clock_mhz):
+        if not 1 <= clock <= most:
             raise UserError(f"--clock {clock}: must be within 1..{most} MHz; {most} is the clock of {board.key}")
     for name in swept:
         if name not in SWEPT:

@@ -27,7 +27,6 @@ FOLDER = "explore"  # in the cache
 DIGITS = 32
 UNPLANNED = ("name", "clock_mhz")  # of a configuration, on which no plan depends
 PLANS = ".plans"  # what the name of the file of plans ends in
-SOURCES = (".py", ".cpp", ".h")
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ def compiler_digest() -> str:
     whole = sha256()
     for room in (cnna.compiler, cnna.spec):
         (folder,) = map(Path, room.__path__)
-        for file in sorted(file for file in folder.rglob("*") if file.suffix in SOURCES):
+        for file in sorted(folder.rglob("*.py")):
             whole.update(f"{file.relative_to(folder)}\0".encode() + file.read_bytes())
     return whole.hexdigest()
 

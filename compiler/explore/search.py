@@ -28,6 +28,7 @@ from cnna.spec.files import make_folder
 ROUND = 16  # points of a round, and of a generation of NSGA-II
 IN_VAIN = 20  # rounds without a point that is new, after which there is none left to find
 NAMES = ("pix", "ci", "co", "ports", "regions", "bank_words", "ring_words", "vector_ring_words", "clock_mhz")
+MOST_SEED = 2**31 - 1  # the number of the trials so far is added, and NumPy takes 32 bits
 MISSED, TAKEN = "missed", "taken"  # a trial's constraint, and its attribute with the point that was taken
 Key = tuple[int, ...]
 BATCH, BANDWIDTH = "batch", "bandwidth"
@@ -94,13 +95,15 @@ def search(
 ) -> list[Point]:
     """Predicts up to `how.most` points, those of earlier calls included, and returns all. speeds: as of `explore`.
 
-    UserError: there is no such sampler, or less than one point is wanted. ToolError: Optuna is missing. ModelError: no point that
-    was proposed can run the networks.
+    UserError: there is no such sampler or seed, or less than one point is wanted. ToolError: Optuna is missing. ModelError: no
+    point that was proposed can run the networks.
     """
     if how.sampler not in SAMPLERS:
         raise UserError(f"--sampler {how.sampler}: there is no such one; there are {', '.join(SAMPLERS)}")
     if how.most < 1:
         raise UserError(f"--search {how.most}: must be at least 1")
+    if not 0 <= how.seed <= MOST_SEED:
+        raise UserError(f"--seed {how.seed}: must be within 0..{MOST_SEED}")
     space = Space(configs, batches_of(sweep.aim, batch), speeds)
     study, vain = _Study(sweep, space, how), 0
     while study.predicted < min(how.most, len(space)) and vain < IN_VAIN:

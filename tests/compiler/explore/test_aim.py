@@ -77,6 +77,7 @@ def test_ddr_is_a_budget_an_axis_and_an_objective() -> None:
     assert aim.needless(LARGE, least(100), slow)
     assert not aim.needless(LARGE, least(101)._replace(bandwidth=3_600), slow)
     assert "at most 2.5 MB through DDR an image" in str(Aim(ddr_traffic=2.5))
+    assert Aim(target_fps=1, ddr_traffic=1e-5).targets.startswith("1 image a second from picture to answer and at most 0.00001 MB")
 
 
 def least(fps: float, moved: int = 0) -> Least:

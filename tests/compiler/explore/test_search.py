@@ -128,6 +128,9 @@ def test_what_cannot_be_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         searched(tmp_path, CONFIGS, 1, sampler="best")
     with pytest.raises(UserError, match="--search 0: must be at least 1"):
         searched(tmp_path, CONFIGS, 0)
+    for seed in (-1, 2**31):
+        with Workers.local(1) as workers, pytest.raises(UserError, match=rf"--seed {seed}: must be within 0\.\.2147483647"):
+            search(Sweep([], Conditions(), [], workers), CONFIGS, 1, Search(1, "tpe", seed, tmp_path))
     monkeypatch.setattr(module, "import_module", missing)
     with pytest.raises(ToolError, match=r"--search: the package optuna is missing: pip install '.\[explore\]'"):
         searched(tmp_path, CONFIGS, 1)
