@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 DEFAULT = "zcu102"  # the configuration
 FIGURES = ".json"  # the ending of a report that is no page
 MOST_POINTS = 100
+NONE_DIFFERS = 3  # of so many samples that differ, none is seen one time in twenty
 EPOCHS, MOST_EPOCHS = 20, 10_000
 
 
@@ -344,7 +345,7 @@ def _result(
         agreement=agreement,
         top1=top1,
         proto=made.model,
-        lines=tuple(_lines(made, output, config, agreement, top1, lost, error, on)),
+        lines=tuple(_lines(made, output, config, agreement, top1, lost, error, judged.count, on)),
         notes=warn.lines,
     )
 
@@ -363,6 +364,7 @@ def _lines(
     top1: Mapping[str, float | None],
     lost: tuple[float, str] | None,
     error: float | None,
+    count: int,
     on: str,
 ) -> list[str]:
     """What was done and what it costs, in lines."""
@@ -373,8 +375,10 @@ def _lines(
     clocks = f"{made.after.total:,} clocks on {config.name} instead of {made.before.total:,}, {share:.1%} fewer"
     lines = [f"{output or 'pruned'}: {clocks}; of {many(len(made.layers), 'layer')}, {narrower} got narrower"]
     if lost is not None:
-        points = f"{lost[0]:.2f}{'' if error is None else f' ± {error:.2f}'}"
+        points = f"{lost[0]:.2f}{f' ± {error:.2f}' if error else ''}"
         lines.append(f"in int8 it loses {points} points of {lost[1]} on {on}, against the whole network in int8")
+        if error == 0:
+            lines[-1] += f"; no sample differs, as may be where up to {NONE_DIFFERS * MOST_POINTS / count:.2g} points are lost"
     for what, found in (("agreement with the whole float network", agreement), ("top-1", top1)):
         shares = [f"{network.replace('_', ' ')} {value:.1%}" for network, value in found.items() if value is not None]
         if shares:

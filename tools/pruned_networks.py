@@ -66,8 +66,8 @@ def _in(folder: Path | None, name: str) -> str:
 
 
 WANTED: Mapping[str, Wanted] = {
-    DIGITS: Wanted("tiny", "25%"),
-    DIGITS + TUNED: Wanted("tiny", "25%", (TRAIN, 20)),
+    DIGITS: Wanted("tiny", "50%"),
+    DIGITS + TUNED: Wanted("tiny", "50%", (TRAIN, 20)),
     "resnet_large_cifar10": Wanted("zcu102", "25%"),
     "resnet20_cifar10": Wanted("zcu102", "15%"),
     "resnet20_cifar10" + TUNED: Wanted("zcu102", "15%", (CALIB, 100)),

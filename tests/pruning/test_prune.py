@@ -219,6 +219,15 @@ def test_a_journal_that_cannot_be_written_is_said_before_the_work(samples: np.nd
         cnna.prune("m.onnx", samples, "tiny", fewer_clocks=0.25, journal=tmp_path / "none" / "j")
 
 
+def test_no_sample_that_differs_is_no_certainty(network: onnx.ModelProto, samples: np.ndarray) -> None:
+    """A user would read 0.00 ± 0.00 points of six samples as a promise."""
+    right = answers(network, {"x": samples})[0].argmax(1)
+    found = cnna.prune(network, samples, "tiny", fewer_clocks=0.25, labels=right)
+    assert found.lost == found.lost_error == 0
+    assert "loses 0.00 points of top-1 on 6 samples held out" in str(found)
+    assert "no sample differs, as may be where up to 50 points are lost" in str(found)
+
+
 def test_a_wrong_label_names_its_file(network: onnx.ModelProto, samples: np.ndarray, tmp_path: Path) -> None:
     """A user would not know which of the files has it."""
     np.save(tmp_path / "y.npy", np.full(len(samples), 6))
