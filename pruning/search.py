@@ -157,19 +157,21 @@ class Search:
     def several(self, target: int, count: int) -> list[dict[str, int]]:
         """The widths of `run` and, where these have no more than `target` clocks, the next best ones, at most `count` in all.
 
-        The others leave one family of the best wider. Where one of them is better than the best, those around it are found too.
+        The others leave one family of the best wider; as many as are wanted are compiled. Where one of them is better than the
+        best, those around it are found too.
         """
         choices = self._choices()
         found = [self._chosen(choices, target)]
         around: dict[str, int] | None = None
         while found[0] != around and self.clocks(found[0]).total <= target:
             around = found[0]
-            for done, (name, width) in enumerate(sorted(around.items())):
-                wider = {**choices.widths, name: [one for one in choices.widths[name] if one > width]}
-                widths = self._chosen(replace(choices, widths=wider), target)
+            near = [replace(choices, widths=_wider(choices, *one)) for one in around.items()]
+            near.sort(key=lambda fewer: choices.total(self._cheapest(fewer, target)))
+            for done, fewer in enumerate(near[:count]):
+                widths = self._chosen(fewer, target)
                 if widths not in found and self.clocks(widths).total <= target:
                     found.append(widths)
-                self.tell(done + 1, len(around), "choosing widths")
+                self.tell(done + 1, min(count, len(near)), "choosing widths")
             found = sorted(found, key=choices.total)[:count]
         return found
 
@@ -218,6 +220,11 @@ class Search:
             Step(name, width, whole - self.estimate({name: width}), self.damage(name, width)) for name, width in widths.items()
         ]
         return tuple(sorted(steps, key=lambda one: -one.saved / one.damage))
+
+
+def _wider(choices: Choices, name: str, width: int) -> dict[str, Sequence[int]]:
+    """The choices in which a family is wider."""
+    return {**choices.widths, name: [one for one in choices.widths[name] if one > width]}
 
 
 def _key(widths: Mapping[str, int]) -> str:
