@@ -4,7 +4,6 @@ Feature memory: image by image, in an image set by set (`decks`), in a set row b
 it are those of a deck. DDR: block by block in place of set by set, rows at multiples of 16 bytes.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +13,9 @@ from cnna.compiler.lower.kernels import Map, Range
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.program.decks import located
 
-Indices = slice | NDArray[np.int64]  # a slice where each is the next number
+Walk = tuple[int, int]  # how many steps, and how far apart
+Runs = tuple[int, tuple[Walk, ...], int]  # the first number, walks to where runs begin (the slowest first), numbers of a run
+Words = tuple[Runs, ...]  # one in each deck
 
 SEGMENT_ALIGN = 4096  # bytes; also of maps in the workspace, so that bursts start at a page
 STREAM_ALIGN = 64  # bytes, of weight streams
@@ -107,47 +108,54 @@ def map_bytes(map_: Map, config: Config) -> int:
     return (map_.images[1] - map_.images[0]) * ddr_place(map_, "", 0, config).image_bytes
 
 
-def feature_indices(place: FeaturePlace, box: Box, deck_words: int) -> Indices:
-    """The number of every word of a box, in the order of `Box`. Words of deck 1 count from `deck_words` on."""
+def feature_words(place: FeaturePlace, box: Box, deck_words: int) -> Words:
+    """The numbers of the words of a box. Words of deck 1 count from `deck_words` on."""
     (image, last), (block, last_block), (row, last_row), (column, last_column) = box.images, box.blocks, box.rows, box.columns
+    down, right = box.step
     first = place.base + (image - place.image) * place.image_words + (row - place.row) * place.pitch + column
-    images = (last - image, place.image_words)
-    rows = (len(range(row, last_row, box.step[0])), place.pitch * box.step[0])
-    columns = (len(range(column, last_column, box.step[1])), box.step[1])
-    if place.depth == 1:
-        first += (block - place.block) * place.block_words
-        return _indices(first, (images, (last_block - block, place.block_words), rows, columns))
-    blocks = np.arange(block, last_block)
-    sets = blocks // place.depth - place.block // place.depth
-    each = (sets * place.block_words + blocks % place.depth * deck_words).reshape(-1, 1)
-    starts = (np.arange(last - image) * place.image_words).reshape(-1, 1, 1)
-    return (starts + each + listed(_indices(first, (rows, columns)))).reshape(-1)
+    images, rows = (last - image, place.image_words), (-(-(last_row - row) // down), place.pitch * down)
+    columns = (-(-(last_column - column) // right), right)
+    depth, words = place.depth, place.block_words
+    if depth == 1:
+        return (_joined(first + (block - place.block) * words, (images, (last_block - block, words), rows, columns)),)
+    found = []
+    for start in range(block, min(block + depth, last_block)):  # the first block in each deck
+        begin = first + (start // depth - place.block // depth) * words + start % depth * deck_words
+        found.append(_joined(begin, (images, (len(range(start, last_block, depth)), words), rows, columns)))
+    return tuple(found)
 
 
-def ddr_beats(place: DdrPlace, box: Box) -> Indices:
-    """Every 16-byte beat of a box's rows (whole rows), as indices into the segment."""
+def ddr_beats(place: DdrPlace, box: Box) -> Words:
+    """The numbers of the 16-byte beats of a box's rows (whole rows) in the segment."""
     first = place.address(box.images[0], box.blocks[0], box.rows[0])
     steps = (place.image_bytes, place.block_bytes, place.row_bytes)
-    walks = [(high - low, step // BEAT_BYTES) for (low, high), step in zip((box.images, box.blocks, box.rows), steps, strict=True)]
-    return _indices(first // BEAT_BYTES, (*walks, (place.row_bytes // BEAT_BYTES, 1)))
+    walks = ((high - low, step // BEAT_BYTES) for (low, high), step in zip((box.images, box.blocks, box.rows), steps, strict=True))
+    return (_joined(first // BEAT_BYTES, (*walks, (place.row_bytes // BEAT_BYTES, 1))),)
 
 
-def _indices(first: int, walks: Sequence[tuple[int, int]]) -> Indices:
-    """`first` plus all sums of steps. walks: how many there are, and how far apart; the slowest first."""
-    count, walks = 1, list(walks)
-    while walks and (walks[-1][0] == 1 or walks[-1][1] == count):
-        count *= walks.pop()[0]
-    if not walks:
-        return slice(first, first + count)
-    found = np.arange(first, first + count)
+def _joined(first: int, walks: tuple[Walk, ...]) -> Runs:
+    """`first` plus all sums of steps, with as few walks as there may be."""
+    count, outer = 1, len(walks)
     for steps, step in reversed(walks):
-        found = (np.arange(steps)[:, None] * step + found).reshape(-1)
-    return found
+        if steps != 1 and step != count:
+            break
+        outer -= 1
+        count *= steps
+    return first, walks[:outer], count
 
 
-def listed(indices: Indices) -> NDArray[np.int64]:
-    """The same as an array."""
-    return np.arange(indices.start, indices.stop) if isinstance(indices, slice) else indices
+def starts_of(runs: Runs) -> NDArray[np.int64]:
+    """Where each of the runs begins."""
+    first, walks, _ = runs
+    starts = np.array([first])
+    for steps, step in reversed(walks):
+        starts = (np.arange(steps)[:, None] * step + starts).reshape(-1)
+    return starts
+
+
+def listed(words: Words) -> NDArray[np.int64]:
+    """Every number, deck by deck."""
+    return np.concatenate([(starts_of(runs)[:, None] + np.arange(runs[2])).reshape(-1) for runs in words])
 
 
 def region_words(config: Config) -> int:

@@ -10,109 +10,153 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.compiler.lower.layout import Box, FeaturePlace, Indices, ddr_beats, feature_indices
+from cnna.compiler.lower.layout import Box, FeaturePlace, Words, ddr_beats, feature_words, starts_of
 from cnna.compiler.plan.command import Access, PlannedCommand
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.regmap import COUNT_BITS, COUNTED
 
 FEATURES = "features"
+UNNEEDED = {
+    engine: dict.fromkeys((f"wait_{engine}_count", f"wait_{engine}_step", f"wait_{engine}_enable"), 0) for engine in COUNTED
+}
+Use = tuple[int, bool, str, int]  # of a command: the unit, whether all units do it, the space, and the number of the words there
 
 
 class _LastUses:
-    """For each engine that has used a space: the count of its finished units at which its last use of each word is done.
+    """For each piece of a space and each engine: the count of its finished units at which its last use of the piece is done.
 
-    A space is feature memory or a segment of DDR. A use is a write, or a read.
+    A space is feature memory or a segment of DDR. A use is a write, or a read. A piece is all words that the same uses touch,
+    wherever they lie. So a map that is only used as a whole is one piece rather than thousands of words.
     """
 
-    def __init__(self, sizes: Mapping[str, int]) -> None:
-        self._sizes = sizes
-        self._counts: dict[str, dict[str, NDArray[np.int32]]] = {space: {} for space in sizes}  # by space and engine
+    def __init__(self, space: str, size: int, used: Sequence[Words]) -> None:
+        """size: of the space. used: all words that commands touch together, each once."""
+        runs = [[(starts_of(one), one[2]) for one in words] for words in used]
+        marks = np.random.default_rng(0).integers(1 << 64, size=len(used), dtype=np.uint64)
+        change = np.zeros(size + 1, np.uint64)  # from one word to the next, of the sum of the marks of the uses that touch it
+        for mark, own in zip(marks, runs, strict=True):
+            for starts, count in own:
+                assert starts.min() >= 0, f"words at {starts} lie before {space}"
+                assert starts.max() + count <= size, f"{count} words at {starts} lie beyond {space}"
+                change[starts] += mark
+                change[starts + count] -= mark
+        edges = np.flatnonzero(change)
+        sums, self._alike = np.unique(change.cumsum()[edges], return_inverse=True)
+        self._behind = np.zeros(size + 1, np.int32)  # for each word, the number of edges up to it
+        self._behind[edges] = 1
+        self._behind = self._behind.cumsum(dtype=np.int32)
+        self._counts = np.zeros((2 * len(COUNTED), len(sums)), np.int32)  # of writes, then of reads
+        self._pieces = [self._found(own) for own in runs]
 
-    def latest(self, space: str, words: Indices) -> list[int]:
-        """For each engine, the count at which its last use of any of these words is done."""
-        if isinstance(words, slice):
-            assert 0 <= words.start <= words.stop <= self._sizes[space], f"words {words} lie beyond {space}"
-        counts = self._counts[space]
-        return [int(np.maximum.reduce(counts[engine][words])) if engine in counts else 0 for engine in COUNTED]
+    def _found(self, runs: Sequence[tuple[NDArray[np.int64], int]]) -> int | NDArray[np.intp]:
+        """The pieces that runs touch; the number of one if there is only one."""
+        found = np.concatenate([self._touched(*one) for one in runs]) if len(runs) > 1 else self._touched(*runs[0])
+        if len(found) > 1:
+            found = np.flatnonzero(np.bincount(found))
+        return int(found[0]) if len(found) == 1 else found
 
-    def note(self, space: str, words: Indices, engine: str, count: int) -> None:
-        """Notes that the engine's last use of these words is done when it has finished `count` units."""
-        counts = self._counts[space]
-        if engine not in counts:
-            counts[engine] = np.zeros(self._sizes[space], np.int32)
-        counts[engine][words] = count
+    def _touched(self, starts: NDArray[np.int64], count: int) -> NDArray[np.intp]:
+        """As `_found`, but a piece may come several times."""
+        lows, highs = self._behind[starts] - 1, self._behind[starts + (count - 1)]
+        if len(starts) == 1:
+            return self._alike[lows[0] : highs[0]]
+        sizes = highs - lows
+        before = sizes.cumsum() - sizes
+        return self._alike[np.repeat(lows - before, sizes) + np.arange(before[-1] + sizes[-1])]
 
+    def latest(self, words: int) -> list[int]:
+        """For each engine, the count at which its last write to any of these is done. Then the same of its last read."""
+        pieces = self._pieces[words]
+        counts = self._counts[:, pieces]
+        found: list[int] = (counts if isinstance(pieces, int) else np.maximum.reduce(counts, axis=1)).tolist()
+        return found
 
-class _Progress:
-    """What the commands before have used, and how many units each engine has been given. deck_words: as for `feature_indices`."""
-
-    def __init__(self, sizes: Mapping[str, int], deck_words: int) -> None:
-        self.deck_words = deck_words
-        self.writes, self.reads = _LastUses(sizes), _LastUses(sizes)
-        self.issued = dict.fromkeys(COUNTED, 0)
+    def note(self, words: int, use: int, count: int) -> None:
+        """Notes that an engine's last use of these is done when it has finished `count` units. use: its place in `latest`."""
+        self._counts[use, self._pieces[words]] = count
 
 
 def add_waits(commands: Sequence[PlannedCommand], segments: Mapping[str, int], config: Config) -> list[PlannedCommand]:
     """The commands with their WAIT fields. segments: bytes of each DDR segment that loads and stores use."""
     sizes = {FEATURES: config.feature_words, **{name: -(-size // BEAT_BYTES) for name, size in segments.items()}}
-    progress = _Progress(sizes, config.deck_words)
-    return [replace(c, fields={**c.fields, **_waits(c, progress)}) if c.units else c for c in commands]
+    numbers: dict[str, dict[Words, int]] = {space: {} for space in sizes}
+    deck = config.deck_words
+    uses = [(_uses(c, c.reads, numbers, deck), _uses(c, c.writes, numbers, deck)) if c.units else None for c in commands]
+    spaces = {space: _LastUses(space, size, list(numbers[space])) for space, size in sizes.items()}
+    issued = dict.fromkeys(COUNTED, 0)
+    return [
+        replace(c, fields={**c.fields, **_waits(c, *both, spaces, issued)}) if both else c
+        for c, both in zip(commands, uses, strict=True)
+    ]
 
 
-def _waits(command: PlannedCommand, progress: _Progress) -> dict[str, int]:
+def _uses(
+    command: PlannedCommand, accesses: Sequence[Access], numbers: Mapping[str, dict[Words, int]], deck_words: int
+) -> list[Use]:
+    """What a command reads, or what it writes, unit by unit where units differ. numbers: of words; gets those that are new."""
+    found: list[Use] = []
+    for access in accesses:
+        whole = not access.unit_blocks
+        for unit in (command.units - 1,) if whole else range(command.units):
+            space, words = words_of(access, unit, deck_words)
+            known = numbers[space]
+            found.append((unit, whole, space, known.setdefault(words, len(known))))
+    return found
+
+
+def _waits(
+    command: PlannedCommand, reads: Sequence[Use], writes: Sequence[Use], spaces: Mapping[str, _LastUses], issued: dict[str, int]
+) -> dict[str, int]:
     """The WAIT fields of a command. Counts the command as issued."""
-    own = COUNTED.index(command.engine)
-    needs = [[0 for _ in COUNTED] for _ in range(command.units)]  # by unit and engine
-    touched: list[tuple[int, _LastUses, str, Indices]] = []
-    for access in command.reads:
-        for unit in range(command.units if access.unit_blocks else 1):
-            space, words = words_of(access, unit, progress.deck_words)
-            written = progress.writes.latest(space, words)
-            for need in needs[unit : unit + 1] if access.unit_blocks else needs:
-                need[:] = map(max, need, written)
-            touched.append((unit if access.unit_blocks else command.units - 1, progress.reads, space, words))
-    for unit, need in enumerate(needs):
-        for access in command.writes:
-            space, words = words_of(access, unit, progress.deck_words)
-            used = list(map(max, progress.writes.latest(space, words), progress.reads.latest(space, words)))
-            # an engine's writes come after its own earlier reads and writes; only stores may overtake each other
-            if space == FEATURES:
-                used[own] = 0
+    own, first = COUNTED.index(command.engine), issued[command.engine]
+    needs = [[0] * len(COUNTED) for _ in range(command.units)]  # by unit and engine
+    for unit, whole, space, words in reads:
+        written = spaces[space].latest(words)
+        for need in needs if whole else (needs[unit],):
+            need[:] = map(max, need, written)
+    for unit, whole, space, words in writes:
+        latest = spaces[space].latest(words)
+        used = list(map(max, latest, latest[len(COUNTED) :]))
+        # an engine's writes come after its own earlier reads and writes; only stores may overtake each other
+        if space == FEATURES:
+            used[own] = 0
+        for need in needs if whole else (needs[unit],):
             need[:] = map(max, need, used)
-            touched.append((unit, progress.writes, space, words))
-    first = progress.issued[command.engine]
-    for unit, uses, space, words in touched:
-        uses.note(space, words, command.engine, first + unit + 1)
+    for kind, touched in enumerate((writes, reads)):
+        for unit, _, space, words in touched:
+            spaces[space].note(words, kind * len(COUNTED) + own, first + unit + 1)
     fields: dict[str, int] = {}
     for engine, by_unit in zip(COUNTED, zip(*needs, strict=True), strict=True):
-        fields |= _wait(engine, by_unit, engine == command.engine, progress.issued[engine])
-    progress.issued[command.engine] = first + command.units
+        fields |= _wait(engine, by_unit, engine == command.engine, issued[engine])
+    issued[command.engine] = first + command.units
     return fields
 
 
-def _wait(engine: str, need: Sequence[int], own: bool, issued: int) -> dict[str, int]:
+def _wait(engine: str, need: Sequence[int], own: bool, issued: int) -> Mapping[str, int]:
     """The WAIT register for one engine. Unit u needs `need[u]` units of that engine; earlier commands have `issued` units.
 
     `step` is set if unit 0 can then begin earlier, and no unit waits for a unit beyond those of earlier commands.
     """
     count, step = max(need), 0
-    start = max(0, *(units - unit for unit, units in enumerate(need)))
-    if not own and start < count and start + len(need) - 1 <= issued:
-        count, step = start, 1
-    enable = int(count > 0 or step > 0)
+    if not count:
+        return UNNEEDED[engine]
+    if not own and len(need) > 1:
+        start = max(0, *(units - unit for unit, units in enumerate(need)))
+        if start < count and start + len(need) - 1 <= issued:
+            count, step = start, 1
     return {
-        f"wait_{engine}_count": count % (1 << COUNT_BITS) if enable else 0,
+        f"wait_{engine}_count": count % (1 << COUNT_BITS),
         f"wait_{engine}_step": step,
-        f"wait_{engine}_enable": enable,
+        f"wait_{engine}_enable": 1,
     }
 
 
-def words_of(access: Access, unit: int, deck_words: int) -> tuple[str, Indices]:
-    """The memory space that one unit of a command touches, and the words (or beats) there. deck_words: as for `feature_indices`."""
+def words_of(access: Access, unit: int, deck_words: int) -> tuple[str, Words]:
+    """The memory space that one unit of a command touches, and the words (or beats) there. deck_words: as for `feature_words`."""
     box = access.box
     if access.unit_blocks:
         low = box.blocks[0] + unit * access.unit_blocks
         box = Box(box.images, (low, min(low + access.unit_blocks, box.blocks[1])), box.rows, box.columns, box.step)
     if isinstance(access.place, FeaturePlace):
-        return FEATURES, feature_indices(access.place, box, deck_words)
+        return FEATURES, feature_words(access.place, box, deck_words)
     return access.place.segment, ddr_beats(access.place, box)
