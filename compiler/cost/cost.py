@@ -107,9 +107,14 @@ class EstimatedSpan:
 
 def timeline(program: bytes, config: Config, memory: DdrSpeed = PLANNED) -> list[EstimatedSpan]:
     """A span for each command of a program. As in the accelerator, queues hold writes, and engines wait for units and weights."""
+    return timeline_of(commands(program), config, memory)
+
+
+def timeline_of(program: Iterable[Command], config: Config, memory: DdrSpeed = PLANNED) -> list[EstimatedSpan]:
+    """As `timeline`, of a program's commands."""
     player = _Estimator(config, memory)
     clock = written = 0
-    for command in commands(program):
+    for command in program:
         clock = player.play(command, clock + command.pc - written)
         written = command.pc
     return player.spans

@@ -9,7 +9,7 @@ from cnna.compiler.lower.kernels import Kernel, Lowered, Stream, one_by_one
 from cnna.compiler.lower.weights import constant_segment
 from cnna.compiler.plan.allocate import Allocation, allocate, streamed_ports
 from cnna.compiler.plan.command import PlanContext, PlannedCommand
-from cnna.compiler.plan.emit import emit
+from cnna.compiler.plan.emit import emitted
 from cnna.compiler.plan.find_tiling import KnownTilings
 from cnna.compiler.plan.forced import NOTHING, Forced
 from cnna.compiler.plan.hazards import add_waits
@@ -129,7 +129,7 @@ class Planner:
             if made.plain == plain and made.segments == segments:
                 return made
         commands = add_waits(plain, segments, self.config)
-        program = emit(commands)
-        made = _Programmed(plain, segments, commands, program, cost.total_cycles(cost.timeline(program, self.config)))
+        program, taken = emitted(commands)
+        made = _Programmed(plain, segments, commands, program, cost.total_cycles(cost.timeline_of(taken, self.config)))
         self._made.append(made)
         return made

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +25,11 @@ def terms(f: Fields) -> Numbers:
     return f["blocks"] * f["kernel_height"] * f["kernel_width"]
 
 
-def stripe(f: Fields | Mapping[str, int], config: Config) -> Numbers:
-    """Bytes of a ring word on each port, of weight commands, as they come: codes take half."""
-    return np.where(f["ring"] == 1, config.vector_word_bytes, config.stripe_bytes // np.where(f["code"] == CODES, 2, 1))
+def stripe(f: Mapping[str, Any], config: Config) -> Numbers:
+    """Bytes of a ring word on each port, of weight commands, as they come: codes take half. f: of arrays, or of numbers."""
+    array = config.stripe_bytes >> (f["code"] == CODES)
+    found: Numbers = array + (config.vector_word_bytes - array) * (f["ring"] == 1)
+    return found
 
 
 def brought_words(f: Fields | Mapping[str, int], config: Config) -> Numbers:

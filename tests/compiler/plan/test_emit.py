@@ -9,7 +9,7 @@ from cnna.compiler.lower.lower import lower
 from cnna.compiler.lower.weights import constant_segment
 from cnna.compiler.plan.allocate import allocate
 from cnna.compiler.plan.command import PlanContext
-from cnna.compiler.plan.emit import emit
+from cnna.compiler.plan.emit import emit, emitted
 from cnna.compiler.plan.hazards import add_waits
 from cnna.compiler.plan.schedule import schedule, stream_keys
 from cnna.spec.config import Config
@@ -39,6 +39,12 @@ def test_decoding_gives_the_commands_back(scheduled):
     for made, command in zip(found, scheduled, strict=True):
         assert made.engine == command.engine
         assert {name: getattr(made.f, name) for name in command.fields} == dict(command.fields)
+
+
+def test_what_is_said_beside_a_program_is_what_it_decodes_to(scheduled):
+    """The estimate of a plan would be that of another program."""
+    program, said = emitted(scheduled)
+    assert said == list(commands(program))
 
 
 def test_no_register_is_written_again_with_its_value(scheduled):
