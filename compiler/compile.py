@@ -20,6 +20,7 @@ from cnna.compiler.frontend.pieces.refusals import check_cpu
 from cnna.compiler.frontend.preprocess import stored
 from cnna.compiler.frontend.quantised_import import ImportedPiece, import_quantised
 from cnna.compiler.frontend.source_model import Readable
+from cnna.compiler.garbage import held_back
 from cnna.compiler.graph import ir
 from cnna.compiler.graph.dump import GraphWriter
 from cnna.compiler.lower.kernels import ConvKernel, Lowered
@@ -126,6 +127,7 @@ def check_batch(batch: int, name: str) -> None:
         raise ModelError(f"{name}: a batch of {batch} is not within 1..{MAX_BATCH}; run several batches")
 
 
+@held_back()
 def compile_graph(
     graph: ir.Graph,
     config: Config,
