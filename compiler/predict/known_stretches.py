@@ -9,7 +9,7 @@ these go on from what stretches before have left.
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from cnna.compiler.predict.bank_clocks import plane_fields
 from cnna.compiler.predict.ddr_beats import BeatModel, DdrPosition, Position, State, Transfer
@@ -17,7 +17,7 @@ from cnna.compiler.predict.ddr_beats import BeatModel, DdrPosition, Position, St
 if TYPE_CHECKING:
     from cnna.compiler.predict.flow_rates import Walk
 
-KEPT: Final = 2048  # stretches: some 36 MB
+KEPT = 2048  # stretches: some 36 MB
 
 
 @dataclass(frozen=True)

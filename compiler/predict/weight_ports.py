@@ -21,9 +21,7 @@ DEALT: Final = QUEUE_COMMANDS  # weight commands that can wait at a port
 ASKED: Final = 16  # most words of a ring that a port requests together
 AWAITED: Final = 4  # the same while the ring's reader may soon need them: words that are requested together come together here
 ASKED_BEATS: Final = OPEN_BEATS // 2  # most beats that it requests together: with few ports, a word takes many
-LEAST_BEATS: Final = (
-    ASKED_BEATS // 2
-)  # that it requests together, unless a word takes more: waiting for more room would leave DDR idle
+LEAST_BEATS: Final = ASKED_BEATS // 2  # that it requests together, unless a word takes more: else DDR would idle
 ASK_CLOCKS: Final = 3  # between two bursts that a port requests
 RING_CLOCKS: Final = 16  # from the last beat of a weight to the step that uses it
 Ended = Callable[[Command, float, float, tuple[float, float]], None]  # called with the command, its begin and end, and `held`
