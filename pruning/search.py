@@ -22,12 +22,14 @@ from cnna.pruning.seen import Products, runs
 from cnna.pruning.values import Array
 from cnna.pruning.widths import Choices, cheapest
 from cnna.spec.config import Config
+from cnna.spec.errors import DataError
 
 COMPILED = 12  # choices of widths, at most, of a target
 WORTH = 0.9  # of the damage: what does less than this much less is not compiled, once there is something with few enough clocks
 MOST_WIDTHS = 8  # of a family
 LEAST = 0.001  # of all clocks: a width that saves less than this more than the wider one is none
 ALL = "all "  # begins the name of what was measured of all families together
+HOPELESS = 1e30  # the damage where answers are no numbers
 SMALLEST = 1e-6  # damage below this is rounding
 
 
@@ -122,9 +124,12 @@ class Search:
         names, judged = network.outputs(), self.fit.held
         if not self._answers:
             self._answers = [*runs(network.proto, network.name, names, judged)]
+            if not all(np.isfinite(one[name]).all() for one in self._answers for name in names):
+                raise DataError(f"{network.name}: it answers some samples with NaN or infinity, so nothing can be compared with it")
         ours = [*runs(model, network.name, names, judged)]
         both = ([np.stack([np.float64(one[name]) for one in each]) for each in (self._answers, ours)] for name in names)
-        return float(np.mean([distance(theirs, made) for theirs, made in both]))
+        away = float(np.mean([distance(theirs, made) for theirs, made in both]))
+        return away if np.isfinite(away) else HOPELESS
 
     def clocks(self, widths: Mapping[str, int]) -> Clocks:
         """The compiler's prediction for the network of these widths."""

@@ -109,3 +109,11 @@ def test_samples_that_are_all_the_same_are_refused() -> None:
     network = model(NODES, spare_weights(), "float[N,3,12,12] x", "float[N,6] y")
     with pytest.raises(cnna.DataError, match="net: all 9 samples are the same one"):
         prepared(network, "net", [{"x": np.zeros((1, 3, 12, 12), np.float32)}] * 9, lambda *_: None)
+
+
+def test_answers_that_are_no_numbers_are_refused() -> None:
+    """No choice is nearer than another to NaN: the network would be cut anyhow."""
+    nodes = NODES.replace("y = Gemm", "n = Neg (f) l = Log (n) y = Gemm").replace("(f, wf", "(l, wf")
+    network, samples = model(nodes, spare_weights(), "float[N,3,12,12] x", "float[N,6] y"), sample((9, 3, 12, 12))
+    with pytest.raises(cnna.DataError, match="answers some samples with NaN or infinity"):
+        cnna.prune(network, samples, "tiny", fewer_clocks=0.25)
