@@ -18,6 +18,7 @@ from cnna.spec.errors import ModelError
 from cnna.spec.samples.pack import quantise
 
 ACC_LIMIT = 1 << 31  # sums are int32
+NEAR = 0.25  # quotients in float32 that are so near to whole numbers are rounded as exact ones are
 
 
 def to_integer(graph: ir.Graph) -> ir.Graph:
@@ -55,8 +56,10 @@ def _conv(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: Constants
     assert op.weight_scale is not None
     x, y = _quant(tensors, node.inputs[0]), _quant(tensors, node.output)
     scale = np.asarray(graph.constants[op.weight_scale], np.float64)
-    weights = np.rint(graph.constants[op.weights] / scale[:, None, None, None])
-    sums, magnitude = weights.sum(axis=(1, 2, 3)), np.abs(weights).sum(axis=(1, 2, 3))  # whole numbers, exact in float64
+    weights = whole_weights(graph.constants[op.weights], scale)
+    each = weights.reshape(len(weights), -1)
+    ones = np.ones(each.shape[1], weights.dtype)
+    sums, magnitude = (np.asarray(one @ ones, np.float64) for one in (each, np.abs(each)))  # whole numbers, exact
     bias = np.rint(np.asarray(graph.constants[op.bias], np.float64) / (x.scale * scale)) - x.zero * sums
     worst = float((128 * magnitude + np.abs(bias)).max())
     if not worst < ACC_LIMIT:
@@ -71,6 +74,26 @@ def _conv(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: Constants
     if op.groups == len(weights) == tensors[node.inputs[0]].shape[0] and op.groups > 1:
         return ir.Depthwise(op.window, *names, ir.clamp(y, op.low, op.high))
     return ir.Conv(op.window, op.groups, *names, ir.clamp(y, op.low, op.high))
+
+
+def whole_weights(weights: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """The whole numbers nearest to weights / scale: in float32, which takes half the time, if it errs neither in them nor in sums.
+
+    It errs by less than 2**-15 in a quotient up to 128, and holds all whole numbers up to 2**24.
+    """
+    short = scale.astype(np.float32)
+    if weights.dtype == np.float32 and (short == scale).all() and weights.size << 7 <= len(weights) << 24:
+        quotients = weights / short[:, None, None, None]
+        whole = np.rint(quotients)
+        quotients -= whole
+        if _reach(quotients) < NEAR and _reach(whole) <= 128:
+            return whole
+    return np.asarray(np.rint(weights / scale[:, None, None, None]), np.float64)
+
+
+def _reach(values: np.ndarray) -> float:
+    """The greatest magnitude."""
+    return float(np.maximum(values.max(initial=0), -values.min(initial=0)))
 
 
 def _copy(x: ir.Quant, y: ir.Quant, low: float = -inf, high: float = inf) -> ir.Combine:

@@ -192,8 +192,10 @@ def quantised_limit(node: Node, graph: Graph) -> str | None:
     if isinstance(node.op, f.Conv):
         if node.op.weight_scale is None:
             return f"its weights are not quantised, or not with one scale for each output channel or for all; {WHOLE}"
-        scale = graph.constants[node.op.weight_scale][:, None, None, None]
-        whole = np.rint(graph.constants[node.op.weights] / scale)
+        scale, weights = graph.constants[node.op.weight_scale], graph.constants[node.op.weights]
+        each = weights.reshape(len(weights), -1)
+        ends = [each.min(axis=1, initial=0), each.max(axis=1, initial=0)]
+        whole = np.rint(np.array(ends) / scale)
         if whole.min(initial=0) < -128 or whole.max(initial=0) > 127:
             reach = f"{whole.min():.0f} to {whole.max():.0f}"
             return f"its weights reach from {reach} about their zero point; quantise them in int8 with zero point 0"

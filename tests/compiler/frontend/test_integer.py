@@ -5,6 +5,7 @@ from math import inf
 import numpy as np
 import pytest
 
+from cnna.compiler.frontend.integer import whole_weights
 from cnna.compiler.frontend.quantised_import import import_quantised
 from cnna.compiler.graph import ir
 from cnna.sim.reference import reference
@@ -51,3 +52,15 @@ def test_clamp_is_rounding_of_the_clipped_value(quant, limits):
     found = ir.clamp(quant, low, high)
     clamped = np.clip(np.rint(values / quant.scale) + found.zero, found.low, found.high)
     assert np.array_equal(clipped, clamped)
+
+
+def test_weights_are_rounded_as_in_float64():
+    """float32 is quicker, but halves that it cannot tell from others would go to another number."""
+    rng = np.random.default_rng(3)
+    scale = rng.uniform(0.001, 0.1, 8).astype(np.float32).astype(np.float64)
+    whole = rng.integers(-128, 128, (8, 50, 3, 3))
+    for off in (0.0, 0.5 - 1e-8, 0.5, 0.5 + 1e-8, 0.2):
+        weights = ((whole + off) * scale[:, None, None, None]).astype(np.float32)
+        wanted = np.rint(weights / scale[:, None, None, None])
+        np.testing.assert_array_equal(whole_weights(weights, scale), wanted, err_msg=f"{off} off")
+    assert whole_weights(weights[:, :0], scale).shape == (8, 0, 3, 3)
