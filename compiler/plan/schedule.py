@@ -6,12 +6,12 @@ them overlap. `move` makes the commands of load and store, which move boxes of w
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import lru_cache
 from math import isqrt
 
 from cnna.compiler.cost.cost import moving_clocks
-from cnna.compiler.lower.kernels import ConvKernel, ConvPart, Kernel, Lowered, Phase, VectorPart, phases, views_of
+from cnna.compiler.lower.kernels import ConvKernel, ConvPart, Kernel, Lowered, Part, Phase, VectorPart, phases, views_of
 from cnna.compiler.lower.layout import Box, FeaturePlace
 from cnna.compiler.plan.allocate import Allocation
 from cnna.compiler.plan.array_commands import WEIGHT_RING, conv_commands
@@ -60,6 +60,7 @@ def _kernel_commands(context: PlanContext, number: int, kernel: Kernel) -> Itera
     turns: dict[str, int] = dict.fromkeys(tiling.staging, 0)
     held: dict[str, tuple[Box, FeaturePlace]] = {}
     load = kernel.table
+    passes = _Passes.of(context, number, kernel)
     for tile in tiles(kernel, tiling, maps[kernel.dest.map].height):
         places: dict[str, FeaturePlace] = {}
         for role, view in views_of(kernel).items():
@@ -77,24 +78,40 @@ def _kernel_commands(context: PlanContext, number: int, kernel: Kernel) -> Itera
             if role != "dest":
                 tensor = _tensor_of(context.lowered, view.map)
                 yield from move(context, "load", view.map, box, places[role], kernel.layer, tensor)
-        yield from _passes(context, number, kernel, tile, places, load)
+        yield from _passes(context, passes, tile, places, load)
         load = False
         if "dest" in tiling.staging:
             box = held["dest"][0]
             yield from move(context, "store", kernel.dest.map, box, places["dest"], kernel.layer, kernel.tensor)
 
 
+@dataclass(frozen=True, eq=False)
+class _Passes:
+    """What all tiles of a kernel have in common. streams: where each part's stream lies, by `id`. cut: as of `vector_commands`."""
+
+    kernel: Kernel
+    streams: Mapping[int, int]
+    cut: int
+    phases: Mapping[Phase, tuple[Part, ...]]
+
+    @classmethod
+    def of(cls, context: PlanContext, number: int, kernel: Kernel) -> "_Passes":
+        """Of kernel `number`."""
+        streams = {id(part): context.streams[number, index] for index, part in enumerate(kernel.parts)}
+        cut = 0 if isinstance(kernel, ConvKernel) else newest_block(context.lowered, number, kernel)
+        return cls(kernel, streams, cut, phases(kernel, context.lowered.maps[kernel.dest.map]))
+
+
 def _passes(
-    context: PlanContext, number: int, kernel: Kernel, tile: Tile, places: Mapping[str, FeaturePlace], load: bool
+    context: PlanContext, common: _Passes, tile: Tile, places: Mapping[str, FeaturePlace], load: bool
 ) -> Iterator[PlannedCommand]:
     """The engine's commands of one tile, part by part. load: the first one takes the kernel's table.
 
     The commands of a kernel follow each other, so the engine keeps the table until the last of them.
     """
-    streams = {id(part): context.streams[number, index] for index, part in enumerate(kernel.parts)}
-    cut = 0 if isinstance(kernel, ConvKernel) else newest_block(context.lowered, number, kernel)
-    for phase, parts in phases(kernel, context.lowered.maps[kernel.dest.map]).items():
-        own = replace(tile, rows=phase.rows_within(tile.rows))
+    kernel, streams = common.kernel, common.streams
+    for phase, parts in common.phases.items():
+        own = Tile(tile.images, phase.rows_within(tile.rows), tile.blocks)
         if own.rows[0] >= own.rows[1]:
             continue
         for part in parts:
@@ -103,7 +120,7 @@ def _passes(
             else:
                 assert not isinstance(kernel, ConvKernel)
                 assert isinstance(part, VectorPart)
-                made = list(vector_commands(context, kernel, part, phase, streams[id(part)], own, cut, places, load))
+                made = list(vector_commands(context, kernel, part, phase, streams[id(part)], own, common.cut, places, load))
             if load and made and not part.stream.table_words:  # the tile does not touch the part behind the table
                 yield _table(context.config, kernel, phase, streams)
             load = load and not made
