@@ -25,6 +25,7 @@ Fixed = tuple[tuple[bool | int, ...], ...]
 Position = tuple[tuple[int, float, bool, int, tuple[int, ...], tuple[int, ...], Past, tuple[int, ...]], ...]
 DdrPosition = tuple[float, int, int, tuple[int, ...], tuple[int, ...]]
 State = tuple[tuple[int, float, tuple[int, ...], tuple[int, ...], Past], ...]
+AHEAD_BEATS: Final = 64  # whose banks are looked up together: each stretch looks them up anew, and a run may have thousands
 PAST_CLOCKS: Final = 16  # between two notes of how far a load was
 
 
@@ -43,7 +44,7 @@ class Transfer(Requester):
         self._ddr_run, self._ddr_block = (fields.get(name, 0) // BEAT_BYTES for name in ("ddr_run", "ddr_block"))  # in beats
         self._ports, self._beat_words = config.ports, config.beat_words
         self._bank_count, self._region_words, self._depth = config.banks, region_words(config), config.depth
-        self._runs_from: dict[tuple[int, int], Banks] = {}  # `_run_at` by region and first bank: rows visit the banks in turn
+        self._runs_from: dict[tuple[int, int, int], Banks] = {}  # `_run_at` by region, first bank and words: many runs are alike
         self._run_beats = -(-fields["run"] // config.beat_words)
         runs = fields["runs"] * fields["blocks"]
         self._share = [-(-(runs - port) // config.ports) * self._run_beats for port in range(min(config.ports, runs))]
@@ -211,7 +212,7 @@ class Transfer(Requester):
             coming = self._beats_of_runs[moved * self._ports + port :: self._ports]
         else:
             run, beat = divmod(moved, self._run_beats)
-            coming = self._run_at(run, port)[beat:]
+            coming = self._run_at(run, port, beat)[:]
         coming.reverse()
         need = self._needs[port] = coming.pop()
         self._coming[port] = coming
@@ -232,21 +233,22 @@ class Transfer(Requester):
             )
         ]
 
-    def _run_at(self, run: int, port: int) -> Banks:
-        """The banks of each beat of a port's run of that number."""
+    def _run_at(self, run: int, port: int, beat: int) -> Banks:
+        """The banks of the next beats of a port's run of that number, AHEAD_BEATS at most. beat: the first one."""
         block, row = divmod(run * self._ports + port, self._runs)
-        first = self._fm + sets_on(self._fm, block, self._depth) * self._fm_block + row * self._fm_run
+        step, count, beats = self._beat_words, self._bank_count, min(self._run_beats - beat, AHEAD_BEATS)
+        first = self._fm + sets_on(self._fm, block, self._depth) * self._fm_block + row * self._fm_run + beat * step
         region, place = divmod(located(first, 0, self._depth), self._region_words)
-        starts, step, count = range(self._run_beats), self._beat_words, self._bank_count
+        left, starts = self._run - beat * step, range(beats)
         if self._words(0) > count:
-            return [self._banks_around(first + beat * step, self._words(beat)) for beat in starts]
-        if place + self._run > self._region_words:
-            return [self._beat_at(first + beat * step, self._words(beat)) for beat in starts]
-        known = region, place % count
+            return [self._banks_around(first + number * step, min(step, left - number * step)) for number in starts]
+        if place + min(left, beats * step) > self._region_words:
+            return [self._beat_at(first + number * step, min(step, left - number * step)) for number in starts]
+        known = region, place % count, min(left, beats * step)
         if known not in self._runs_from:
-            whole, last = (_table(count, region, self._words(beat)) for beat in (0, self._run_beats - 1))
-            beats = [whole[(place + beat * step) % count] for beat in starts[:-1]]
-            self._runs_from[known] = [*beats, last[(place + starts[-1] * step) % count]]
+            whole, last = _table(count, region, min(step, left)), _table(count, region, min(step, left - (beats - 1) * step))
+            found = [whole[(place + number * step) % count] for number in starts[:-1]]
+            self._runs_from[known] = [*found, last[(place + starts[-1] * step) % count]]
         return self._runs_from[known]
 
     def _beat_at(self, word: int, words: int) -> tuple[int, int]:
