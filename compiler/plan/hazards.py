@@ -6,6 +6,7 @@ they touch the same word, and only then. Program order is assumed to be a valid 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,38 +32,24 @@ class _LastUses:
 
     def __init__(self, space: str, size: int, used: Sequence[Words]) -> None:
         """size: of the space. used: all words that commands touch together, each once."""
-        runs = [[(starts_of(one), one[2]) for one in words] for words in used]
-        marks = np.random.default_rng(0).integers(1 << 64, size=len(used), dtype=np.uint64)
+        runs = [(number, starts_of(one), one[2]) for number, words in enumerate(used) for one in words]
+        lengths = [len(starts) for _, starts, _ in runs]
+        starts = np.concatenate([np.zeros(0, np.int64), *(own for _, own, _ in runs)])
+        ends = starts + np.repeat(np.array([count for _, _, count in runs], np.int64), lengths)
+        assert starts.min(initial=0) >= 0, f"words lie before {space}"
+        assert ends.max(initial=0) <= size, f"words lie beyond {space}"
+        owners = np.repeat(np.array([number for number, _, _ in runs], np.int64), lengths)
+        marks = np.random.default_rng(0).integers(1 << 64, size=len(used), dtype=np.uint64)[owners]
         change = np.zeros(size + 1, np.uint64)  # from one word to the next, of the sum of the marks of the uses that touch it
-        for mark, own in zip(marks, runs, strict=True):
-            for starts, count in own:
-                assert starts.min() >= 0, f"words at {starts} lie before {space}"
-                assert starts.max() + count <= size, f"{count} words at {starts} lie beyond {space}"
-                change[starts] += mark
-                change[starts + count] -= mark
+        np.add.at(change, starts, marks)
+        np.subtract.at(change, ends, marks)
         edges = np.flatnonzero(change)
-        sums, self._alike = np.unique(change.cumsum()[edges], return_inverse=True)
-        self._behind = np.zeros(size + 1, np.int32)  # for each word, the number of edges up to it
-        self._behind[edges] = 1
-        self._behind = self._behind.cumsum(dtype=np.int32)
+        sums, alike = np.unique(change.cumsum()[edges], return_inverse=True)
         self._counts = np.zeros((2 * len(COUNTED), len(sums)), np.int32)  # of writes, then of reads
-        self._pieces = [self._found(own) for own in runs]
-
-    def _found(self, runs: Sequence[tuple[NDArray[np.int64], int]]) -> int | NDArray[np.intp]:
-        """The pieces that runs touch; the number of one if there is only one."""
-        found = np.concatenate([self._touched(*one) for one in runs]) if len(runs) > 1 else self._touched(*runs[0])
-        if len(found) > 1:
-            found = np.flatnonzero(np.bincount(found))
-        return int(found[0]) if len(found) == 1 else found
-
-    def _touched(self, starts: NDArray[np.int64], count: int) -> NDArray[np.intp]:
-        """As `_found`, but a piece may come several times."""
-        lows, highs = self._behind[starts] - 1, self._behind[starts + (count - 1)]
-        if len(starts) == 1:
-            return self._alike[lows[0] : highs[0]]
-        sizes = highs - lows
-        before = sizes.cumsum() - sizes
-        return self._alike[np.repeat(lows - before, sizes) + np.arange(before[-1] + sizes[-1])]
+        behind = (change != 0).cumsum(dtype=np.int32)  # for each word, the number of edges up to it
+        lows, highs = behind[starts] - 1, behind[ends - 1]  # of the stretches between edges, whose pieces are `alike`
+        bounds = owners.searchsorted(np.arange(len(used) + 1)).tolist()
+        self._pieces = [_pieces(alike, lows[low:high], highs[low:high]) for low, high in pairwise(bounds)]
 
     def latest(self, words: int) -> list[int]:
         """For each engine, the count at which its last write to any of these is done. Then the same of its last read."""
@@ -74,6 +61,19 @@ class _LastUses:
     def note(self, words: int, use: int, count: int) -> None:
         """Notes that an engine's last use of these is done when it has finished `count` units. use: its place in `latest`."""
         self._counts[use, self._pieces[words]] = count
+
+
+def _pieces(alike: NDArray[np.intp], lows: NDArray[np.int32], highs: NDArray[np.int32]) -> int | NDArray[np.intp]:
+    """The pieces of the stretches in some ranges; the number of one if there is only one."""
+    if len(lows) == 1:
+        found = alike[lows[0] : highs[0]]
+    else:
+        sizes = highs - lows
+        before = sizes.cumsum() - sizes
+        found = alike[np.repeat(lows - before, sizes) + np.arange(before[-1] + sizes[-1])]
+    if len(found) > 1:
+        found = np.bincount(found).nonzero()[0]
+    return int(found[0]) if len(found) == 1 else found
 
 
 def add_waits(commands: Sequence[PlannedCommand], segments: Mapping[str, int], config: Config) -> list[PlannedCommand]:
