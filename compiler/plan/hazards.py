@@ -123,7 +123,7 @@ def _waits(
         for need in needs if whole else (needs[unit],):
             need[:] = map(max, need, used)
     for kind, touched in enumerate((writes, reads)):
-        for unit, _, space, words in touched:
+        for unit, _, space, words in sorted(touched):  # the last unit's use is the last one, if accesses overlap
             spaces[space].note(words, kind * len(COUNTED) + own, first + unit + 1)
     fields: dict[str, int] = {}
     for engine, by_unit in zip(COUNTED, zip(*needs, strict=True), strict=True):

@@ -1,10 +1,15 @@
 """Waits order all accesses to the same words: programs give the right answer in any order that their waits allow."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.graph import ir
+from cnna.compiler.lower.layout import Box, FeaturePlace
+from cnna.compiler.plan.command import Access, PlannedCommand
+from cnna.compiler.plan.hazards import add_waits
 from cnna.host.device.accelerator import Accelerator
 from cnna.sim.emulator.emulator import EmulatorDevice
 from cnna.sim.reference import reference
@@ -73,6 +78,19 @@ def test_missing_waits_are_seen(engine):
         if any((got[name] != wanted[name]).any() for name in graph.outputs):
             return
     pytest.fail(f"nothing goes wrong without waits for {engine}")
+
+
+def test_what_is_source_and_residual_is_read_until_the_last_unit():
+    """y = conv(x) + x reads a block of x as residual in one unit, but as source in all. Overwritten after the one, it is lost."""
+    place = FeaturePlace(0, 4, 16, 64)
+    box, other = Box((0, 1), (0, 4), (0, 4), (0, 4)), FeaturePlace(128, 4, 16, 64)
+    reads = (Access(place, box), Access(place, box, 2))
+    conv = PlannedCommand("conv", {}, 0, "y", (0, 0, 0, 0), 2, reads, (Access(other, box, 2),))
+    load = PlannedCommand("load", {}, 1, "z", (0, 0, 0, 0), 1, (), (Access(place, box),))
+    first = PlannedCommand("load", {}, 1, "z", (0, 0, 0, 0), 1, (), (Access(place, replace(box, blocks=(0, 2))),))
+    for command in (load, first):
+        fields = add_waits([conv, command], {}, SMALL)[1].fields
+        assert (fields["wait_conv_enable"], fields["wait_conv_count"]) == (1, 2)
 
 
 def test_units_of_a_chunk_are_waited_for_one_by_one():
