@@ -1,16 +1,17 @@
 """The least work that a graph can be on a configuration, whatever the plan. What is beaten so need not be compiled.
 
 The array and the vector engine take at most one step a clock. Weights and inputs come through DDR at least once, and outputs go
-there. No plan makes any of these less. What else takes time or traffic is left out, such as waits and maps that do not fit on chip.
+there. Weights that the ring does not hold come again for each group of pixels. No plan makes any of these less. What else takes
+time or traffic is left out, such as waits and maps that do not fit on chip.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from cnna.compiler.cost.engine_steps import kernel_steps
+from cnna.compiler.cost.engine_steps import groups_of, kernel_steps
 from cnna.compiler.graph import ir
-from cnna.compiler.lower.kernels import ConvKernel, Kernel, Lowered, Part, VectorPart, one_by_one, reach
+from cnna.compiler.lower.kernels import ConvKernel, ConvPart, Kernel, Lowered, Part, VectorPart, one_by_one, reach
 from cnna.compiler.lower.layout import ddr_place, map_bytes
 from cnna.compiler.lower.lower import lower
 from cnna.compiler.lower.windows import taps_apart
@@ -42,7 +43,8 @@ class LeastWork(NamedTuple):
 
 
 def least_work(graph: ir.Graph, config: Config, batch: int = 1, bank_words: Sequence[int] = ()) -> LeastWork:
-    """The least work of a graph for a batch. It depends on the array, and on memories only where they decide how inputs are folded.
+    """The least work of a graph for a batch. It depends on the array and its ring, and on feature memory only where that decides
+    how inputs are folded.
 
     bank_words: sizes of feature memory for all of which it is the least, the smallest first; none: that of `config`. ModelError: as
     of `lower`.
@@ -71,7 +73,9 @@ def _alike(graph: ir.Graph, config: Config, batch: int) -> str:
     """
     windows = (node.op.window.kernel for node in graph.nodes if isinstance(node.op, ir.Depthwise))
     held = all(rows * columns + config.vector_param_words <= config.vector_ring_words for rows, columns in windows)
-    known = {name: value for name, value in vars(config).items() if name not in ("name", "bank_words", "pix", "clock_mhz")}
+    known = {
+        name: value for name, value in vars(config).items() if name not in ("name", "bank_words", "ring_words", "pix", "clock_mhz")
+    }
     return repr((known, () if held and not config.codebook else (config.pix, batch)))
 
 
@@ -96,6 +100,7 @@ def _work(lowered: Lowered, config: Config, batch: int) -> LeastWork:
         engines[isinstance(kernel, ConvKernel)] += _clocks(own, lowered, config, batch)
         parts: tuple[Sequence[Part], Sequence[Part]] = (kernel.parts, own.parts)
         weights += sum(map(_weights, *parts, [kernel.window] * len(kernel.parts)))
+        weights += sum(_again(part, kernel, lowered, config, batch) for part in kernel.parts)
     inputs = sum(_loaded(name, lowered, config) for name in lowered.inputs)
     outputs = sum(map_bytes(replace(lowered.maps[name], images=(0, 1)), config) for name in set(lowered.outputs))
     return LeastWork(engines[True], engines[False], weights + batch * inputs, batch * outputs)
@@ -119,6 +124,15 @@ def _weights(part: Part, own: Part, window: ir.Window) -> int:
     if isinstance(part, VectorPart) and isinstance(own, VectorPart) and own.apart and not part.apart:
         return int(size * steps_in_row(taps, own.apart) // taps)
     return int(size)
+
+
+def _again(part: Part, kernel: Kernel, lowered: Lowered, config: Config, batch: int) -> int:
+    """Bytes of weights that come again: for each group of pixels but the first, where the ring does not hold those of a chunk."""
+    unit, head = part.stream.unit_words, part.stream.param_words
+    if not isinstance(part, ConvPart) or unit <= config.ring_words or config.codebook:
+        return 0
+    pixels = batch * part.phase.size[0] * part.phase.size[1] if part.phase else lowered.pixels(kernel, batch)
+    return (groups_of(pixels, config) - 1) * part.chunks * (unit - head) * config.ring_word_bytes
 
 
 def _loaded(name: str, lowered: Lowered, config: Config) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias
 
 from cnna.compiler.bound import LeastWork, least_works
-from cnna.compiler.explore.grid import BANK_WORDS, RING_WORDS
+from cnna.compiler.explore.grid import BANK_WORDS
 from cnna.compiler.explore.kept import Refused
 from cnna.compiler.explore.planned import Planned, placed, planned
 from cnna.compiler.explore.point import Part
@@ -85,12 +85,12 @@ class Done(NamedTuple):
 def shape_of(network: int, wanted: Wanted) -> Shape:
     """It is the same for points whose least work does not differ."""
     config, board = wanted.config, wanted.config.name.split("-")[0]
-    return Shape(network, replace(config, name=board, bank_words=BANK_WORDS[0], ring_words=RING_WORDS[0], uram=False), wanted.batch)
+    return Shape(network, replace(config, name=board, bank_words=BANK_WORDS[0], uram=False), wanted.batch)
 
 
 def alike(shape: Shape) -> Shape:
     """Shapes for which this is equal are bounded together: their kernels differ in little."""
-    return replace(shape, config=replace(shape.config, name="", pix=16, clock_mhz=1), batch=1)
+    return replace(shape, config=replace(shape.config, name="", pix=16, ring_words=512, clock_mhz=1), batch=1)
 
 
 def bounded(source: Source, shapes: Sequence[Shape]) -> Sequence[Bound]:

@@ -18,7 +18,7 @@ from cnna.spec.errors import ModelError
 from .. import networks
 from ..graph_builder import Builder
 
-BUDGET, SWEPT = Budget(2520, 912), ("ports", "regions", "vector")
+BUDGET, SWEPT = Budget(2520, 912), ("ports", "regions", "ring")
 OFFERED = [config for board in ("zcu102", "ultra96") for config in configurations(BUDGET, BOARDS[board], SWEPT)]
 
 
@@ -48,6 +48,17 @@ def test_rows_that_nothing_reads_do_not_count() -> None:
     program = compile_graph(graph, config)
     assert least_work(graph, config).read <= sum(layer["ddr_read_bytes"] for layer in program.layers)
     assert least_work(graph, config).written == 9 * 16 * 16
+
+
+def test_weights_that_the_ring_does_not_hold_come_again() -> None:
+    """Small rings would seem to need no more DDR than large ones, and each of their points be compiled to see it."""
+    b = Builder(np.random.default_rng(1), "streamed")
+    graph = b.graph(b.conv(b.input(64, 12, 12), 24, ir.Window((3, 3), (1, 1), (1, 1), (1, 1, 1, 1))))
+    large = preset("tiny")
+    for config in (replace(large, ring_words=64), replace(large, ring_words=64, pix=8), large):
+        least, layers = least_work(graph, config, 2).read, compile_graph(graph, config, 2).layers
+        assert least <= sum(layer["ddr_read_bytes"] for layer in layers) <= 1.5 * least
+    assert least_work(graph, replace(large, ring_words=64), 2).read > 5 * least_work(graph, large, 2).read
 
 
 def test_both_ways_of_a_port_are_used_at_once() -> None:
