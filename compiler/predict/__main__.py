@@ -12,6 +12,9 @@ def main() -> int:
         return 0
     try:
         build()
+    except KeyboardInterrupt:
+        print("cnna: interrupted; the predictor is as it was", file=sys.stderr)
+        return 130
     except BuildError as error:
         print(f"cnna: the predictor stays interpreted, which takes longer and gives the same figures: {error}", file=sys.stderr)
         return 1

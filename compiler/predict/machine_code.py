@@ -29,6 +29,7 @@ FOLDER = HERE / "compiled"
 SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))  # of the modules of this Python, on this processor
 SOURCES = f"sources{SUFFIX}.json"  # SHA-256 of each source that the modules in the folder depend on, by its path from ROOT
 READY = "machine code"
+NEEDED = "it takes mypy, setuptools, a C compiler and Python's headers"
 TOOLS = 6  # of `sys.monitoring`, at most
 # What mypyc has to know of numpy is that its values are any; mypy itself checks these modules with the rest of the project.
 SETTINGS = """
@@ -107,7 +108,7 @@ def _made(place: Path) -> list[Path]:
     made = sorted((place / "made").rglob(f"*{SUFFIX}"))
     if done.returncode or len(made) <= len(MODULES):
         lines = [line for line in done.stdout.splitlines() if "rror" in line] or done.stdout.splitlines() or ["no module was made"]
-        raise BuildError(lines[-1].strip()[:300])
+        raise BuildError(f"{lines[-1].strip()[:300]} ({NEEDED})")
     return made
 
 
