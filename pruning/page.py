@@ -12,16 +12,20 @@ _STYLE = Style(
     "--bar: #2f6fbf; --gone: #c9d6e6;",
     "--bar: #5a96e0; --gone: #3a4656;",
     """table { font-size: .9rem } th, td { text-align: right } td.word, th.word { text-align: left }
-tbody tr:nth-child(odd) { background: var(--soft) } td.bar { min-width: 10rem; padding: 0 }
+tbody tr:nth-child(odd) { background: var(--soft) } td.bar { min-width: 10rem; padding: 0; text-align: left }
 td.bar b, td.bar i { display: inline-block; height: .8rem; vertical-align: middle; background: var(--bar) }
 td.bar i { background: var(--gone) }""",
+)
+_KEY = (
+    "A bar is dark for the clocks that are left, light for those that are saved. "
+    "Error is that of a layer's outputs on the samples, as a share of their power."
 )
 
 
 def prune_page(found: dict[str, Any]) -> str:
     """The page. found: the figures of a `Pruned` job."""
     parts = [f"<p>{escape(line)}</p>" for line in found["lines"]]
-    parts += ["<h2>Layer by layer</h2>", "<p>Error is that of a layer's outputs on the samples, as a share of their power.</p>"]
+    parts += ["<h2>Layer by layer</h2>", f"<p>{_KEY}</p>"]
     parts += [f'<div class="wide"><table>{_layers(found["layers"])}</table></div>']
     parts += ["<h2>Channels that go together</h2>", f'<div class="wide"><table>{_groups(found["groups"])}</table></div>']
     return page(f"{found['name']}, pruned for {found['config']}", _STYLE, "\n".join(parts))
