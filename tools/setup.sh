@@ -30,8 +30,20 @@ if ! .venv/bin/python -c '' 2>/dev/null; then
   echo "making .venv with $("$python" --version)"
   "$python" -m venv --clear .venv
 fi
+# A sign of life every half minute, until this shell ends. `sleep` holds no output open: a pipe behind `make` would wait for it.
+beat() {
+  while sleep 30 >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do
+    echo "still installing; $(find .venv/lib -name '*.dist-info' | wc -l) packages are there"
+  done
+}
+
 echo "installing cnna and its tools into .venv (constraints.txt names the versions; about a minute when pip has them cached)"
+beat &
+beat=$!
+trap 'kill $beat 2>/dev/null || true' EXIT
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[tools,board,serve,trace,bench,test]'
+kill $beat
+trap - EXIT
 # Python looks beside the program first. In the folder that holds a clone named cnna, pip's editable install would let it take the
 # clone for the package; a package on its path goes before a plain folder.
 mkdir -p .venv/links && ln -sfn ../../api .venv/links/cnna

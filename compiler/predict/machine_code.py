@@ -15,6 +15,7 @@ import subprocess
 import sys
 import sysconfig
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -30,6 +31,7 @@ SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))  # of the modules of this P
 SOURCES = f"sources{SUFFIX}.json"  # SHA-256 of each source that the modules in the folder depend on, by its path from ROOT
 READY = "machine code"
 NEEDED = "it takes mypy, setuptools, a C compiler and Python's headers"
+MAKERS = {"mypyc": "mypy", "setuptools": "setuptools"}  # module: the package of PyPI that has it
 TOOLS = 6  # of `sys.monitoring`, at most
 # What mypyc has to know of numpy is that its values are any; mypy itself checks these modules with the rest of the project.
 SETTINGS = """
@@ -69,7 +71,7 @@ def _watched() -> bool:
 
 def state(folder: Path = FOLDER) -> str:
     """READY, or why the modules are interpreted, and what to type."""
-    remedy = f"python -m {PACKAGE} makes it quicker"
+    remedy = f"{sys.executable} -m {PACKAGE} makes it quicker"
     try:
         made_of = json.loads((folder / SOURCES).read_text())
     except (OSError, ValueError):
@@ -80,6 +82,9 @@ def state(folder: Path = FOLDER) -> str:
 
 def build(folder: Path = FOLDER) -> None:
     """Makes the modules for this Python in the folder. BuildError: something is missing, or a step fails."""
+    missing = [package for module, package in MAKERS.items() if find_spec(module) is None]
+    if missing:
+        raise BuildError(f"{' and '.join(missing)} missing: {sys.executable} -m pip install {' '.join(missing)}")
     import_module(f"{PACKAGE}.predict")
     names = sorted(name for name in map(_source_of, sys.modules) if name)
     try:
@@ -107,9 +112,15 @@ def _made(place: Path) -> list[Path]:
     )
     made = sorted((place / "made").rglob(f"*{SUFFIX}"))
     if done.returncode or len(made) <= len(MODULES):
-        lines = [line for line in done.stdout.splitlines() if "rror" in line] or done.stdout.splitlines() or ["no module was made"]
-        raise BuildError(f"{lines[-1].strip()[:300]} ({NEEDED})")
+        raise BuildError(f"{_cause(done.stdout)} ({NEEDED})")
     return made
+
+
+def _cause(text: str) -> str:
+    """The line of a build's output that says why it failed. A C compiler's own says more than what setuptools adds after it."""
+    lines = text.splitlines() or ["no module was made"]
+    told = next(filter(None, ([line for line in lines if word in line] for word in ("fatal error", "rror"))), lines)
+    return told[-1].strip()[:300]
 
 
 def _source_of(module: str) -> str:

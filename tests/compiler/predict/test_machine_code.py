@@ -39,12 +39,13 @@ def span_of(span):
 
 def test_that_of_other_sources_is_not_used(tmp_path):
     """After a change of a source, the old figures would still come."""
-    assert state(tmp_path) == "Python (python -m cnna.compiler.predict makes it quicker)"
+    remedy = f"{sys.executable} -m cnna.compiler.predict makes it quicker"
+    assert state(tmp_path) == f"Python ({remedy})"
     digests = {"compiler/predict/predict.py": machine_code.digest(machine_code.ROOT / "compiler/predict/predict.py")}
     (tmp_path / SOURCES).write_text(json.dumps(digests))
     assert usable(tmp_path)
     (tmp_path / SOURCES).write_text(json.dumps(digests | {"spec/config.py": "0"}))
-    assert state(tmp_path) == "Python, since spec/config.py has changed (python -m cnna.compiler.predict makes it quicker)"
+    assert state(tmp_path) == f"Python, since spec/config.py has changed ({remedy})"
     assert not usable(tmp_path)
     (tmp_path / SOURCES).write_text("cut off")
     assert not usable(tmp_path)
@@ -71,6 +72,18 @@ def test_what_fails_is_one_line_and_changes_nothing(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     with pytest.raises(BuildError, match="file: File exists"):
         build(tmp_path / "file")
+
+
+def test_the_cause_of_a_failure_is_said(tmp_path, monkeypatch):
+    """A missing package would end in a line of Python's, and missing headers in that `gcc` has failed."""
+    monkeypatch.setattr(machine_code, "MAKERS", {"nowhere_to_be_found": "nowhere", "json": "json"})
+    with pytest.raises(BuildError, match=r"^nowhere missing: .* -m pip install nowhere$"):
+        build(tmp_path / "made")
+    monkeypatch.setattr(machine_code, "MAKERS", {})
+    output = "c/x.c:1:10: fatal error: Python.h: No such file or directory\nerror: command 'gcc' failed with exit code 1"
+    monkeypatch.setattr(machine_code, "SETUP", f"print({output!r}); raise SystemExit(1)")
+    with pytest.raises(BuildError, match=r"fatal error: Python\.h: No such file or directory \("):
+        build(tmp_path / "made")
 
 
 @pytest.mark.slow
