@@ -11,9 +11,11 @@ Source: https://mypyc.readthedocs.io, "Using mypyc".
 
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 import sysconfig
+import time
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,6 +34,7 @@ SOURCES = f"sources{SUFFIX}.json"  # SHA-256 of each source that the modules in 
 READY = "machine code"
 NEEDED = "it takes mypy, setuptools, a C compiler and Python's headers"
 MAKERS = {"mypyc": "mypy", "setuptools": "setuptools"}  # module: the package of PyPI that has it
+BUILDING, LEFT_SECONDS = "building-", 3600.0  # a build's own folder, and after which time nobody builds there any more
 TOOLS = 6  # of `sys.monitoring`, at most
 # What mypyc has to know of numpy is that its values are any; mypy itself checks these modules with the rest of the project.
 SETTINGS = """
@@ -89,7 +92,10 @@ def build(folder: Path = FOLDER) -> None:
     names = sorted(name for name in map(_source_of, sys.modules) if name)
     try:
         folder.mkdir(exist_ok=True)
-        with TemporaryDirectory(prefix="building-", dir=folder) as place:
+        for left in folder.glob(f"{BUILDING}*"):  # by a build that was killed
+            if time.time() - left.stat().st_mtime > LEFT_SECONDS:
+                shutil.rmtree(left, ignore_errors=True)
+        with TemporaryDirectory(prefix=BUILDING, dir=folder) as place:
             made_of = {name: digest(ROOT / name) for name in names}
             made = _made(Path(place))
             (folder / SOURCES).unlink(missing_ok=True)

@@ -1,6 +1,7 @@
 """The predictor as machine code: it gives the figures of its sources, and is used only where it was made of them."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -66,6 +67,9 @@ def test_a_debugger_sees_the_sources(tmp_path):
 def test_what_fails_is_one_line_and_changes_nothing(tmp_path, monkeypatch):
     """Without mypy or a C compiler, an install would end with pages of text, or take half of the modules."""
     monkeypatch.setattr(machine_code, "SETUP", "import nowhere_to_be_found")
+    killed = tmp_path / "made" / f"{machine_code.BUILDING}of-yesterday"
+    (killed / "cnna").mkdir(parents=True)
+    os.utime(killed, (0, 0))
     with pytest.raises(BuildError, match=r"^ModuleNotFoundError: No module named 'nowhere_to_be_found' \(it takes mypy, "):
         build(tmp_path / "made")
     assert not list((tmp_path / "made").iterdir())
