@@ -95,9 +95,10 @@ def build(folder: Path = FOLDER) -> None:
         for left in folder.glob(f"{BUILDING}*"):  # by a build that was killed
             if time.time() - left.stat().st_mtime > LEFT_SECONDS:
                 shutil.rmtree(left, ignore_errors=True)
-        with TemporaryDirectory(prefix=BUILDING, dir=folder) as place:
+        # links to the sources lie outside of the packages, whose files others list and read meanwhile
+        with TemporaryDirectory(prefix="cnna-") as place, TemporaryDirectory(prefix=BUILDING, dir=folder) as beside:
             made_of = {name: digest(ROOT / name) for name in names}
-            made = _made(Path(place))
+            made = [Path(shutil.copy(file, beside)) for file in _made(Path(place))]
             (folder / SOURCES).unlink(missing_ok=True)
             for file in made:
                 file.replace(folder / file.name)

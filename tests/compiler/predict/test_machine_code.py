@@ -90,6 +90,14 @@ def test_the_cause_of_a_failure_is_said(tmp_path, monkeypatch):
         build(tmp_path / "made")
 
 
+def test_no_source_appears_beside_the_sources_meanwhile(tmp_path, monkeypatch):
+    """What `cnna explore` kept is of all sources in the packages: during a build, none of it would be found."""
+    setup = f"import pathlib; print('error', list(pathlib.Path({str(tmp_path)!r}).rglob('*.py'))); raise SystemExit(1)"
+    monkeypatch.setattr(machine_code, "SETUP", setup)
+    with pytest.raises(BuildError, match=r"^error \[\]"):
+        build(tmp_path)
+
+
 @pytest.mark.slow
 def test_it_is_made_anew(tmp_path):
     """All modules come, and load beside each other."""
