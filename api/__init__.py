@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     )
     from cnna.jobs.compile import Compiled, compile, load
     from cnna.jobs.convert import Converted, convert
-    from cnna.jobs.ddr import Ddr
     from cnna.jobs.eval import Evaluated, eval
     from cnna.jobs.explain import Explained, explain
     from cnna.jobs.explore.explore import Explored, Tilings, explore, tilings
     from cnna.jobs.explore.search_choices import FoundChoices, search_choices
+    from cnna.jobs.options.ddr import Ddr
     from cnna.jobs.prune import Pruned, prune
     from cnna.jobs.publish import Published, publish
     from cnna.jobs.quantize import Quantized, quantize
@@ -64,7 +64,7 @@ _PLACES = {
         *("Compared", "ComparedBenchmarks", "ComparedEvaluations", "compare", "compare_benchmarks", "compare_evaluations"),
     ),
     "cnna.jobs.convert": ("Converted", "convert"),
-    "cnna.jobs.ddr": ("Ddr",),
+    "cnna.jobs.options.ddr": ("Ddr",),
     "cnna.jobs.eval": ("Evaluated", "eval"),
     "cnna.jobs.explain": ("Explained", "explain"),
     "cnna.jobs.explore.explore": ("Explored", "Tilings", "explore", "tilings"),

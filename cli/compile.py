@@ -10,7 +10,7 @@ from cnna.cli.main import Outcome
 from cnna.cli.options import CONFIG_HELP, add_batch_option, add_shape_option, given_shapes, warned
 from cnna.cli.progress import Progress
 from cnna.jobs.compile import compile, cpu_lines, cpu_warning, missing
-from cnna.jobs.configurations import configuration
+from cnna.jobs.options.configurations import configuration
 from cnna.spec.checks.archive import is_archive
 from cnna.spec.manifest import CpuEntry
 

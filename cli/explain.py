@@ -7,8 +7,8 @@ from cnna.cli.detector_option import add_detector_option
 from cnna.cli.main import PAGES, Outcome
 from cnna.cli.options import CONFIG_HELP, add_batch_option, add_shape_option, given_shapes, warned
 from cnna.cli.progress import Progress
-from cnna.jobs.configurations import configuration
 from cnna.jobs.explain import DEFAULT, explain
+from cnna.jobs.options.configurations import configuration
 from cnna.spec.command_line import BAD_INPUT
 
 OUTPUTS = {"html": PAGES}

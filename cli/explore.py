@@ -14,10 +14,10 @@ from cnna.cli.main import PAGES, Outcome
 from cnna.cli.options import add_cache_option, add_ddr_options, add_shape_option, configuration, ddr_options, given_shapes, warned
 from cnna.cli.progress import Progress, clear_line
 from cnna.jobs.charts import chart_library
-from cnna.jobs.ddr import Ddr
 from cnna.jobs.explore.confirm import checked_size
 from cnna.jobs.explore.explore import Explored, explore, tilings
 from cnna.jobs.explore.search_choices import TRIES, search_choices
+from cnna.jobs.options.ddr import Ddr
 from cnna.spec.boards import BOARDS, LUT_SHARE
 from cnna.spec.counts import many
 from cnna.spec.errors import UserError

@@ -2,7 +2,7 @@
 
 import argparse
 
-from cnna.jobs.metrics import metrics_given
+from cnna.jobs.options.metrics import metrics_given
 from cnna.spec.verdicts import METRICS
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cnna.cli.progress import clear_line
-from cnna.jobs.configurations import LONGEST_NUMBER
-from cnna.jobs.configurations import configuration as configuration
-from cnna.jobs.ddr import Ddr
 from cnna.jobs.given import Note
 from cnna.jobs.given import native_host as native_host
+from cnna.jobs.options.configurations import LONGEST_NUMBER
+from cnna.jobs.options.configurations import configuration as configuration
+from cnna.jobs.options.ddr import Ddr
 from cnna.spec.config import PRESETS
 from cnna.spec.ddr import ROADS
 from cnna.spec.errors import UserError

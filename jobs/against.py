@@ -21,7 +21,7 @@ from cnna.host.samples.arrays import Arrays
 from cnna.host.samples.rows import Given
 from cnna.jobs.given import GivenModel, name_of, source_of
 from cnna.jobs.matched import Factors, Match, alike, matched, named
-from cnna.jobs.metrics import metric_of
+from cnna.jobs.options.metrics import metric_of
 from cnna.spec.artifact import Artifact
 from cnna.spec.counts import many
 from cnna.spec.errors import DataError, ModelError, about_model

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from cnna.jobs.compile import compile as compile_one
-from cnna.jobs.configurations import config_of
 from cnna.jobs.given import Progress, Warn, Warnings, native_host, quiet, with_tools
+from cnna.jobs.options.configurations import config_of
 from cnna.jobs.result import ASIDE, Result, picture_html
 from cnna.spec.artifact import Artifact, load
 from cnna.spec.errors import UserError

@@ -6,9 +6,9 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cnna.jobs.configurations import GivenConfig, config_of
 from cnna.jobs.detector import check_wanted, detector_figures, detector_lines, detector_of, with_heads
 from cnna.jobs.given import GivenModel, Progress, Shapes, Warn, Warnings, name_of, native_host, quiet, shaped, with_tools
+from cnna.jobs.options.configurations import GivenConfig, config_of
 from cnna.jobs.result import ASIDE, Result
 from cnna.spec.artifact import Artifact, CpuPiece, save, stored_model
 from cnna.spec.artifact import load as read

@@ -14,12 +14,12 @@ from cnna.host.model.session import InferenceSession
 from cnna.host.samples.arrays import Arrays
 from cnna.jobs import against
 from cnna.jobs.compile import Compiled, cpu_entries, cpu_lines, values_of
-from cnna.jobs.configurations import GivenConfig, config_of
 from cnna.jobs.data import Data, Table, called
 from cnna.jobs.detector import check_wanted, detector_lines, with_heads
 from cnna.jobs.examine import Examination
 from cnna.jobs.given import GivenModel, Progress, Shapes, Warn, Warnings, name_of, quiet, with_tools
-from cnna.jobs.metrics import Metrics, metrics_given
+from cnna.jobs.options.configurations import GivenConfig, config_of
+from cnna.jobs.options.metrics import Metrics, metrics_given
 from cnna.jobs.quantize import METHODS, Quantized, given, made, quantisation
 from cnna.jobs.result import ASIDE
 from cnna.spec.artifact import save

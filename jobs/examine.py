@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from cnna.host.samples import pictures
 from cnna.host.samples.arrays import CLASSES, Arrays
 from cnna.host.samples.row_files import NPY, ZIPS, rows_in
-from cnna.jobs.configurations import GivenConfig, config_of
 from cnna.jobs.data import Data, called
-from cnna.jobs.metrics import first_of, metric_of
+from cnna.jobs.options.configurations import GivenConfig, config_of
+from cnna.jobs.options.metrics import first_of, metric_of
 from cnna.jobs.search import searched
 from cnna.spec.errors import DataError, UserError, about_model
 from cnna.spec.files import read_bytes

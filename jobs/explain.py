@@ -6,9 +6,9 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cnna.jobs.configurations import GivenConfig, config_of
 from cnna.jobs.detector import check_wanted
 from cnna.jobs.given import GivenModel, Progress, Shapes, Warn, Warnings, name_of, native_host, quiet, shaped, with_tools
+from cnna.jobs.options.configurations import GivenConfig, config_of
 from cnna.jobs.result import ASIDE, Result, page_html
 from cnna.spec.errors import about_model
 from cnna.spec.files import write_text

@@ -6,7 +6,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeAlias, TypeVar
 
-from cnna.jobs.arguments import checked
+from cnna.jobs.options.arguments import checked
 from cnna.spec.extras import missing_tool
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cnna.jobs.configurations import GivenConfig, config_of
 from cnna.jobs.data import Data, Table
 from cnna.jobs.examine import GivenLabels, labels_of
 from cnna.jobs.given import GivenModel, Progress, Shapes, Warn, Warnings, name_of, quiet, shaped, with_tools
-from cnna.jobs.metrics import Metrics, metric_of, metrics_given
+from cnna.jobs.options.configurations import GivenConfig, config_of
+from cnna.jobs.options.metrics import Metrics, metric_of, metrics_given
 from cnna.jobs.quantize import Given, given, quantisation
 from cnna.jobs.result import ASIDE, Result, page_html
 from cnna.spec.counts import many

@@ -11,10 +11,10 @@ import numpy as np
 from cnna.host.model.answers import WHOLE
 from cnna.host.model.session import InferenceSession
 from cnna.host.samples.arrays import Arrays
-from cnna.jobs.configurations import GivenConfig, config_of
 from cnna.jobs.data import Data, Table, called, check_channels, opened, prepared, table_of
 from cnna.jobs.detector import check_wanted, with_heads
 from cnna.jobs.given import GivenModel, Progress, Shapes, Warn, Warnings, name_of, quiet, shaped, with_tools
+from cnna.jobs.options.configurations import GivenConfig, config_of
 from cnna.jobs.result import ASIDE, Result
 from cnna.spec.artifact import Artifact, stored_model
 from cnna.spec.checks.archive import is_archive

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from cnna.host.samples.arrays import Arrays
 from cnna.host.samples.given import beside
-from cnna.jobs.configurations import GivenConfig
 from cnna.jobs.data import Data, Prepared, Table, called, check_channels, opened, prepared, table_of
 from cnna.jobs.examine import Examination, Examined, GivenLabels, examined, said
 from cnna.jobs.given import UNNAMED, GivenModel, Progress, Shapes, Warn, Warnings, name_of, quiet, shaped, with_tools
-from cnna.jobs.metrics import Metrics, metric_of, metrics_given
+from cnna.jobs.options.configurations import GivenConfig
+from cnna.jobs.options.metrics import Metrics, metric_of, metrics_given
 from cnna.jobs.result import ASIDE, OPTIONAL, Result, page_html, text_html
 from cnna.spec.counts import counted, many
 from cnna.spec.errors import UserError, about_model

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 
 from cnna.jobs.charts import chart_library
 from cnna.jobs.compile import Compiled
-from cnna.jobs.ddr import Ddr
 from cnna.jobs.given import native_host, with_tools
 from cnna.jobs.measured import read_measured
+from cnna.jobs.options.ddr import Ddr
 from cnna.jobs.result import ASIDE, Result, picture_html
 from cnna.spec.artifact import Artifact, held
 from cnna.spec.boards import ddr_of

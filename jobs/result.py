@@ -13,7 +13,7 @@ from io import BytesIO
 from os import PathLike, fspath
 from typing import Any
 
-from cnna.jobs.arguments import checked
+from cnna.jobs.options.arguments import checked
 
 ASIDE: Mapping[str, bool] = {"aside": True}
 OPTIONAL: Mapping[str, bool] = {"optional": True}

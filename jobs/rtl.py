@@ -6,8 +6,8 @@ from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from cnna.jobs.configurations import GivenConfig, config_of
 from cnna.jobs.given import Progress, quiet, with_tools
+from cnna.jobs.options.configurations import GivenConfig, config_of
 from cnna.jobs.result import ASIDE, Result
 from cnna.spec.config import Config, ConfigError
 from cnna.spec.errors import UserError

@@ -18,9 +18,9 @@ from cnna.host.samples.arrays import Arrays, write_arrays
 from cnna.host.samples.rows import Rows
 from cnna.jobs import against as comparing
 from cnna.jobs.data import Data, Prepared, Table, called, check_channels, opened, prepared, table_of
-from cnna.jobs.ddr import Ddr, ddr_figures
 from cnna.jobs.given import GivenModel, Progress, Warn, Warnings, name_of, quiet, with_tools
-from cnna.jobs.metrics import Metrics, first_of, metrics_given
+from cnna.jobs.options.ddr import Ddr, ddr_figures
+from cnna.jobs.options.metrics import Metrics, first_of, metrics_given
 from cnna.jobs.report import GivenArtifact, artifact_of
 from cnna.jobs.result import ASIDE, OPTIONAL, Result
 from cnna.jobs.stage_seconds import StageSeconds

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cnna.jobs.configurations import GivenConfig, config_of
 from cnna.jobs.given import UNNAMED, GivenModel, Progress, Shapes, Warn, Warnings, name_of, quiet, shaped, with_tools
+from cnna.jobs.options.configurations import GivenConfig, config_of
 from cnna.jobs.result import ASIDE, Result
 from cnna.spec.config import Config
 from cnna.spec.errors import ModelError, UserError, about_model

@@ -146,25 +146,26 @@ ROOMS = {
             *("serve.models", "serve.protocol", "serve.grpc"),
         ),
     ),
+    "jobs.options": ("what the arguments of a job stand for", ("sim.rtl",)),
     "jobs": (
         "what the commands do, as functions for Python",
         (
             *("compiler", "compiler.frontend", "compiler.quantise", "compiler.explain", "compiler.report"),
             *("compiler.explore", "compiler.heads", "evaluate", "host.board", "host.model", "host.native", "host.samples"),
-            *("compiler.split", "evaluate.speed", "pruning", "sim.reference", "sim.rtl", "serve.models"),
+            *("compiler.split", "evaluate.speed", "pruning", "sim.reference", "sim.rtl", "serve.models", "jobs.options"),
         ),
     ),
     "jobs.explore": (
         "which accelerator suits a network, confirmed by the RTL",
         (
             *("compiler", "compiler.frontend", "compiler.quantise", "compiler.report", "compiler.explore"),
-            *("evaluate.speed", "host.model", "jobs", "sim.rtl"),
+            *("evaluate.speed", "host.model", "jobs", "jobs.options", "sim.rtl"),
         ),
     ),
     "cli": (
         "the command `cnna`",
         (
-            *("jobs", "jobs.explore", "compiler.frontend", "compiler.predict", "compiler.report"),
+            *("jobs", "jobs.explore", "jobs.options", "compiler.frontend", "compiler.predict", "compiler.report"),
             *(
                 "compiler.zoo",
                 "evaluate",
@@ -184,7 +185,7 @@ ROOMS = {
         "`cnna` itself: the version, `python -m cnna`, the backend for ONNX's tests",
         (
             *("compiler", "compiler.frontend", "compiler.quantise", "compiler.zoo", "host.board", "host.model", "host.samples"),
-            *("jobs", "jobs.explore", "cli"),
+            *("jobs", "jobs.explore", "jobs.options", "cli"),
         ),
     ),
 }

@@ -10,8 +10,8 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cnna.jobs.ddr import Ddr
 from cnna.jobs.given import Progress
+from cnna.jobs.options.ddr import Ddr
 from cnna.jobs.result import Result
 from cnna.spec.artifact import Artifact
 from cnna.spec.boards import ddr_of

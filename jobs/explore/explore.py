@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cnna.jobs.charts import chart_library
-from cnna.jobs.configurations import GivenConfig, config_of
-from cnna.jobs.ddr import Ddr
 from cnna.jobs.explore.confirm import Confirmation, Means, checked_size, confirmed
 from cnna.jobs.explore.sweep import (
     Early,
@@ -31,6 +29,8 @@ from cnna.jobs.explore.sweep import (
     weights_of,
 )
 from cnna.jobs.given import GivenModel, Progress, Shapes, Warn, Warnings, name_of, quiet, with_tools
+from cnna.jobs.options.configurations import GivenConfig, config_of
+from cnna.jobs.options.ddr import Ddr
 from cnna.jobs.result import ASIDE, Result, picture_html
 from cnna.spec.config import preset
 from cnna.spec.counts import listed, many

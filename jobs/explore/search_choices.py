@@ -5,10 +5,10 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cnna.jobs.configurations import GivenConfig, config_of
-from cnna.jobs.ddr import Ddr
 from cnna.jobs.explore.sweep import placements
 from cnna.jobs.given import GivenModel, Progress, Shapes, Warn, Warnings, name_of, quiet, with_tools
+from cnna.jobs.options.configurations import GivenConfig, config_of
+from cnna.jobs.options.ddr import Ddr
 from cnna.jobs.result import ASIDE, Result
 from cnna.spec.boards import ddr_of
 from cnna.spec.errors import UserError, about_model

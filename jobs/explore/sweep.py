@@ -8,8 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from cnna.jobs.ddr import DDR_LIMITS, Ddr
 from cnna.jobs.given import GivenModel, Note, Shapes, Warn, name_of, native_host, shaped
+from cnna.jobs.options.ddr import DDR_LIMITS, Ddr
 from cnna.spec.boards import BOARDS, Board
 from cnna.spec.config import Config, preset
 from cnna.spec.counts import listed, many

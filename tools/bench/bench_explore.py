@@ -23,8 +23,8 @@ from cnna.compiler.explore.point import Point
 from cnna.compiler.explore.tasks import Conditions, Wanted
 from cnna.compiler.explore.workers import Workers
 from cnna.compiler.placements import Placements
-from cnna.jobs.ddr import Ddr
 from cnna.jobs.explore.sweep import conditions, placements, space
+from cnna.jobs.options.ddr import Ddr
 from cnna.spec.boards import BOARDS
 from cnna.spec.config import Config
 

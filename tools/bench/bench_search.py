@@ -19,8 +19,8 @@ from cnna.compiler.explore.search import Search, search
 from cnna.compiler.explore.tasks import Conditions, Wanted
 from cnna.compiler.explore.workers import Workers
 from cnna.compiler.placements import Placements
-from cnna.jobs.ddr import Ddr
 from cnna.jobs.explore.sweep import conditions, placements, space
+from cnna.jobs.options.ddr import Ddr
 from cnna.spec.boards import BOARDS
 from cnna.spec.config import Config
 from cnna.spec.exploring import SAMPLERS

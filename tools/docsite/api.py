@@ -37,7 +37,7 @@ PARTS = (
     Part("", "cnna.jobs.prune", ("prune", "Pruned")),
     Part("", "cnna.jobs.explore.explore", ("explore", "Explored", "tilings", "Tilings")),
     Part("", "cnna.jobs.explore.search_choices", ("search_choices", "FoundChoices")),
-    Part("", "cnna.jobs.ddr", ("Ddr",)),
+    Part("", "cnna.jobs.options.ddr", ("Ddr",)),
     Part("Sessions", "cnna.host.model.session", ("InferenceSession", "Pending")),
     Part("", "cnna.host.model.answers", ("NodeArg",)),
     Part("Detectors", "cnna.host.model.detector", ("Detector",)),

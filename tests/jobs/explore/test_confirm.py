@@ -12,9 +12,9 @@ from cnna.compiler.explore.explore import evaluate
 from cnna.compiler.explore.point import option
 from cnna.compiler.frontend.onnx_model.smaller import image_size, sizes, smaller
 from cnna.compiler.placements import Placements
-from cnna.jobs.ddr import Ddr
 from cnna.jobs.explore import confirm
 from cnna.jobs.explore.confirm import Confirmation, Confirmed, Means, confirmed
+from cnna.jobs.options.ddr import Ddr
 from cnna.sim.rtl.cache import private
 from cnna.spec.config import preset
 from cnna.spec.errors import UserError

@@ -11,9 +11,9 @@ import onnx
 import pytest
 
 import cnna
-from cnna.jobs import arguments
+from cnna.jobs.options import arguments
 
-from .conftest import samples
+from ..conftest import samples
 
 FUNCTIONS = sorted(name for name in cnna.__all__ if inspect.isfunction(getattr(cnna, name)))
 OPEN = {"models", "device"}  # have checks of their own, since a model may be one of several kinds, and a device anything

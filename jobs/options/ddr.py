@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cnna.jobs.arguments import check_fields
+from cnna.jobs.options.arguments import check_fields
 from cnna.spec.config import Config
 from cnna.spec.ddr import ROADS, DdrSpeed
 from cnna.spec.errors import DataError, UserError
