@@ -20,7 +20,6 @@ from cnna.compiler.frontend.pieces.refusals import check_cpu
 from cnna.compiler.frontend.preprocess import stored
 from cnna.compiler.frontend.quantised_import import ImportedPiece, import_quantised
 from cnna.compiler.frontend.source_model import Readable
-from cnna.compiler.garbage import held_back
 from cnna.compiler.graph import ir
 from cnna.compiler.graph.dump import GraphWriter
 from cnna.compiler.lower.kernels import ConvKernel, Lowered
@@ -39,6 +38,7 @@ from cnna.spec.config import Config, as_dict
 from cnna.spec.cpu_ops import numpy_suffices, only_views
 from cnna.spec.ddr import PLANNED, DdrSpeed
 from cnna.spec.errors import ModelError
+from cnna.spec.garbage import held_back
 from cnna.spec.manifest import (
     ACCELERATOR,
     CPU,

@@ -4,10 +4,8 @@ The text depends only on the configuration and on this source: no folder of this
 Simulation and synthesis use the same text; only `DSP48E2` comes from elsewhere (the vendor's, or `sim/rtl/dsp48e2.v`).
 """
 
-import gc
 import re
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from pathlib import Path
 
@@ -28,6 +26,7 @@ from cnna.hw.verilog.memories import MemoryModules
 from cnna.hw.verilog.modules import convert
 from cnna.hw.verilog.naming import Member, members
 from cnna.spec.config import Config, ConfigError, as_dict
+from cnna.spec.garbage import held_back
 
 TOP = "cnna"  # name of the top module
 ELABORATED, CONVERTED = 0.17, 0.85  # of the time: when all is elaborated, and when that is RTLIL; `tiny` and `zcu102` hardly differ
@@ -77,7 +76,7 @@ def _convert(block: Elaboratable, ports: Iterable[Member], name: str, config: Co
     """The Verilog, with the modules of its memories and a header. passed: as of `generate`."""
     directed = [(port, signal, PortDirection.Input if inward else PortDirection.Output) for signal, port, inward in ports]
     rams = MemoryModules()
-    with no_collection():
+    with held_back():
         fragment = Fragment.get(block, rams)
         if passed:
             passed(ELABORATED)
@@ -95,18 +94,6 @@ def _convert(block: Elaboratable, ports: Iterable[Member], name: str, config: Co
 def missing_domain(name: str) -> ClockDomain:
     """The clock domain of a module that is generated alone; `aclk2x` resets nothing."""
     return ClockDomain(name, reset_less=name == FAST)
-
-
-@contextmanager
-def no_collection() -> Iterator[None]:
-    """Switches the garbage collector off: searching millions of small objects that all live to the end would take half the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _with_interfaces(text: str, config: Config) -> str:

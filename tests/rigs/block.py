@@ -13,10 +13,11 @@ from amaranth.back.verilog import convert
 from amaranth.hdl import Elaboratable
 from amaranth.lib.wiring import Component
 
-from cnna.hw.verilog.writer import missing_domain, no_collection
+from cnna.hw.verilog.writer import missing_domain
 from cnna.sim.rtl.cache import private, prune, use
 from cnna.spec.config import Config
 from cnna.spec.files import default_cache, write_text
+from cnna.spec.garbage import held_back
 
 TESTS = Path(__file__).resolve().parent.parent
 FOLDERS = (Path(str(files("cnna.hw"))), Path(str(files("cnna.spec"))), TESTS / "rigs", TESTS / "hw", TESTS / "sim" / "rtl")
@@ -68,7 +69,7 @@ def count_as_used(value: Any) -> None:
 
 
 def _generated(component: Component) -> str:
-    with no_collection():
+    with held_back():
         return str(convert(component, name="block", emit_src=False, missing_domain=missing_domain))
 
 

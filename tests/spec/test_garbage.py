@@ -1,10 +1,10 @@
-"""The search for garbage is held back within a compile alone."""
+"""The search for garbage is held back within a block alone."""
 
 import gc
 
 import pytest
 
-from cnna.compiler.garbage import held_back
+from cnna.spec.garbage import held_back
 
 
 @held_back()
