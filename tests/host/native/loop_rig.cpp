@@ -30,6 +30,7 @@
 
 #include "cnna_host.h"
 #include "played_accelerator.h"
+#include "watch.h"
 
 namespace {
 
@@ -211,6 +212,7 @@ long played(int64_t runs, uint64_t seed, const std::string &forget, Layout layou
     std::vector<float> wanted(elements);
     int64_t submitted = 0, seen = 0, failed = 0, refused = 0, starved_runs = 0;
     long before = 0, counted = 0;
+    begins(seen);
     while (seen < runs) {
         // Eight runs with others open, then eight without them, once those have ended: a caller may do its work itself.
         const size_t most = seen / 8 % 2 == 0 && random() % 2 ? way.slots + 1 + way.queue : 1;
@@ -265,6 +267,7 @@ long played(int64_t runs, uint64_t seed, const std::string &forget, Layout layou
         counted += given.counters[0] != 0;
         open.pop_front();
         if (++seen == runs / 2) before = resident_kb();
+        begins(seen);  // not where a run is tried again, for ever perhaps
     }
     const long grown = resident_kb() - before;
     cnna_loop_close(loop);

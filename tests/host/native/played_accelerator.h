@@ -44,7 +44,7 @@ thread_local bool spared = false;  // whether this thread is the rig's own, outs
 
 [[noreturn]] void fail(const char *what, int64_t number) {
     std::fprintf(stderr, "run %lld: %s\n", static_cast<long long>(number), what);
-    std::exit(1);
+    std::_Exit(1);  // two threads may fail at once
 }
 
 // Both copies of the memory of one port of one slot. Its lines belong to it alone.

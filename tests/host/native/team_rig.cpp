@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "team.h"
+#include "watch.h"
 
 namespace {
 
@@ -22,6 +23,7 @@ bool sound(size_t helpers, int64_t runs, uint64_t seed) {
     cnna::Team team(helpers);
     std::vector<int64_t> done(MOST_PARTS), times(MOST_PARTS);
     for (int64_t run = 1; run <= runs; ++run) {
+        begins(run);
         const size_t count = random() % (MOST_PARTS + 1), late = random() % MOST_PARTS;
         const bool slow = random() % 8 == 0;
         if (random() % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(60));  // the helpers fall asleep

@@ -41,6 +41,13 @@ MUTANTS = (
     ),
     Mutant("the last part is not waited for", "team.cpp", "left = left_.load(std::memory_order_acquire)", "left = 0", "team"),
     Mutant(
+        "a caller that sleeps for ever",
+        "team.cpp",
+        "std::memory_order_acq_rel) == 1) wake",
+        "std::memory_order_acq_rel) == 0) wake",
+        "team",
+    ),
+    Mutant(
         "the row where a band ends",
         "pack.cpp",
         "std::min(images * height, begin + bands.rows)",
