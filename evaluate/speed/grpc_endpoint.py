@@ -6,14 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.evaluate.speed.endpoint import SECONDS, HttpEndpoint, Input
-from cnna.serve.protocol.tensors import NAMES, TYPES, from_raw
+from cnna.evaluate.speed.endpoint import MOST_BYTES, SECONDS, HttpEndpoint, Input, inputs_of, outputs_of, refused
+from cnna.serve.protocol.tensors import NAMES
 from cnna.spec.errors import RunError, ToolError, reason_of
 from cnna.spec.extras import install
 
 GRPC = "grpc://"
 SERVICE = "inference.GRPCInferenceService"
-MOST_BYTES = 64 << 20  # of a message, as `cnna serve` takes
 
 
 class GrpcEndpoint:
@@ -36,9 +35,7 @@ class GrpcEndpoint:
     def inputs(self) -> list[Input]:
         """Name, shape of a sample, and numpy type of each input."""
         said = self._asked("ModelMetadata", self._messages.ModelRequest(name=self._model), self._messages.ModelMetadataResponse)
-        if any(one.datatype not in TYPES for one in said.inputs):
-            raise RunError(f"{self._address}: model {self._model} has an input that is no tensor of numbers")
-        return [(one.name, tuple(max(int(n), 1) for n in one.shape[1:]), TYPES[one.datatype]) for one in said.inputs]
+        return inputs_of(f"{self._address}: model {self._model}", [(one.name, one.datatype, [*one.shape]) for one in said.inputs])
 
     def infer(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """The outputs for some samples, [n, ...] each."""
@@ -50,7 +47,9 @@ class GrpcEndpoint:
         if len(answer.raw_output_contents) != len(answer.outputs):
             raise RunError(f"{self._address}: model {self._model}: its outputs are not raw")
         pairs = zip(answer.outputs, answer.raw_output_contents, strict=True)
-        return {one.name: from_raw(one.name, one.datatype, tuple(one.shape), raw) for one, raw in pairs}
+        with refused(f"{self._address}: model {self._model}"):
+            found = ((one.name, one.datatype, tuple(one.shape), raw) for one, raw in pairs)
+            return outputs_of(found, len(next(iter(inputs.values()))))
 
     def close(self) -> None:
         """Ends the connection."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import onnx
@@ -88,6 +89,8 @@ class Handler(BaseHTTPRequestHandler):
         """The model's metadata."""
         if self.path == "/v2/models/page":
             return self._send(200, b"<html>", {})
+        if self.path.startswith("/v2/models/says"):
+            return self._send(200, unquote(self.path).removeprefix("/v2/models/says").encode(), {})
         if self.path == "/v2/models/other_protocol":
             self.wfile.write(b"\x00\x00\x12\x04\n")
             return None
@@ -96,8 +99,11 @@ class Handler(BaseHTTPRequestHandler):
         return self._send(200, json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 3]}]}).encode(), {})
 
     def do_POST(self) -> None:
-        """An answer."""
+        """An answer. A model `says...` answers the rest of its name."""
         body, length = self.rfile.read(int(self.headers["Content-Length"])), int(self.headers[LENGTH])
+        if self.path.startswith("/v2/models/says"):
+            said = unquote(self.path).removeprefix("/v2/models/says").removesuffix("/infer")
+            return self._send(200, said.encode(), {LENGTH: "x"} if said == "x" else {})
         head = json.loads(body[:length])
         (x,) = head["inputs"]
         assert x["parameters"]["binary_data_size"] == len(body) - length
@@ -155,3 +161,43 @@ def test_a_server_that_refuses_or_is_not_there_is_named(address: str) -> None:
             end.inputs()
     with pytest.raises(RunError, match=r"127\.0\.0\.1:1: no server answers there \(.*refused\); cnna serve starts one"):
         HttpEndpoint("http://127.0.0.1:1", "twice").inputs()
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        *((one, "does not answer as the Open Inference Protocol says") for one in ("", "<html>", "[]", "{}", "[" * 5000, "x")),
+        *((f'{{"outputs": {one}}}', "does not answer as the Open Inf") for one in ("null", "[]", "[3]", '[{"name": "y"}]')),
+        ('{"outputs": [{"name": "y", "datatype": "FP32", "shape": [2, 1], "data": [1]}]}', "output y: data must be 2 values"),
+        ('{"outputs": [{"name": "y", "datatype": "FP32", "shape": [-1, 2], "data": [1, 2]}]}', r"output y: \[-1, 2\] is no shape"),
+        ('{"outputs": [{"name": "y", "datatype": "FP32", "shape": [3, 1], "data": [1, 2, 3]}]}', "3 numbers are no answer to 2"),
+        (
+            '{"outputs": [{"name": "y", "datatype": "BYTES", "shape": [2], "data": ["a", "b"]}]}',
+            "output y: it has texts, not numbers",
+        ),
+    ],
+)
+def test_a_server_that_answers_rubbish_is_named(address: str, answer: str, said: str) -> None:
+    """A user would read a KeyError of LoadGen's process, or a figure of answers to other samples."""
+    with (
+        closing(HttpEndpoint(address, f"says{answer}")) as end,
+        pytest.raises(RunError, match=rf"^http://127\.0\.0\.1:\d+: model says.*{said}"),
+    ):
+        end.infer({"x": np.zeros((2, 3), np.float32)})
+
+
+@pytest.mark.parametrize(
+    ("inputs", "said"),
+    [
+        ("[]", "has no input"),
+        ('[{"name": "x", "datatype": "FP32", "shape": []}]', "input x has no axis of samples"),
+        ('[{"name": "x", "datatype": "BYTES", "shape": [1]}]', "no tensor of numbers: x is BYTES"),
+        ('[{"name": "x", "datatype": "FP32", "shape": [1, 1e12]}]', "a sample of input x is over 67,108,864 bytes"),
+        ('[{"name": "x", "datatype": "FP32", "shape": [1, 1e999]}]', "does not say the inputs of says"),
+        ("[" * 5000, "does not say the inputs of says"),
+    ],
+)
+def test_inputs_of_which_no_samples_can_be_made_are_named(address: str, inputs: str, said: str) -> None:
+    """A user would read of an internal error, or all of this computer's memory would be asked for."""
+    with closing(HttpEndpoint(address, f'says{{"inputs": {inputs}}}')) as end, pytest.raises(RunError, match=said):
+        end.inputs()
