@@ -8,6 +8,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,10 +19,9 @@ from cnna.evaluate.speed.simulated import Service
 from cnna.spec.errors import CnnaError, RunError
 
 ONNX, BOARD, SERVER = KINDS = ("onnx", "board", "server")
-WARM = 3  # batches that are timed before LoadGen begins; the quickest says how many queries it needs
-SLOWEST = (
-    0.7  # of that time: LoadGen makes its queries beforehand, and a device that is quicker than it was must not run out of them
-)
+WARM = 3  # batches that are timed before LoadGen begins; the quickest says how long one takes
+TRIAL = 0.5  # seconds of such batches, which wait for all threads together and say how many a second there are
+PARALLEL = 16  # threads that ask in it at least, where there are so many
 FULL = 255  # of a random byte
 
 Inputs = Mapping[str, NDArray[Any]]
@@ -52,16 +52,6 @@ class Device:
         outputs = self.answers[thread]({name: x[np.array(chosen)] for name, x in self._samples.items()})
         flat = [np.asarray(y, np.float32).reshape(len(chosen), -1) for y in outputs]
         return np.ascontiguousarray(np.concatenate(flat, axis=1)[: len(numbers)])
-
-    def service(self) -> Service:
-        """About how long it takes, tried before LoadGen begins."""
-        taken = []
-        for _ in range(WARM):
-            began = time.perf_counter()
-            self.ask(0, [number % self.count for number in range(self.batch)])
-            taken.append(time.perf_counter() - began)
-        least = max(1, round(min(taken) * SLOWEST * 1e9))
-        return Service(max(1, least // len(self.answers)), least, self.batch)
 
 
 class Live:
@@ -105,6 +95,30 @@ class Live:
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or not self._open)
             return [self._waiting.popleft() for _ in range(min(self._device.batch, len(self._waiting)))]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A sample that waits, as LoadGen gives it."""
+
+    id: int
+    index: int
+
+
+def tried(device: Device) -> Service:
+    """About how long a device takes, before LoadGen begins: one batch alone, and batches that wait for all threads."""
+    batch, taken = [number % device.count for number in range(device.batch)], []
+    for _ in range(WARM):
+        began = time.perf_counter()
+        device.ask(0, batch)
+        taken.append(time.perf_counter() - began)
+    count = max(WARM, min(PARALLEL, len(device.answers)), round(TRIAL / min(taken)))
+    began = time.perf_counter()
+    live = Live(device, lambda samples, answers: None)
+    live.issue([Asked(number, number % device.count) for number in range(count * device.batch)])
+    live.close()
+    period = (time.perf_counter() - began) / count
+    return Service(max(1, round(period * 1e9)), max(1, round(min(taken) * 1e9)), device.batch)
 
 
 def opened(job: Mapping[str, Any]) -> Device:

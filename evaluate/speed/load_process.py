@@ -21,6 +21,7 @@ from cnna.evaluate.speed.simulated import Service, Simulated
 from cnna.spec.errors import CnnaError
 
 NANOSECONDS = 10**9
+LEAST = 0.7  # LoadGen makes its queries beforehand, and a device that is quicker than it was must not run out of them
 NO_AUDIT = ""  # LoadGen would read the settings of an auditor from a file of that name
 
 
@@ -104,8 +105,11 @@ class InVirtualTime:
             self._last = max(self._last, batch.at_ns)
 
 
-def settings_of(loadgen: Any, load: Load, service: Service) -> Any:
-    """LoadGen's settings. service: what the device takes, or about so, from which the number of queries follows."""
+def settings_of(loadgen: Any, load: Load, service: Service, least: float = 1.0) -> Any:
+    """LoadGen's settings. service: what the device takes, or about so, from which the number of queries follows.
+
+    least: the share of that time in which the device may answer too, so that it does not run out of queries.
+    """
     found = loadgen.TestSettings()
     accuracy = load.scenario == ACCURACY
     found.scenario = getattr(loadgen.TestScenario, OFFLINE if accuracy else load.scenario)
@@ -113,20 +117,20 @@ def settings_of(loadgen: Any, load: Load, service: Service) -> Any:
     found.min_duration_ms, found.min_query_count = round(load.seconds * 1000), load.queries
     found.qsl_rng_seed = found.sample_index_rng_seed = found.schedule_rng_seed = load.seed
     if load.scenario == SINGLE:
-        found.single_stream_expected_latency_ns = service.query_ns(1)
+        found.single_stream_expected_latency_ns = max(1, round(service.query_ns(1) * least))
     elif load.scenario == MULTI:
         found.multi_stream_samples_per_query = load.together
-        found.multi_stream_expected_latency_ns = service.query_ns(load.together)
+        found.multi_stream_expected_latency_ns = max(1, round(service.query_ns(load.together) * least))
     elif load.scenario == SERVER:
         found.server_target_qps = load.qps or SERVER_SHARE * service.samples_per_second
         found.server_target_latency_ns = round(load.latency_seconds * NANOSECONDS)
     else:
-        found.offline_expected_qps = service.samples_per_second
+        found.offline_expected_qps = service.samples_per_second / least
     return found
 
 
-def run(loadgen: Any, folder: Path, load: Load, service: Service, system: System) -> None:
-    """One run, which writes LoadGen's logs into the folder."""
+def run(loadgen: Any, folder: Path, load: Load, service: Service, system: System, least: float = 1.0) -> None:
+    """One run, which writes LoadGen's logs into the folder. least: as of `settings_of`."""
     logs = loadgen.LogSettings()
     logs.log_output.outdir = str(folder)
     logs.log_output.copy_summary_to_stdout, logs.enable_trace = False, False
@@ -134,7 +138,7 @@ def run(loadgen: Any, folder: Path, load: Load, service: Service, system: System
     library = loadgen.ConstructQSL(load.samples, load.samples, ignored, ignored)
     asked = loadgen.ConstructSUT(system.issue, system.flush)
     try:
-        loadgen.StartTestWithLogSettings(asked, library, settings_of(loadgen, load, service), logs, NO_AUDIT)
+        loadgen.StartTestWithLogSettings(asked, library, settings_of(loadgen, load, service, least), logs, NO_AUDIT)
     finally:
         system.close()
         loadgen.DestroySUT(asked)
@@ -158,14 +162,14 @@ def main() -> int:
         service = Service(**job["service"])
         run(mlperf_loadgen, path.parent, load, service, InVirtualTime(service, load.scenario, complete))
     else:
-        from cnna.evaluate.speed.live import Live, opened
+        from cnna.evaluate.speed.live import Live, opened, tried
 
         device = opened(job["live"])
         rails = rails_of(Path(job["live"]["hwmon"])) if job["live"].get("hwmon") and load.scenario != ACCURACY else []
         if not rails:
-            run(mlperf_loadgen, path.parent, load, device.service(), Live(device, complete))
+            run(mlperf_loadgen, path.parent, load, tried(device), Live(device, complete), LEAST)
             return 0
-        meter, service = Meter(rails), device.service()
+        meter, service = Meter(rails), tried(device)
         span = Span(meter.clock)
 
         def answered(samples: Sequence[Any], answers: NDArray[Any]) -> None:
@@ -173,7 +177,7 @@ def main() -> int:
             complete(samples, answers)
 
         with meter:
-            run(mlperf_loadgen, path.parent, load, service, Metered(Live(device, answered), span))
+            run(mlperf_loadgen, path.parent, load, service, Metered(Live(device, answered), span), LEAST)
         (path.parent / POWER).write_text(json.dumps(power_of(meter, span)))
     return 0
 

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import onnx
 import pytest
 
 from cnna.evaluate.speed.endpoint import LENGTH, HttpEndpoint
-from cnna.evaluate.speed.live import ONNX, Device, Live, Port, opened, random_samples
+from cnna.evaluate.speed.live import ONNX, Device, Live, Port, opened, random_samples, tried
 from cnna.spec.errors import RunError
 
 
@@ -52,7 +53,24 @@ def test_samples_are_asked_in_whole_batches_and_answered_once() -> None:
     live.close()
     assert set(asked) == {4}
     assert done == {100 + number: [2.0 * number, number + 1.0] for number in range(7)}
-    assert device.service().batch == 4
+    assert tried(device).batch == 4
+
+
+def test_what_a_device_can_do_is_tried_by_all_threads_at_once() -> None:
+    """A board that answers one at a time would be asked for as many times as there are clients, and each Server be invalid."""
+    board, asked = threading.Lock(), []
+
+    def answer(inputs: Any) -> list[Any]:
+        with board:
+            time.sleep(0.01)
+            asked.append(len(inputs["x"]))
+        return [inputs["x"]]
+
+    service = tried(Device([Port("x", (1,), "float32")], [answer] * 8, 2, None, 4))
+    assert service.period_ns >= 10_000_000
+    assert service.latency_ns >= 10_000_000
+    assert set(asked) == {2}
+    assert len(asked) >= 3 + 8
 
 
 @pytest.mark.parametrize(
