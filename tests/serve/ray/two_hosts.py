@@ -1,5 +1,6 @@
 """Two hosts on this computer: nodes of Ray with two boards each, and a head without boards; what a test starts, it ends."""
 
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ def two_hosts() -> Iterator[Any]:
     needs_ray()
     from ray.cluster_utils import Cluster
 
+    before = signal.getsignal(signal.SIGTERM)  # a node of Ray puts its own in place
     cluster = Cluster(initialize_head=True, head_node_args={**FEW, "include_dashboard": False, "no_monitor": True})
     try:
         for _ in range(HOSTS):
@@ -29,6 +31,7 @@ def two_hosts() -> Iterator[Any]:
         yield cluster
     finally:
         cluster.shutdown()
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
