@@ -21,7 +21,8 @@ from cnna.spec.files import write_bytes
 class Benched(Result):
     """A benchmark, measured with LoadGen. rows: one for each model, place, batch, scenario and device, with its figure.
 
-    versions, commit, processor: of what has measured. matrix: what was asked. notes: the lines that `warn` got.
+    versions, commit, processor: of what has measured. files: SHA-256 of the models, by name, and of the data. matrix: what was
+    asked. notes: the lines that `warn` got.
     """
 
     kind: str
@@ -30,6 +31,7 @@ class Benched(Result):
     versions: Mapping[str, Any]
     commit: str | None
     processor: str
+    files: Mapping[str, Any]
     matrix: Mapping[str, Any]
     rows: Sequence[Mapping[str, Any]]
     notes: tuple[str, ...] = field(default=(), metadata=ASIDE)

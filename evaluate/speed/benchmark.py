@@ -63,8 +63,9 @@ def benchmark(matrix: Matrix, means: Means) -> dict[str, Any]:
     bench = _Bench(matrix, means)
     data = None if matrix.data is None else bench.data().data.identity  # so that a mistake in it is known before the first row
     host = machine()
+    files = {model.name: digest_of_file(model.file) for model in matrix.models}
     about = {
-        "models": [digest_of_file(model.file) for model in matrix.models],
+        "models": [*files.values()],
         "matrix": matrix.figures(),
         "data": data,
         "boards": {str(device): digest_of_file(Path(device)) for device in _boards(cells)},
@@ -78,7 +79,8 @@ def benchmark(matrix: Matrix, means: Means) -> dict[str, Any]:
         rows = [kept.entries[number].records[0] for number in range(len(cells))]
         if means.journal is None:
             kept.remove()
-    return {"kind": KIND, "schema": SCHEMA, "measured_with": "LoadGen", **host, "matrix": matrix.figures(), "rows": rows}
+    said = {"files": {"models": files, "data": data}, "matrix": matrix.figures()}
+    return {"kind": KIND, "schema": SCHEMA, "measured_with": "LoadGen", **host, **said, "rows": rows}
 
 
 def _run(bench: "_Bench", cells: Sequence[Cell], kept: Journal) -> None:

@@ -73,7 +73,9 @@ _ROW = record(
     figure=ANYTHING,
     power=_POWER,
 )
-_WHOLE = record(versions=_TEXTS, matrix=table(ANYTHING), rows=each(_ROW))
+_FILES = maybe(record(models=table(TEXT), data=maybe(TEXT)))  # earlier ones did not say it
+_WHOLE = record(("files",), versions=_TEXTS, matrix=table(ANYTHING), rows=each(_ROW), files=_FILES)
+DIGITS = 12  # of a digest that are shown
 _ACCURACY = table(record(value=maybe(NUMBER)))
 
 
@@ -161,9 +163,19 @@ def _changed(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, list[Any]]
         }
         for one in (a, b)
     ]
-    return {
+    found = {
         name: [flat[0].get(name), flat[1].get(name)] for name in {**flat[0], **flat[1]} if flat[0].get(name) != flat[1].get(name)
     }
+    digests = [_digests(one) for one in (a, b)]
+    both = [name for name in digests[0] if name in digests[1]]
+    return found | {name: [one[name] for one in digests] for name in both if digests[0][name] != digests[1][name]}
+
+
+def _digests(found: Mapping[str, Any]) -> dict[str, str]:
+    """The beginnings of the digests of the models and of the data, by what they are of."""
+    files = found.get("files") or {"models": {}, "data": None}
+    named = {f"SHA-256 of {name}": digest for name, digest in files["models"].items()}
+    return {name: digest[:DIGITS] for name, digest in (*named.items(), ("SHA-256 of the data", files["data"])) if digest}
 
 
 def rows_of(found: Mapping[str, Any]) -> list[Sequence[str]]:

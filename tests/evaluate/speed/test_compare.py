@@ -171,3 +171,16 @@ def test_the_accuracy_of_a_board_is_its_own() -> None:
     assert "not equal: resnet50, zcu102, batch 1: top-1 of the board is 25.0% ± 10.0, simulated 50.0% ± 10.0" in said
     board[1] = on_board("cnna.bit", "AccuracyOnly", None, accuracy=RIGHT)
     assert "not equal" not in text(benchmark(*simulated, *board))
+
+
+def test_another_file_of_one_name_is_said() -> None:
+    """A model that was quantised anew would be as quick as before, and nobody read why its accuracy is another."""
+    one, other = (
+        benchmark(row("Offline", "predicted", 100.0), files={"models": {"resnet50": digest * 64, name: "c"}, "data": digest})
+        for digest, name in (("a", "alone"), ("b", "other"))
+    )
+    changed = {"SHA-256 of resnet50": ["a" * 12, "b" * 12], "SHA-256 of the data": ["a", "b"]}
+    assert compared(checked(one, "a"), checked(other, "b"), ("a", "b"))["changed"] == changed
+    assert not compared(checked(one, "a"), checked(FIRST, "b"), ("a", "b"))["changed"], "earlier ones did not say it"
+    with pytest.raises(DataError, match="a: files"):
+        checked({**one, "files": {"models": {"resnet50": 5}, "data": None}}, "a")
