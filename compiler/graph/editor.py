@@ -4,6 +4,7 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import is_
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -131,10 +132,37 @@ class Editor:
         return True
 
     def finish(self) -> Graph:
-        """The new graph: in topological order, without dead nodes, tensors or constants.
+        """The new graph: in topological order, without dead nodes, tensors or constants. If nothing has changed, it is the old one.
 
         Old nodes keep their order where possible, and a new one stands before the first that reads it.
         """
+        if self._graph.finished and self._unchanged():
+            return self._graph
+        nodes = self._alive_in_order()
+        used = {name for node in nodes for name in (*node.inputs, *outputs_of(node))} | {*self.outputs, *self._graph.inputs}
+        shaped = used - (self.constants.keys() - {*self.outputs})  # pieces take what has a shape here for what samples change
+        named = used.union(*(constants_of(node.op) for node in nodes))
+        made = replace(
+            self._graph,
+            nodes=nodes,
+            outputs=self.outputs,
+            tensors={name: tensor for name, tensor in self.tensors.items() if name in shaped},
+            constants={name: value for name, value in self.constants.items() if name in named},
+            scales={name: value for name, value in self.scales.items() if name in named},
+        )
+        object.__setattr__(made, "finished", True)  # here alone; `replace` forgets it
+        return made
+
+    def _unchanged(self) -> bool:
+        """Whether all is as in the graph. What a pass has made anew counts as changed, be it equal or not."""
+        old = self._graph
+        if self.outputs != old.outputs or len(self.nodes) != len(old.nodes) or not all(map(is_, self.nodes.values(), old.nodes)):
+            return False
+        pairs = ((self.tensors, old.tensors), (self.constants, old.constants), (self.scales, old.scales))
+        return all(mine.keys() == its.keys() and all(map(is_, mine.values(), its.values())) for mine, its in pairs)
+
+    def _alive_in_order(self) -> tuple[AnyNode, ...]:
+        """The nodes of the new graph."""
         makers = {output: node for node in self.nodes.values() for output in outputs_of(node)}
         alive: dict[str, Node] = {}
         pending = [makers[output] for output in self.outputs if output in makers]
@@ -145,18 +173,7 @@ class Editor:
                 pending += [makers[name] for name in node.inputs if name in makers]
         known = {node.output: number for number, node in enumerate(self._graph.nodes)}
         found = _ordered(alive, {output: number for number, output in enumerate(self.nodes)})
-        nodes = tuple(_ordered(alive, _positions(found, known)))
-        used = {name for node in nodes for name in (*node.inputs, *outputs_of(node))} | {*self.outputs, *self._graph.inputs}
-        shaped = used - (self.constants.keys() - {*self.outputs})  # pieces take what has a shape here for what samples change
-        named = used.union(*(constants_of(node.op) for node in nodes))
-        return replace(
-            self._graph,
-            nodes=nodes,
-            outputs=self.outputs,
-            tensors={name: tensor for name, tensor in self.tensors.items() if name in shaped},
-            constants={name: value for name, value in self.constants.items() if name in named},
-            scales={name: value for name, value in self.scales.items() if name in named},
-        )
+        return tuple(_ordered(alive, _positions(found, known)))
 
 
 def settled(graph: Graph, rewrite: Callable[[Editor, AnyNode], bool]) -> Graph:

@@ -308,6 +308,7 @@ class Graph:
     joins: Mapping[str, int | None] = field(default_factory=dict)  # of a float graph: the batch's axis in the user's outputs
     scaled: Mapping[str, Scaled] = field(default_factory=dict)  # of a float graph: tensors that equalisation has scaled
     scales: Mapping[str, np.ndarray] = field(default_factory=dict)  # of a float graph: by constant in int8, those of its elements
+    finished: bool = field(default=False, init=False, repr=False, compare=False)  # whether `Editor.finish` has just made it
 
     def uses(self, tensor: str) -> int:
         """How many times a tensor is a node input or a graph output."""

@@ -1,12 +1,13 @@
 """The editable copy on which passes work: order, dead code, names of graph outputs."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import pairwise
 from typing import get_args
 
 import numpy as np
 import pytest
 
+from cnna.compiler.graph.dump import describe_graph
 from cnna.compiler.graph.editor import Editor
 from cnna.compiler.graph.float_ops import Add, Affine, Chain, Clip, Conv, FloatOperator, Onnx
 from cnna.compiler.graph.ir import Graph, IntegerOperator, Node, Tensor, Window, constants_of
@@ -83,6 +84,62 @@ def test_the_input_graph_is_not_touched():
     edit.redirect("a", "x")
     edit.finish()
     assert graph == chain("x", "a", "y")
+
+
+def test_nothing_is_made_anew_where_nothing_changes():
+    """A pass that finds nothing to do would cost as much as one that does, and its graph would be checked again."""
+    graph = Editor(chain("x", "a", "y")).finish()
+    assert graph.finished
+    assert Editor(graph).finish() is graph
+
+
+def _put(edit: Editor) -> None:
+    edit.put("other", Clip(0.0), ("a",), "y")
+
+
+def _shorten(edit: Editor) -> None:
+    edit.outputs = ("a",)
+
+
+def _reshape(edit: Editor) -> None:
+    edit.tensors["a"] = Tensor((2, 1, 3, 3))
+
+
+def _recompute(edit: Editor) -> None:
+    edit.constants["gain"] = edit.constants["gain"] + 1
+
+
+def _rescale(edit: Editor) -> None:
+    edit.scales["gain"] = np.zeros(2)
+
+
+def _content(graph: Graph) -> list[str]:
+    numbers = [f"{name} {value.tolist()}" for table in (graph.constants, graph.scales) for name, value in table.items()]
+    return [describe_graph(graph), *numbers]
+
+
+@pytest.mark.parametrize("change", [_put, _shorten, _reshape, _recompute, _rescale])
+def test_each_kind_of_change_makes_another_graph(change):
+    """A change that goes unnoticed would be lost."""
+    edit = Editor(chain("x", "a", "y"))
+    edit.put("make a", Affine("gain", "offset"), ("x",), "a")
+    edit.constants = {"gain": np.ones(2), "offset": np.ones(2)}
+    edit.scales = {"gain": np.ones(2)}
+    graph = edit.finish()
+    again = Editor(graph)
+    change(again)
+    made = again.finish()
+    assert made is not graph
+    assert _content(made) != _content(graph)
+
+
+def test_a_graph_that_is_pieced_together_is_sorted_though_nothing_changes():
+    """Only the editor's own graphs are known to be sorted and without dead nodes; `replace` may put anything into one."""
+    graph = Editor(chain("x", "a", "b", "y")).finish()
+    for nodes in (graph.nodes[::-1], (*graph.nodes, Node("dead", Clip(), ("a",), "dead"))):
+        other = replace(graph, nodes=nodes)
+        assert not other.finished
+        assert Editor(other).finish().nodes == graph.nodes
 
 
 def test_bypass_keeps_the_names_of_graph_outputs():

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from cnna.compiler.frontend.onnx_import import to_graph
 from cnna.compiler.graph.ir import Graph
+from cnna.compiler.passes.drop_identity import drop_identity
 from cnna.compiler.passes.pipeline import INTEGER, QUANTISATION, REWRITES, run_passes
 
 from ..written import rewritten, written
@@ -259,6 +261,27 @@ def test_every_pass_is_dumped():
     final = run_passes(to_graph(written(text, weights)), REWRITES, dumped.__setitem__)
     assert list(dumped) == list(dict.fromkeys(one.__name__ for one in REWRITES))
     assert dumped[REWRITES[-1].__name__] == final
+
+
+def _broken(graph: Graph) -> Graph:
+    """A pass that forgets the shape of an output."""
+    return replace(graph, tensors={name: tensor for name, tensor in graph.tensors.items() if name not in graph.outputs})
+
+
+def test_a_pass_that_breaks_the_graph_is_found_at_once():
+    """Graphs that a pass gives back as they were are not checked again; what is broken must be found before the next pass."""
+    reached: list[str] = []
+    text, weights, _ = FORMS["caffe2"]
+    graph = to_graph(written(text, weights))
+
+    def same(graph: Graph) -> Graph:
+        return graph
+
+    with pytest.raises(AssertionError, match="has no shape"):
+        run_passes(graph, (same, drop_identity, drop_identity, _broken, same), lambda name, graph: reached.append(name))
+    assert reached == ["same", "drop_identity", "drop_identity"]
+    with pytest.raises(AssertionError, match="has no shape"):
+        run_passes(_broken(graph), (same,))
 
 
 def test_fixed_batch_is_freed():
