@@ -56,24 +56,43 @@ def _conv(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: Constants
     assert op.weight_scale is not None
     x, y = _quant(tensors, node.inputs[0]), _quant(tensors, node.output)
     scale = np.asarray(graph.constants[op.weight_scale], np.float64)
-    weights = whole_weights(graph.constants[op.weights], scale)
+    known = graph.whole(op.weights, scale)
+    weights = whole_weights(graph.constants[op.weights], scale) if known is None else known
     each = weights.reshape(len(weights), -1)
-    ones = np.ones(each.shape[1], weights.dtype)
-    sums, magnitude = (np.asarray(one @ ones, np.float64) for one in (each, np.abs(each)))  # whole numbers, exact
-    bias = np.rint(np.asarray(graph.constants[op.bias], np.float64) / (x.scale * scale)) - x.zero * sums
-    worst = float((128 * magnitude + np.abs(bias)).max())
+    bias = np.rint(np.asarray(graph.constants[op.bias], np.float64) / (x.scale * scale))
+    if x.zero:
+        bias -= x.zero * _sums(each)
+    worst = _worst(each, bias)
     if not worst < ACC_LIMIT:
         raise ValueError(f"its sums may reach {worst:.3g}, beyond int32; use a larger weight scale or a smaller bias")
-    factors = [arith.multiplier(ratio) for ratio in x.scale * scale / y.scale]
+    mult, shift = arith.multipliers(x.scale * scale / y.scale)
     base = node.output
-    constants[f"{base}:weights"] = weights.astype(np.int8)
+    constants[f"{base}:weights"] = weights.astype(np.int8, copy=False)
     constants[f"{base}:bias"] = bias.astype(np.int32)
-    constants[f"{base}:mult"] = np.array([mult for mult, _ in factors], np.int32)
-    constants[f"{base}:shift"] = np.array([shift for _, shift in factors], np.int32)
+    constants[f"{base}:mult"] = mult.astype(np.int32)
+    constants[f"{base}:shift"] = shift.astype(np.int32)
     names = (f"{base}:weights", f"{base}:bias", f"{base}:mult", f"{base}:shift")
     if op.groups == len(weights) == tensors[node.inputs[0]].shape[0] and op.groups > 1:
         return ir.Depthwise(op.window, *names, ir.clamp(y, op.low, op.high))
     return ir.Conv(op.window, op.groups, *names, ir.clamp(y, op.low, op.high))
+
+
+def _sums(each: np.ndarray) -> np.ndarray:
+    """The exact sum of each row of whole numbers, which a wider type than int8 may hold."""
+    if each.dtype == np.int8:
+        return each.sum(axis=1, dtype=np.int32 if each.shape[1] < 1 << 24 else np.int64).astype(np.float64)
+    return np.asarray(each @ np.ones(each.shape[1], each.dtype), np.float64)
+
+
+def _worst(each: np.ndarray, bias: np.ndarray) -> float:
+    """What sums may reach: of weights in int8 a bound, if no sum can pass the limit even if all are -128."""
+    most = np.abs(bias)
+    if each.dtype == np.int8:
+        bound = float(128 * 128 * each.shape[1] + most.max())
+        if bound < ACC_LIMIT:
+            return bound
+        each = each.astype(np.float64)
+    return float((128 * _sums(np.abs(each)) + most).max())
 
 
 def whole_weights(weights: np.ndarray, scale: np.ndarray) -> np.ndarray:
@@ -153,13 +172,9 @@ def _product(node: ir.Node, tensors: Tensors) -> list[ir.Node]:
 def _affine(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: Constants) -> ir.Affine:
     x, y = _quant(tensors, node.inputs[0]), _quant(tensors, node.output)
     scale, shift = (np.asarray(graph.constants[name], np.float64) for name in (node.op.scale, node.op.shift))
-    channels = [
-        arith.factors(a * x.scale / y.scale, x.zero, constant=b / y.scale)
-        for a, b in zip(scale.tolist(), shift.tolist(), strict=True)
-    ]
     names = (f"{node.output}:factor", f"{node.output}:offset", f"{node.output}:shift")
-    for name, column in zip(names, (0, 2, 3), strict=True):
-        constants[name] = np.array([channel[column] for channel in channels], np.int32)
+    columns = arith.channel_factors(scale * x.scale / y.scale, x.zero, shift / y.scale)
+    constants |= {name: column.astype(np.int32) for name, column in zip(names, columns, strict=True)}
     return ir.Affine(*names, ir.clamp(y, node.op.low, node.op.high))
 
 

@@ -29,6 +29,7 @@ class Editor:
         self.tensors = dict(graph.tensors)
         self.constants = dict(graph.constants)
         self.scales = dict(graph.scales)
+        self.wholes = dict(graph.wholes)
         self.outputs = graph.outputs
         self.sources = graph.sources
         self.types = graph.types
@@ -149,6 +150,7 @@ class Editor:
             tensors={name: tensor for name, tensor in self.tensors.items() if name in shaped},
             constants={name: value for name, value in self.constants.items() if name in named},
             scales={name: value for name, value in self.scales.items() if name in named},
+            wholes={name: whole for name, whole in self.wholes.items() if name in named and whole.real is self.constants.get(name)},
         )
         object.__setattr__(made, "finished", True)  # here alone; `replace` forgets it
         return made
@@ -158,8 +160,12 @@ class Editor:
         old = self._graph
         if self.outputs != old.outputs or len(self.nodes) != len(old.nodes) or not all(map(is_, self.nodes.values(), old.nodes)):
             return False
-        pairs = ((self.tensors, old.tensors), (self.constants, old.constants), (self.scales, old.scales))
-        return all(mine.keys() == its.keys() and all(map(is_, mine.values(), its.values())) for mine, its in pairs)
+        return (
+            _same(self.tensors, old.tensors)
+            and _same(self.constants, old.constants)
+            and _same(self.scales, old.scales)
+            and _same(self.wholes, old.wholes)
+        )
 
     def _alive_in_order(self) -> tuple[AnyNode, ...]:
         """The nodes of the new graph."""
@@ -174,6 +180,11 @@ class Editor:
         known = {node.output: number for number, node in enumerate(self._graph.nodes)}
         found = _ordered(alive, {output: number for number, output in enumerate(self.nodes)})
         return tuple(_ordered(alive, _positions(found, known)))
+
+
+def _same(now: Mapping[str, object], then: Mapping[str, object]) -> bool:
+    """Whether both have the same objects under the same names, in the same order."""
+    return now.keys() == then.keys() and all(map(is_, now.values(), then.values()))
 
 
 def settled(graph: Graph, rewrite: Callable[[Editor, AnyNode], bool]) -> Graph:

@@ -292,6 +292,18 @@ class Scaled(NamedTuple):
     factors: tuple[float, ...]
 
 
+class Whole(NamedTuple):
+    """Weights that came in int8. real: the constant made of them; values: int8; scale: above 0 and broadcast to them.
+
+    real is values * scale, and real / scale, rounded, is values again. Once a pass has put another array in real's place, it says
+    nothing about that one.
+    """
+
+    real: np.ndarray
+    values: np.ndarray
+    scale: np.ndarray
+
+
 @dataclass(frozen=True)
 class Graph:
     """Nodes in topological order. `tensors` describes every activation; `constants` holds the arrays that operators name."""
@@ -308,11 +320,19 @@ class Graph:
     joins: Mapping[str, int | None] = field(default_factory=dict)  # of a float graph: the batch's axis in the user's outputs
     scaled: Mapping[str, Scaled] = field(default_factory=dict)  # of a float graph: tensors that equalisation has scaled
     scales: Mapping[str, np.ndarray] = field(default_factory=dict)  # of a float graph: by constant in int8, those of its elements
+    wholes: Mapping[str, Whole] = field(default_factory=dict)  # of a float graph: the whole numbers of constants, where known
     finished: bool = field(default=False, init=False, repr=False, compare=False)  # whether `Editor.finish` has just made it
 
     def uses(self, tensor: str) -> int:
         """How many times a tensor is a node input or a graph output."""
         return sum(node.inputs.count(tensor) for node in self.nodes) + self.outputs.count(tensor)
+
+    def whole(self, name: str, scale: np.ndarray) -> np.ndarray | None:
+        """The whole numbers of weights at these scales of their output channels, in int8; None if they are not known."""
+        found = self.wholes.get(name)
+        if found is None or found.real is not self.constants[name] or found.scale.size not in (1, len(found.scale)):
+            return None
+        return found.values if (found.scale.reshape(-1) == scale).all() else None
 
     def producer(self, tensor: str) -> "AnyNode | None":
         """The node that makes a tensor; None for graph inputs and constants."""

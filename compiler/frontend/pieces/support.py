@@ -193,6 +193,8 @@ def quantised_limit(node: Node, graph: Graph) -> str | None:
         if node.op.weight_scale is None:
             return f"its weights are not quantised, or not with one scale for each output channel or for all; {WHOLE}"
         scale, weights = graph.constants[node.op.weight_scale], graph.constants[node.op.weights]
+        if graph.whole(node.op.weights, scale) is not None:
+            return None
         each = weights.reshape(len(weights), -1)
         ends = [each.min(axis=1, initial=0), each.max(axis=1, initial=0)]
         whole = np.rint(np.array(ends) / scale)

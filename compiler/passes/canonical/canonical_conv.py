@@ -11,7 +11,7 @@ import numpy as np
 from cnna.compiler.graph.editor import Editor
 from cnna.compiler.graph.float_ops import Conv, Onnx
 from cnna.compiler.graph.ir import Graph
-from cnna.compiler.passes.canonical.typed_operators import put_framed, weight_scales, window_of
+from cnna.compiler.passes.canonical.typed_operators import keep_whole, put_framed, weight_scales, window_of
 from cnna.spec.errors import ModelError
 
 
@@ -45,7 +45,8 @@ def canonical_conv(graph: Graph) -> Graph:
         bias = node.inputs[2] if given else edit.constant(f"{w}:bias", np.zeros(len(weights), weights.dtype))
         scale = weight_scales(edit, w, weights.shape, 0)
         if weights.ndim == 3:
-            w = edit.constant(f"{w}:2d", weights[:, :, None])
+            flat, w = w, edit.constant(f"{w}:2d", weights[:, :, None])
+            keep_whole(edit, flat, w, lambda values: values[:, :, None])
         op = Conv(window, groups, w, bias, scale)
         put_framed(edit, node, op, (x,))
     return edit.finish()

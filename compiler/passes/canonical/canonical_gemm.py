@@ -14,7 +14,7 @@ import numpy as np
 from cnna.compiler.graph.editor import Editor
 from cnna.compiler.graph.float_ops import Conv, Onnx, Transpose
 from cnna.compiler.graph.ir import Graph, Node, Tensor, Window
-from cnna.compiler.passes.canonical.typed_operators import put_framed, weight_scales
+from cnna.compiler.passes.canonical.typed_operators import keep_whole, put_framed, weight_scales
 from cnna.compiler.passes.fusion.fuse_affine import fits
 from cnna.spec.errors import ModelError
 
@@ -38,8 +38,9 @@ def _tokens(edit: Editor, node: Node, x: str, w: str) -> None:
         return
     perm = (0, len(shape) - 1, *range(1, len(shape) - 1))
     scale = weight_scales(edit, w, edit.constants[w].shape, 1)
-    weights = np.ascontiguousarray(edit.constants[w].T)[:, :, None, None]
+    weights = _turned(edit.constants[w])
     names = edit.constant(f"{w}:1x1", weights), edit.constant(f"{w}:bias", np.zeros(len(weights), weights.dtype))
+    keep_whole(edit, w, names[0], _turned)
     moved = edit.insert(f"{node.name}:to", Transpose(perm), (x,), f"{x}:moved", tuple(shape[axis] for axis in perm))
     output = edit.fresh(f"{node.output}:moved")
     edit.tensors[output] = Tensor(tuple(out[axis] for axis in perm))
@@ -63,8 +64,9 @@ def _convert(edit: Editor, node: Node) -> None:
     axis = 0 if attributes.get("transB") else 1
     scale = weight_scales(edit, w, matrix.shape, axis, abs(alpha) or 1.0)
     matrix = matrix if axis == 0 else matrix.T
-    with np.errstate(over="ignore"):  # left alone below
-        matrix = matrix * matrix.dtype.type(alpha)
+    if alpha != 1:
+        with np.errstate(over="ignore"):  # left alone below
+            matrix = matrix * matrix.dtype.type(alpha)
     offset = edit.constants[node.inputs[2]] if given else np.zeros(1, matrix.dtype)
     if offset.ndim == 2 and len(offset) > 1:
         if (offset != offset[:1]).any():
@@ -80,6 +82,18 @@ def _convert(edit: Editor, node: Node) -> None:
         bias = np.broadcast_to(offset * offset.dtype.type(beta), (1, len(matrix)))[0]
     if not fits(matrix, bias):
         return
-    weights = edit.constant(f"{w}:1x1", np.ascontiguousarray(matrix)[:, :, None, None])
+    weights = edit.constant(f"{w}:1x1", _upright(matrix))
+    if alpha == 1:
+        keep_whole(edit, w, weights, _upright if axis == 0 else _turned)
     op = Conv(Window(), 1, weights, edit.constant(f"{w}:bias", bias), scale)
     put_framed(edit, node, op, (x,))
+
+
+def _upright(matrix: np.ndarray) -> np.ndarray:
+    """A matrix [outputs, inputs] as weights of a 1x1 Conv."""
+    return np.ascontiguousarray(matrix)[:, :, None, None]
+
+
+def _turned(matrix: np.ndarray) -> np.ndarray:
+    """A matrix [inputs, outputs] as weights of a 1x1 Conv."""
+    return _upright(matrix.T)

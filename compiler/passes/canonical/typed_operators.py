@@ -5,13 +5,14 @@ two Reshapes. `window_of` reads the attributes of a Conv or pool. `weight_scales
 again.
 """
 
+from collections.abc import Callable
 from math import prod
 
 import numpy as np
 
 from cnna.compiler.graph.editor import Editor
 from cnna.compiler.graph.float_ops import FloatOperator, Onnx, Reshape
-from cnna.compiler.graph.ir import Node, Window
+from cnna.compiler.graph.ir import Node, Whole, Window
 
 
 def window_of(op: Onnx, kernel: tuple[int, ...], size: tuple[int, ...]) -> Window:
@@ -70,6 +71,13 @@ def put_framed(
     edit.put(f"{node.name}:unframed", Reshape(edit.shape(node.output)), (inner,), node.output)
 
 
+def keep_whole(edit: Editor, weights: str, moved: str, move: Callable[[np.ndarray], np.ndarray]) -> None:
+    """Notes the whole numbers of a constant, `moved`, that holds the elements of `weights` as `move` gives them."""
+    known = edit.wholes.get(weights)
+    if known is not None and known.real is edit.constants[weights]:
+        edit.wholes[moved] = Whole(edit.constants[moved], move(known.values), move(known.scale))
+
+
 def weight_scales(edit: Editor, weights: str, shape: tuple[int, ...], axis: int, factor: float = 1.0) -> str | None:
     """The name of a new constant: `factor` times the scale of each output channel of int8 weights.
 
@@ -78,9 +86,11 @@ def weight_scales(edit: Editor, weights: str, shape: tuple[int, ...], axis: int,
     """
     if weights not in edit.scales:
         return None
-    scales = np.broadcast_to(edit.scales[weights], shape)
-    channels = np.moveaxis(scales, axis, 0).reshape(shape[axis], -1)
+    scales = edit.scales[weights]
+    scales = scales.reshape((1,) * (len(shape) - scales.ndim) + scales.shape)
+    channels = np.moveaxis(scales, axis, 0).reshape(scales.shape[axis], -1)
     if (channels != channels[:, :1]).any():
         return None
-    scale = np.where(channels[:, 0] == 0, 1.0, channels[:, 0])  # the weights of such a channel are 0 at any scale
+    channel = np.broadcast_to(channels[:, 0], shape[axis])
+    scale = np.where(channel == 0, 1.0, channel)  # the weights of such a channel are 0 at any scale
     return edit.constant(f"{weights}:scales", scale * factor)

@@ -5,7 +5,7 @@ A scale goes where its element goes: through a Transpose, Reshape, Concat or any
 
 Requires: folded constants (`fold_constants`), checked scales (`check_scales`).
 Ensures: no Q or DQ of a constant is left, and no node that `fold_constants` would have computed without them. For 8-bit weights,
-the graph's `scales` hold theirs, so that a division gives the exact int8 weights again.
+the graph's `scales` hold theirs, so that a division gives the exact int8 weights again; its `wholes` save that division.
 Leaves alone: blocked quantisation, a constant that is itself an output of the graph, a Q to short floats, and other domains.
 """
 
@@ -15,12 +15,12 @@ import numpy as np
 
 from cnna.compiler.graph.editor import Editor, outputs_of
 from cnna.compiler.graph.float_ops import Onnx
-from cnna.compiler.graph.ir import Graph, Node
+from cnna.compiler.graph.ir import Graph, Node, Whole
 from cnna.compiler.graph.node_names import place
 from cnna.compiler.passes.fold_constants import QUANTISED, computed, is_foldable
 from cnna.spec.errors import ModelError
 
-FLOAT_MAX = float(np.finfo(np.float32).max)
+FLOAT_MAX, TINY = float(np.finfo(np.float32).max), float(np.finfo(np.float32).tiny)
 LIMITS = {  # of the types that a weight's whole number may have; numpy knows those of the short ones by name alone
     **{kind: (-(1 << bits - 1), (1 << bits - 1) - 1) for kind, bits in (("int2", 2), ("int4", 4), ("int8", 8), ("int16", 16))},
     **{kind: (0, (1 << bits) - 1) for kind, bits in (("uint2", 2), ("uint4", 4), ("uint8", 8), ("uint16", 16))},
@@ -71,6 +71,8 @@ def _round(edit: Editor, node: Node, graph: Graph) -> None:
     edit.constants[node.output] = real.astype(np.float32, copy=False) if short else real
     if short:
         edit.scales[node.output] = np.asarray(scale, np.float64)
+        if (values := _whole(value, scale, zero)) is not None:
+            edit.wholes[node.output] = Whole(edit.constants[node.output], values, edit.scales[node.output])
 
 
 def _short(value: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> np.ndarray | None:
@@ -86,6 +88,16 @@ def _short(value: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> np.ndarray
         real -= zero.astype(np.float32)
     real *= scale
     return real
+
+
+def _whole(value: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> np.ndarray | None:
+    """value - zero in int8, if a division of the real values by the scales gives it again; else None."""
+    if scale.dtype != np.float32 or not (scale >= TINY).all() or value.dtype.name not in ("int8", "uint8"):
+        return None
+    if value.dtype == np.int8 and not zero.any():
+        return value
+    values = value.astype(np.int16) - zero.astype(np.int16)
+    return values.astype(np.int8) if values.min(initial=0) >= -128 and values.max(initial=0) <= 127 else None
 
 
 def _operands(node: Node, edit: Editor) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

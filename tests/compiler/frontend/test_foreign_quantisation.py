@@ -117,7 +117,7 @@ def test_a_node_is_called_as_in_the_float_model(monkeypatch):
     def refuse(*arguments):
         raise ValueError("its sums are too great")
 
-    monkeypatch.setattr("cnna.compiler.frontend.integer.arith.multiplier", refuse)
+    monkeypatch.setattr("cnna.compiler.frontend.integer.arith.multipliers", refuse)
     with pytest.raises(ModelError, match=r"^node 'classifier' \(Gemm\): its sums are too great$"):
         quantise(model, images(model))
 

@@ -10,7 +10,7 @@ import pytest
 from cnna.compiler.graph.dump import describe_graph
 from cnna.compiler.graph.editor import Editor
 from cnna.compiler.graph.float_ops import Add, Affine, Chain, Clip, Conv, FloatOperator, Onnx
-from cnna.compiler.graph.ir import Graph, IntegerOperator, Node, Tensor, Window, constants_of
+from cnna.compiler.graph.ir import Graph, IntegerOperator, Node, Tensor, Whole, Window, constants_of
 from cnna.compiler.graph.validate import validate
 from cnna.spec.errors import ModelError
 
@@ -111,6 +111,19 @@ def _recompute(edit: Editor) -> None:
 
 def _rescale(edit: Editor) -> None:
     edit.scales["gain"] = np.zeros(2)
+
+
+def test_whole_numbers_go_with_the_weights_that_they_are_of():
+    """Those of weights that a pass has changed would run in their place."""
+    ones = np.ones((2, 1, 1, 1), np.float32)
+    constants = {"gain": ones, "offset": np.ones(2)}
+    edit = Editor(replace(chain("x", "y"), constants=constants, wholes={"gain": Whole(ones, ones.astype(np.int8), ones)}))
+    edit.put("make y", Affine("gain", "offset"), ("x",), "y")
+    graph = edit.finish()
+    assert [*graph.wholes] == ["gain"]
+    again = Editor(graph)
+    again.constants["gain"] = 2 * ones
+    assert not again.finish().wholes
 
 
 def _content(graph: Graph) -> list[str]:

@@ -1,5 +1,7 @@
 """int8 weights become real values, with their scales beside them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -22,6 +24,31 @@ def test_weights_can_be_divided_back():
     scales = graph.scales["w"]
     np.testing.assert_array_equal(scales.reshape(-1), scale)
     np.testing.assert_array_equal(np.rint(graph.constants["w"] / scales), WHOLE)
+
+
+UINT8 = (WHOLE.astype(np.int16) + 128).astype(np.uint8)
+KNOWN = {
+    "int8": (WHOLE, [0.1, 3], [0, 0], True),
+    "uint8 about 128": (UINT8, [0.1, 3], [128, 128], True),
+    "uint8 about 127": (UINT8, [0.1, 3], [128, 127], False),
+    "a scale of 0": (WHOLE, [0.1, 0], [0, 0], False),
+    "a scale of few bits": (WHOLE, [0.1, 1e-40], [0, 0], False),
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_whole_numbers_are_kept_where_a_division_gives_them_again(name):
+    """Where it does not, the int8 graph has others: 128 has no place in int8, and a scale of 0 stands for any."""
+    values, scale, zero, known = KNOWN[name]
+    constants = {"q": values, "s": np.float32(scale), "z": np.array(zero, values.dtype)}
+    graph = after(dequantise_constants, untyped(TEXT, constants))
+    found = graph.whole("w", np.float64(np.float32(scale)))
+    if not known:
+        assert found is None
+    else:
+        np.testing.assert_array_equal(found, WHOLE)
+        assert graph.whole("w", np.float64(scale) * 2) is None
+        assert replace(graph, constants={**graph.constants, "w": graph.constants["w"] * 2}).whole("w", np.float32(scale)) is None
 
 
 def test_zero_point_is_subtracted():
