@@ -6,13 +6,10 @@ they touch the same word, and only then. Program order is assumed to be a valid 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
-import numpy as np
-from numpy.typing import NDArray
-
-from cnna.compiler.lower.layout import Box, FeaturePlace, Words, ddr_beats, feature_words, starts_of
+from cnna.compiler.lower.layout import Box, FeaturePlace, Words, ddr_beats, feature_words
 from cnna.compiler.plan.command import Access, PlannedCommand
+from cnna.compiler.plan.conflicts import conflicts
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.regmap import COUNT_BITS, COUNTED
 
@@ -24,56 +21,25 @@ Use = tuple[int, bool, str, int]  # of a command: the unit, whether all units do
 
 
 class _LastUses:
-    """For each piece of a space and each engine: the count of its finished units at which its last use of the piece is done.
+    """For some sets of words of a space: by engine, the count of its finished units at which its last use of any of them is done.
 
-    A space is feature memory or a segment of DDR. A use is a write, or a read. A piece is all words that the same uses touch,
-    wherever they lie. So a map that is only used as a whole is one piece rather than thousands of words.
+    A space is feature memory or a segment of DDR. A use is a write, or a read. Counts of an engine only grow. So a use replaces
+    what was noted of each set that shares a word with its own.
     """
 
     def __init__(self, space: str, size: int, used: Sequence[Words]) -> None:
         """size: of the space. used: all words that commands touch together, each once."""
-        runs = [(number, starts_of(one), one[2]) for number, words in enumerate(used) for one in words]
-        lengths = [len(starts) for _, starts, _ in runs]
-        starts = np.concatenate([np.zeros(0, np.int64), *(own for _, own, _ in runs)])
-        ends = starts + np.repeat(np.array([count for _, _, count in runs], np.int64), lengths)
-        assert starts.min(initial=0) >= 0, f"words lie before {space}"
-        assert ends.max(initial=0) <= size, f"words lie beyond {space}"
-        owners = np.repeat(np.array([number for number, _, _ in runs], np.int64), lengths)
-        marks = np.random.default_rng(0).integers(1 << 64, size=len(used), dtype=np.uint64)[owners]
-        change = np.zeros(size + 1, np.uint64)  # from one word to the next, of the sum of the marks of the uses that touch it
-        np.add.at(change, starts, marks)
-        np.subtract.at(change, ends, marks)
-        edges = np.flatnonzero(change)
-        sums, alike = np.unique(change.cumsum()[edges], return_inverse=True)
-        self._counts = np.zeros((2 * len(COUNTED), len(sums)), np.int32)  # of writes, then of reads
-        behind = (change != 0).cumsum(dtype=np.int32)  # for each word, the number of edges up to it
-        lows, highs = behind[starts] - 1, behind[ends - 1]  # of the stretches between edges, whose pieces are `alike`
-        bounds = owners.searchsorted(np.arange(len(used) + 1)).tolist()
-        self._pieces = [_pieces(alike, lows[low:high], highs[low:high]) for low, high in pairwise(bounds)]
+        self._near = conflicts(space, size, used)
+        self._counts = [[0] * (2 * len(COUNTED)) for _ in used]  # of writes, then of reads
 
     def latest(self, words: int) -> list[int]:
         """For each engine, the count at which its last write to any of these is done. Then the same of its last read."""
-        pieces = self._pieces[words]
-        counts = self._counts[:, pieces]
-        found: list[int] = (counts if isinstance(pieces, int) else np.maximum.reduce(counts, axis=1)).tolist()
-        return found
+        return self._counts[words]
 
     def note(self, words: int, use: int, count: int) -> None:
         """Notes that an engine's last use of these is done when it has finished `count` units. use: its place in `latest`."""
-        self._counts[use, self._pieces[words]] = count
-
-
-def _pieces(alike: NDArray[np.intp], lows: NDArray[np.int32], highs: NDArray[np.int32]) -> int | NDArray[np.intp]:
-    """The pieces of the stretches in some ranges; the number of one if there is only one."""
-    if len(lows) == 1:
-        found = alike[lows[0] : highs[0]]
-    else:
-        sizes = highs - lows
-        before = sizes.cumsum() - sizes
-        found = alike[np.repeat(lows - before, sizes) + np.arange(before[-1] + sizes[-1])]
-    if len(found) > 1:
-        found = np.bincount(found).nonzero()[0]
-    return int(found[0]) if len(found) == 1 else found
+        for number in self._near[words]:
+            self._counts[number][use] = count
 
 
 def add_waits(commands: Sequence[PlannedCommand], segments: Mapping[str, int], config: Config) -> list[PlannedCommand]:

@@ -1,0 +1,45 @@
+"""Sets of words conflict if they have a word in common, and only then."""
+
+import numpy as np
+import pytest
+
+from cnna.compiler.lower.layout import Box, FeaturePlace, feature_words, listed
+from cnna.compiler.plan.conflicts import conflicts
+
+DECK = 4096
+
+
+def some_words(rng):
+    """The words of a random box of a random place; of every second one, rows and columns are apart."""
+    images, blocks, height, pitch = (int(rng.integers(1, most)) for most in (4, 6, 6, 9))
+    depth = int(rng.integers(1, 3))
+    block_words = pitch * height + int(rng.integers(3))
+    place = FeaturePlace(int(rng.integers(DECK // 2)), pitch, block_words, block_words * blocks, depth=depth)
+    ranges = []
+    for size in (images, blocks, height, pitch):
+        low = int(rng.integers(size))
+        ranges.append((low, int(rng.integers(low, size)) + 1))
+    step = (int(rng.integers(1, 4)), int(rng.integers(1, 4))) if rng.integers(2) else (1, 1)
+    return feature_words(place, Box(*ranges, step), DECK)
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 60])
+def test_conflicts_are_those_of_the_words_one_by_one(count, seed):
+    rng = np.random.default_rng([seed, count])
+    used = [some_words(rng) for _ in range(count)]
+    sets = [set(listed(words).tolist()) for words in used]
+    wanted = [[other for other in range(count) if own & sets[other]] for own in sets]
+    assert conflicts("features", 2 * DECK, used) == wanted
+
+
+def test_neighbours_do_not_conflict():
+    """A run that begins where another ends, in whatever order they are listed."""
+    used = [((4, (), 4),), ((0, (), 4),), ((8, (), 1),), ((3, (), 2),)]
+    assert conflicts("features", 9, used) == [[0, 3], [1, 3], [2], [0, 1, 3]]
+
+
+def test_words_outside_of_the_space_are_refused():
+    assert conflicts("features", 4, []) == []
+    for words in (((0, ((2, 3),), 2),), ((-1, (), 2),)):
+        with pytest.raises(AssertionError, match="features"):
+            conflicts("features", 4, [words])
