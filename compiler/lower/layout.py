@@ -4,7 +4,7 @@ Feature memory: image by image, in an image set by set (`decks`), in a set row b
 it are those of a deck. DDR: block by block in place of set by set, rows at multiples of 16 bytes.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +26,7 @@ def align(value: int, step: int) -> int:
     return -(-value // step) * step
 
 
-@dataclass(frozen=True)
-class FeaturePlace:
+class FeaturePlace(NamedTuple):
     """Part of a map in feature memory, from image `image`, block `block` and row `row` on. Addresses and steps are in words.
 
     block_words: from a set to the next. base: of the set that has the first block.
@@ -53,8 +52,7 @@ class FeaturePlace:
         return address if self.depth == 1 else located(address, block % self.depth, self.depth)
 
 
-@dataclass(frozen=True)
-class DdrPlace:
+class DdrPlace(NamedTuple):
     """A whole map in a DDR segment, from image `image` on. Sizes are in bytes."""
 
     segment: str
@@ -69,8 +67,7 @@ class DdrPlace:
         return self.offset + (image - self.image) * self.image_bytes + block * self.block_bytes + row * self.row_bytes
 
 
-@dataclass(frozen=True)
-class Box:
+class Box(NamedTuple):
     """Images, blocks, rows and columns of a map. Rows and columns may be `step` apart."""
 
     images: Range

@@ -5,6 +5,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from cnna.compiler.graph.ir import Window
 from cnna.compiler.lower.kernels import Kernel, Lowered, Map, Phase, Range, source_columns, source_rows
@@ -15,8 +16,7 @@ from cnna.spec.program.decks import located
 from cnna.spec.regmap import ADDRESS_BITS, DECK_BIT
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(NamedTuple):
     """Words or beats that a command reads or writes.
 
     Every unit uses the whole box, unless `unit_blocks` is given: then each unit uses that many blocks of it.
@@ -27,8 +27,7 @@ class Access:
     unit_blocks: int = 0
 
 
-@dataclass(frozen=True)
-class PlannedCommand:
+class PlannedCommand(NamedTuple):
     """One command before its waits. fields: as `regmap.command_fields`. origin: image, block, row and column of `tensor`.
 
     step: from a row, and a column, of the result to the next in `tensor`.

@@ -5,7 +5,6 @@ they touch the same word, and only then. Program order is assumed to be a valid 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from cnna.compiler.lower.layout import Box, FeaturePlace, Words, ddr_beats, feature_words
 from cnna.compiler.plan.command import Access, PlannedCommand
@@ -51,7 +50,7 @@ def add_waits(commands: Sequence[PlannedCommand], segments: Mapping[str, int], c
     spaces = {space: _LastUses(space, size, list(numbers[space])) for space, size in sizes.items()}
     issued = dict.fromkeys(COUNTED, 0)
     return [
-        replace(c, fields={**c.fields, **_waits(c, *both, spaces, issued)}) if both else c
+        c._replace(fields={**c.fields, **_waits(c, *both, spaces, issued)}) if both else c
         for c, both in zip(commands, uses, strict=True)
     ]
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 from cnna.compiler.cost.engine_steps import EngineSteps, array_steps, groups_of, vector_steps
 from cnna.compiler.lower.kernels import (
@@ -31,8 +32,7 @@ from cnna.spec.program.window import steps_in_row
 TILE_CLOCKS = 300  # cost of each tile: DDR latency, fill and drain
 
 
-@dataclass(frozen=True)
-class Tile:
+class Tile(NamedTuple):
     """Images and output rows of a kernel, and blocks of its output (0 is the first block that the kernel writes)."""
 
     images: Range

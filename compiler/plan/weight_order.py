@@ -11,7 +11,7 @@ engine. Only a stream that is longer than that stands directly in front of its r
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from cnna.compiler.plan.array_commands import WEIGHT_RING
@@ -146,7 +146,7 @@ def _cut(stream: PlannedCommand, ring: _Ring) -> Iterator[PlannedCommand]:
     for number in range(count):
         low, high = words * number // count, words * (number + 1) // count
         changed = {"ddr": stream.fields["ddr"] + low * ring.port_bytes, "beats": (high - low) * beats} if count > 1 else {}
-        yield replace(stream, fields={**stream.fields, **changed})
+        yield stream._replace(fields={**stream.fields, **changed})
 
 
 def _placed(rings: Mapping[int, _Ring], begins: Sequence[int], config: Config) -> list[tuple[int, _Fragment]] | None:

@@ -1,7 +1,5 @@
 """Waits order all accesses to the same words: programs give the right answer in any order that their waits allow."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -87,7 +85,7 @@ def test_what_is_source_and_residual_is_read_until_the_last_unit():
     reads = (Access(place, box), Access(place, box, 2))
     conv = PlannedCommand("conv", {}, 0, "y", (0, 0, 0, 0), 2, reads, (Access(other, box, 2),))
     load = PlannedCommand("load", {}, 1, "z", (0, 0, 0, 0), 1, (), (Access(place, box),))
-    first = PlannedCommand("load", {}, 1, "z", (0, 0, 0, 0), 1, (), (Access(place, replace(box, blocks=(0, 2))),))
+    first = PlannedCommand("load", {}, 1, "z", (0, 0, 0, 0), 1, (), (Access(place, box._replace(blocks=(0, 2))),))
     for command in (load, first):
         fields = add_waits([conv, command], {}, SMALL)[1].fields
         assert (fields["wait_conv_enable"], fields["wait_conv_count"]) == (1, 2)
