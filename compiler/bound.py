@@ -1,8 +1,9 @@
 """The least work that a graph can be on a configuration, whatever the plan. What is beaten so need not be compiled.
 
 The array and the vector engine take at most one step a clock. Weights and inputs come through DDR at least once, and outputs go
-there. Weights that the ring does not hold come again for each group of pixels. No plan makes any of these less. What else takes
-time or traffic is left out, such as waits and maps that do not fit on chip.
+there. Weights that the ring does not hold come again for each group of pixels. The array works on one kernel after another, and
+when it begins one, no more of its weights than the ring holds have come: the others come while it works. No plan makes any of
+these less. What else takes time or traffic is left out, such as waits and maps that do not fit on chip.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,11 +12,12 @@ from typing import NamedTuple
 
 from cnna.compiler.cost.engine_steps import groups_of, kernel_steps
 from cnna.compiler.graph import ir
-from cnna.compiler.lower.kernels import ConvKernel, ConvPart, Kernel, Lowered, Part, VectorPart, one_by_one, reach
+from cnna.compiler.lower.kernels import ConvKernel, ConvPart, Kernel, Lowered, Part, VectorPart, one_by_one, reach, views_of
 from cnna.compiler.lower.layout import ddr_place, map_bytes
 from cnna.compiler.lower.lower import lower
 from cnna.compiler.lower.windows import taps_apart
 from cnna.compiler.plan.fold import Fold, fold_inputs
+from cnna.compiler.plan.limits import LIMITS
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import DdrSpeed
 from cnna.spec.program.window import steps_in_row
@@ -23,13 +25,34 @@ from cnna.spec.program.window import steps_in_row
 Folds = frozenset[tuple[str, Fold]]
 
 
-class LeastWork(NamedTuple):
-    """Clocks of the array and of the vector engine for a batch, and bytes that come and go through DDR."""
+class ArrayWork(NamedTuple):
+    """Clocks of a kernel of the array for a batch, and bytes of its weights that come after it has begun."""
 
-    array: int
+    clocks: int
+    bytes: int
+
+
+class LeastWork(NamedTuple):
+    """For a batch: the work of each kernel of the array, clocks of the vector engine, and bytes that come and go through DDR."""
+
+    kernels: tuple[ArrayWork, ...]
     vector: int
     read: int
     written: int
+
+    @classmethod
+    def of_all(cls, works: "Sequence[LeastWork]") -> "LeastWork":
+        """What is the least whichever of these it is."""
+        least: tuple[ArrayWork, ...] = (ArrayWork(min(work.array for work in works), 0),)
+        if len({len(work.kernels) for work in works}) == 1:
+            kernels = zip(*(work.kernels for work in works), strict=True)
+            least = tuple(ArrayWork(*map(min, zip(*each, strict=True))) for each in kernels)
+        return cls(least, *(min(sizes) for sizes in zip(*(work[1:] for work in works), strict=True)))
+
+    @property
+    def array(self) -> int:
+        """Clocks of the array."""
+        return sum(kernel.clocks for kernel in self.kernels)
 
     @property
     def bytes(self) -> int:
@@ -37,9 +60,11 @@ class LeastWork(NamedTuple):
         return self.read + self.written
 
     def clocks(self, config: Config, memory: DdrSpeed) -> float:
-        """The least clocks: all may overlap."""
+        """The least clocks: all but the kernels of the array may overlap."""
         ports = BEAT_BYTES * config.ports  # each of them reads a beat and writes one in a clock
-        return max(self.array, self.vector, self.bytes / memory.bytes_per_cycle, self.read / ports, self.written / ports)
+        rate = min(ports, memory.bytes_per_cycle)
+        array = sum(max(kernel.clocks, kernel.bytes / rate) for kernel in self.kernels)
+        return max(array, self.vector, self.bytes / memory.bytes_per_cycle, self.read / ports, self.written / ports)
 
 
 def least_work(graph: ir.Graph, config: Config, batch: int = 1, bank_words: Sequence[int] = ()) -> LeastWork:
@@ -63,7 +88,7 @@ def least_works(graph: ir.Graph, wanted: Sequence[tuple[Config, int]], bank_word
             if own not in lowered:
                 lowered[own] = lower(folded, config, batch)
             each.append(_work(lowered[own], config, batch))
-        found.append(LeastWork(*map(min, zip(*each, strict=True))))
+        found.append(LeastWork.of_all(each))
     return found
 
 
@@ -94,16 +119,37 @@ def _folded(graph: ir.Graph, config: Config, bank_words: Sequence[int]) -> Mappi
 
 
 def _work(lowered: Lowered, config: Config, batch: int) -> LeastWork:
-    engines, weights = {True: 0, False: 0}, 0
-    for kernel in lowered.kernels:
+    array, vector, weights = list[ArrayWork](), 0, 0
+    mixed = _mixed(lowered.kernels)
+    for number, kernel in enumerate(lowered.kernels):
         own = _with_taps(kernel, config, batch)
-        engines[isinstance(kernel, ConvKernel)] += _clocks(own, lowered, config, batch)
-        parts: tuple[Sequence[Part], Sequence[Part]] = (kernel.parts, own.parts)
-        weights += sum(map(_weights, *parts, [kernel.window] * len(kernel.parts)))
-        weights += sum(_again(part, kernel, lowered, config, batch) for part in kernel.parts)
+        clocks = _clocks(own, lowered, config, batch)
+        once = sum(map(_weights, kernel.parts, own.parts, [kernel.window] * len(kernel.parts)))
+        several, one = (once + sum(_again(part, kernel, lowered, config, n) for part in kernel.parts) for n in (batch, 1))
+        weights += several
+        if isinstance(kernel, ConvKernel):
+            ahead = config.ring_words * config.ring_word_bytes * (max(LIMITS.wave_bands) if number in mixed else 1)
+            late = min(several - ahead, batch * (one - ahead))  # the images run together, or one after another
+            array.append(ArrayWork(clocks + _heads(kernel), max(late, 0)))
+        else:
+            vector += clocks
     inputs = sum(_loaded(name, lowered, config) for name in lowered.inputs)
     outputs = sum(map_bytes(replace(lowered.maps[name], images=(0, 1)), config) for name in set(lowered.outputs))
-    return LeastWork(engines[True], engines[False], weights + batch * inputs, batch * outputs)
+    return LeastWork(tuple(array), vector, weights + batch * inputs, batch * outputs)
+
+
+def _mixed(kernels: Sequence[Kernel]) -> set[int]:
+    """The kernels of the array that may be cut into bands beside which other kernels run (`plan.waves`): what it calls near, in
+    whatever order the kernels come.
+    """
+    vector = [kernel for kernel in kernels if not isinstance(kernel, ConvKernel)]
+    made, read = {kernel.dest.map for kernel in vector}, {view.map for kernel in vector for view in views_of(kernel).values()}
+    return {number for number, kernel in enumerate(kernels) if kernel.source.map in made or kernel.dest.map in read}
+
+
+def _heads(kernel: ConvKernel) -> int:
+    """Clocks in which the array takes the parameters of each chunk; it works on no group meanwhile."""
+    return sum(part.chunks * part.stream.param_words for part in kernel.parts)
 
 
 def _with_taps(kernel: Kernel, config: Config, batch: int) -> Kernel:
