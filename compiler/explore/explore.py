@@ -56,6 +56,7 @@ class Sweep:
     refused: dict[Wanted, str] = field(default_factory=dict)
     _parts: dict[Wanted, dict[int, Part]] = field(default_factory=dict)
     _bounds: dict[Shape, Bound] = field(default_factory=dict)
+    _making: set[tuple[int, str]] = field(default_factory=set)  # plans that a worker makes: network, and `plan_key`
     _before: Points | None = None  # with what the bound compares; None: all points
 
     def run(self, wanted: Sequence[Wanted], steady: bool = False) -> None:
@@ -111,14 +112,32 @@ class Sweep:
             return points
         return [point for point in points if point.asked == one.bandwidth]
 
-    def _tasks(self, wanted: Sequence[Wanted]) -> Iterator[Task]:
-        """What is not known yet, and takes what is known on the way. Points that follow each other and have one plan are a task."""
-        for name, group in groupby(wanted, self._plan_key):
-            left = {one: missing for one in group if (missing := self._needed(one))}
-            for number, kept in enumerate(self.kept):
-                own = tuple(one for one, missing in left.items() if number in missing)
-                if own:
-                    yield Task(number, own, kept.plan(name))
+    def _tasks(self, wanted: Sequence[Wanted]) -> Iterator[Task | None]:
+        """What is not known yet, and takes what is known on the way. Points that follow each other and have one plan are a task. So
+        that no plan is made twice, a task waits while a worker makes its plan; None says that all that are left do so.
+        """
+        groups = [(name, list(group)) for name, group in groupby(wanted, self._plan_key)]
+        while groups:
+            number = next((n for n, (name, _) in enumerate(groups) if not self._made_now(name)), None)
+            if number is None:
+                yield None
+            else:
+                yield from self._tasks_of(*groups.pop(number))
+
+    def _made_now(self, name: str) -> bool:
+        """Whether a worker makes a plan of that name."""
+        return any((number, name) in self._making for number in range(len(self.kept)))
+
+    def _tasks_of(self, name: str, group: Sequence[Wanted]) -> Iterator[Task]:
+        """A task of these points for each network of which something is missing. name: of their plan."""
+        left = {one: missing for one in group if (missing := self._needed(one))}
+        for number, kept in enumerate(self.kept):
+            own = tuple(one for one, missing in left.items() if number in missing)
+            if own:
+                plan = kept.plan(name)
+                if plan is None:
+                    self._making.add((number, name))
+                yield Task(number, own, plan)
 
     def _needed(self, one: Wanted) -> list[int]:
         """Of which networks something must be predicted for a point: of none if it is known or needless."""
@@ -135,10 +154,11 @@ class Sweep:
         return missing
 
     def _take(self, task: Task, done: Done) -> None:
-        kept = self.kept[task.network]
+        kept, name = self.kept[task.network], self._plan_key(task.wanted[0])
+        self._making.discard((task.network, name))
         self.plans += done.plans
         if done.plan is not None:
-            kept.put_plan(self._plan_key(task.wanted[0]), done.plan)
+            kept.put_plan(name, done.plan)
         for one, result in zip(task.wanted, done.found, strict=True):
             kept.put(self._key(one), result)
             self._add(task.network, one, result)

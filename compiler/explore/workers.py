@@ -58,12 +58,13 @@ class Workers:
     def run(
         self,
         work: Callable[..., Result],
-        items: Iterable[Item],
+        items: Iterable[Item | None],
         done: Callable[[Item, Result], object],
         first: Sequence[Any] = (),
     ) -> None:
         """Does the work for each item, and hands every result to `done` as it comes. items: are asked for one by one, as late as
-        can be. first: arguments of the work before the item. ToolError: processes end again and again.
+        can be; None says that the next one cannot begin before some result has come. first: arguments of the work before the item.
+        ToolError: processes end again and again.
         """
         left, again, under_way = iter(items), deque[Item](), dict[Future[Result], Item]()
         while True:
@@ -71,6 +72,8 @@ class Workers:
                 try:
                     item = again.popleft() if again else next(left)
                 except StopIteration:
+                    break
+                if item is None:
                     break
                 future = self._submitted(work, *first, item)
                 if future is None:

@@ -95,6 +95,7 @@ class Explored(Drawn):
     compiled: int = field(metadata=ASIDE)
     plans: int = field(metadata=ASIDE)
     discarded: int = field(metadata=ASIDE)
+    clocks: Sequence[int] = field(metadata=ASIDE)
     predicted_for: str = field(metadata=ASIDE)
     networks: "Sequence[Placements]" = field(metadata=ASIDE)
     speed: Ddr = field(metadata=ASIDE)
@@ -135,10 +136,9 @@ class Explored(Drawn):
     def __str__(self) -> str:
         from cnna.compiler.explore.drawn import table
 
-        clocks = sorted({point["clock_mhz"] for point in self.points}) or [preset(self.board).clock_mhz]
-        clock = f"{clocks[0]} MHz, the clock of {self.board}"
-        if clocks != [preset(self.board).clock_mhz]:
-            clock = f"{listed([str(each) for each in clocks])} MHz"
+        clock = f"{listed([str(each) for each in self.clocks])} MHz"
+        if self.clocks == [preset(self.board).clock_mhz]:
+            clock += f", the clock of {self.board}"
         alone = f"of the accelerator alone are predicted{self.predicted_for} at {clock}"
         way = NATIVELY if self.host == NATIVE else IN_PYTHON
         refused = f"; {many(self.refused, 'configuration')} cannot run the model" if self.refused else ""
@@ -232,6 +232,7 @@ def explore(
         compiled=made.compiled,
         plans=made.plans,
         discarded=made.discarded,
+        clocks=sorted({config.clock_mhz for config in configs}),
         ddr={} if ddr_speed else speed.predicted(own.ddr).entry(),
         host=NATIVE if predicted.native else "python",
         points=[{**point.figures(), **spent(point, aim), "pareto": point in best} for point in points],

@@ -1,6 +1,7 @@
 """Points that differ in DDR or clock alone share a plan, and each is what it would be by itself."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -77,6 +78,15 @@ def test_another_command_takes_the_plans_that_are_kept(tmp_path: Path) -> None:
     assert (third.compiled, third.plans) == (4, 1)
     assert list(map(repr, third.points)) == [repr(alone(point)) for point in third.points]
     assert swept(CONFIGS[:4], (3000,), tmp_path).plans == 0
+
+
+def test_workers_make_no_plan_twice() -> None:
+    """The slowest DDR is tried first for all arrays. With few of these, a second worker would plan what the first one plans."""
+    with Workers(lambda: ThreadPoolExecutor(2), 4) as workers:
+        sweep = Sweep([Fixed(GRAPH)], Conditions(), [Kept(None, "n")], workers, Unbound("bandwidth", target_fps=1))
+        explore(sweep, CONFIGS[:4], 1, (750, 1500, 3000))
+    assert (sweep.compiled, sweep.plans) == (12, 2)
+    assert sorted(map(repr, sweep.points)) == sorted(map(repr, swept(CONFIGS[:4], (750, 1500, 3000)).points))
 
 
 @pytest.mark.parametrize("memory", [None, PLANNED, DdrSpeed(4, 300)], ids=str)

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +203,16 @@ def test_speeds_of_ddr_are_an_axis(
     assert {point["ddr_bytes_per_cycle"] for point in written["points"]} == {1}, "a quicker DDR is not tried, once one is enough"
     heads, row = (re.split(" {2,}", line.strip()) for line in capsys.readouterr().out.splitlines()[:2])
     assert dict(zip(heads, row, strict=True))["DDR MB/s"] == "300"
+
+
+def test_clocks_of_which_nothing_was_compiled_are_named(quantised: onnx.ModelProto, tmp_path: Path) -> None:
+    """A user would read that 1 MHz was not tried, because its least work ruled out all of it."""
+    options: dict[str, Any] = {"dsp": 48, "bram": 60, "batch": 1, "cache": tmp_path}
+    alone = cnna.explore(quantised, **options)
+    assert " at 300 MHz, the clock of zcu102" in str(alone)
+    both = cnna.explore(quantised, clock=[300, 1], **options)
+    quick = [point for point in both.points if point["clock_mhz"] == 300]
+    assert " at 1 and 300 MHz;" in str(replace(both, points=quick, discarded=len(both.points) - len(quick)))
 
 
 @pytest.mark.parametrize(
