@@ -1,85 +1,66 @@
 """The event loop of `predict`'s model, and the state that its engines share: reads of DDR, weight rings and unit counts.
 
-A process is a generator. It yields the clock at which it can continue, a function that returns this clock, as far as it is known,
-or a flow that has to pass before. The loop resumes the process with the earliest clock.
+A process is a generator. It yields the clock at which it can continue, or what says at which clock that is (`ready`), such as a
+flow that has to pass before. The loop resumes the process with the earliest clock.
 
 Nearly all resumptions bring weights: requests, answers, and words that the array takes, which change rings and flows alone. They
-are quiet. A function that depends on neither, nor on the present clock, is `Lasting`: the loop asks it again only after
-resumptions that are not quiet.
-A clock that is final is yielded as a number, because the loop asks every function after every resumption.
+are quiet. A wait that depends on neither, nor on the present clock, is `Lasting`: the loop asks it again only after resumptions
+that are not quiet.
+A clock that is final is yielded as a number, because the loop asks every wait after every resumption.
 """
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import inf
+from typing import Final
 
 from cnna.compiler.predict.flow_rates import ActiveEngines, Flow, FlowRates
 from cnna.compiler.predict.known_stretches import KnownStretches
+from cnna.compiler.predict.ready import Lasting, Ready
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import DdrSpeed
 from cnna.spec.machine import BURST_BEATS, LOAD_ROOM_BEATS
 from cnna.spec.program.commands import Command
 from cnna.spec.regmap import COUNTED
 
-Ready = Callable[[], float]  # the clock at which a process can continue; inf: it waits for another process
+RATES: Final = "speeds"  # name of the process that wakes the loop when rates must be set again
+Process = Iterator[Ready | float]  # a float: the clock is known
 
 
-@dataclass(frozen=True)
-class Lasting:
-    """A function whose answer depends on nothing that changes while processes are quiet (`EventLoop.quiet`).
-
-    An answer below inf is final.
-    """
-
-    ready: Ready
-
-
-Process = Iterator[Ready | Lasting | Flow | float]  # a float: the clock is known
-
-
-@dataclass(frozen=True)
 class Waiting:
-    """What each process waits for, by its number, unless that is a known clock. each_time: functions that are no `Lasting`."""
+    """A process that waits. clock: at which it can continue, as far as it is known. ready: what says so; None: it is known."""
 
-    flows: dict[int, Flow] = field(default_factory=dict)
-    each_time: dict[int, Ready] = field(default_factory=dict)
-    lasting: dict[int, Ready] = field(default_factory=dict)
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self.clock = inf
+        self.ready: Ready | None = None
+        self.lasting = False  # whether that is `Lasting`
 
-    def note(self, number: int, following: Ready | Lasting | Flow | float) -> float:
-        """Notes what a process waits for. Returns the clock, as far as it is known."""
+    def go_on(self, now: float) -> None:
+        """Lets the process go on to its next wait."""
+        following = next(self._process, inf)
+        self.ready, self.clock, self.lasting = None, inf, False
         if isinstance(following, float):
-            return following
-        if isinstance(following, Flow):
-            self.flows[number] = following
+            self.clock = following
         elif isinstance(following, Lasting):
-            clock = following.ready()
-            if clock < inf:
-                return clock
-            self.lasting[number] = following.ready
+            self.clock = following.clock(now)
+            if self.clock == inf:
+                self.ready, self.lasting = following, True
         else:
-            self.each_time[number] = following
-        return inf
+            self.ready = following
 
-    def forget(self, number: int) -> None:
-        """Notes that a process goes on."""
-        if number in self.flows:
-            del self.flows[number]
-        elif number in self.each_time:
-            del self.each_time[number]
-        elif number in self.lasting:
-            del self.lasting[number]
 
-    def ask(self, clocks: list[float], now: float, quiet: bool) -> None:
-        """Sets the clocks of the processes that wait. quiet: those of `Lasting` are as before."""
-        for number, flow in self.flows.items():
-            clocks[number] = now + (flow.left if flow.left > 0 else 0.0) / flow.speed
-        for number, ready in self.each_time.items():
-            clocks[number] = ready()
-        if not quiet:
-            for number, ready in self.lasting.items():
-                clocks[number] = ready()
+class RatesDue(Ready):
+    """Comes when rates must be set again."""
+
+    def __init__(self, speeds: FlowRates) -> None:
+        self._speeds = speeds
+
+    def clock(self, now: float) -> float:
+        """That clock; the present one if it has passed."""
+        return self._speeds.until if self._speeds.until > now else now
 
 
 class ReadOrder:
@@ -125,6 +106,17 @@ class ReadOrder:
         return now + left * BEAT_BYTES / flow.speed if flow and flow.speed else inf
 
 
+class Loaded(Ready):
+    """Comes when DDR has brought `beats` beats of loads."""
+
+    def __init__(self, reads: ReadOrder, beats: float) -> None:
+        self._reads, self._beats = reads, beats
+
+    def clock(self, now: float) -> float:
+        """As far as it is known while the load's rate stays."""
+        return self._reads.when_moved(self._beats, now)
+
+
 @dataclass
 class Column:
     """The part of a ring that some of the ports fill. asked: words that have been requested.
@@ -138,8 +130,11 @@ class Column:
 
     def came(self, word: int) -> float:
         """The clock at which `word` words had come; inf: not known yet."""
-        at = bisect_left(self.counts, word)
-        return (self.clocks[at] if at < len(self.clocks) else inf) if word else 0.0
+        if not word:
+            return 0.0
+        if not self.counts or self.counts[-1] < word:  # nearly always
+            return inf
+        return self.clocks[bisect_left(self.counts, word)]
 
 
 @dataclass
@@ -153,12 +148,28 @@ class Ring:
 
     def came(self, word: int) -> float:
         """The clock at which `word` whole words had come; inf: not known yet."""
-        return max([column.came(word) for column in self.columns])
+        latest = 0.0
+        for column in self.columns:
+            clock = column.came(word)
+            if clock > latest:
+                latest = clock
+        return latest
 
     def when_taken(self, words: int) -> Ready | float:
         """The first clock at which a reader can start on the last `words` taken words and find each there, one word a clock."""
-        known, last = self.came(self.taken) - words, self.taken
-        return known if known < inf else lambda: self.came(last) - words
+        known = self.came(self.taken) - words
+        return known if known < inf else WordsCome(self, self.taken, words)
+
+
+class WordsCome(Ready):
+    """As `Ring.when_taken`, of `words` words before word number `last`."""
+
+    def __init__(self, ring: Ring, last: int, words: int) -> None:
+        self._ring, self._last, self._words = ring, last, words
+
+    def clock(self, now: float) -> float:
+        """inf: the last one has not come."""
+        return self._ring.came(self._last) - self._words
 
 
 @dataclass
@@ -175,6 +186,28 @@ class Queue:
     def when_released(self, number: int) -> float:
         """0 if the engine has finished its command of that number, or if `number` is negative; inf: not yet."""
         return 0.0 if self.released > number else inf
+
+
+class Handed(Lasting):
+    """As `Queue.when_handed`."""
+
+    def __init__(self, queue: Queue, number: int) -> None:
+        self._queue, self._number = queue, number
+
+    def clock(self, now: float) -> float:
+        """inf: not known yet."""
+        return self._queue.when_handed(self._number)
+
+
+class Released(Lasting):
+    """As `Queue.when_released`."""
+
+    def __init__(self, queue: Queue, number: int) -> None:
+        self._queue, self._number = queue, number
+
+    def clock(self, now: float) -> float:
+        """inf: not yet."""
+        return self._queue.when_released(self._number)
 
 
 class EventLoop:
@@ -200,29 +233,34 @@ class EventLoop:
 
     def run(self, processes: dict[str, Process]) -> None:
         """Runs the processes until none can continue."""
-        names = sorted({*processes, "speeds"})
-        running = [processes.get(name) or self._rate_changes() for name in names]
-        rates = names.index("speeds")
-        clocks = [inf for _ in running]  # at which each process can continue
-        waiting, speeds, flows = Waiting(), self._speeds, self.work.flows
-        resumed: Iterable[int] = range(len(running))
+        names = sorted({*processes, RATES})
+        waiting = [Waiting(processes.get(name) or self._rate_changes()) for name in names]
+        resumed, speeds, flows = waiting, self._speeds, self.work.flows
         while True:
-            for number in resumed:
-                waiting.forget(number)
+            for one in resumed:
                 self.quiet = False
-                clocks[number] = waiting.note(number, next(running[number], inf))
+                one.go_on(self.now)
             speeds.set(self.work, self.now)
-            waiting.ask(clocks, self.now, self.quiet)
-            clocks[rates] = max(speeds.until, self.now)
-            clock = min(clocks)
-            if clock == inf:
+            first = self._first(waiting)
+            if first is None:
                 return
-            if clock > self.now:
-                passed = clock - self.now
+            if first.clock > self.now:
+                passed = first.clock - self.now
                 self.now += passed
                 for flow in flows.values():
                     flow.left -= flow.speed * passed
-            resumed = (clocks.index(clock),)  # if several can continue, the first by name
+            resumed = [first]
+
+    def _first(self, waiting: list[Waiting]) -> Waiting | None:
+        """The process that can continue first; of several, the first one. None: none can ever."""
+        now, quiet, found, clock = self.now, self.quiet, None, inf
+        for one in waiting:
+            ready = one.ready
+            if ready is not None and not (quiet and one.lasting):
+                one.clock = ready.clock(now)
+            if one.clock < clock:
+                found, clock = one, one.clock
+        return found
 
     def after(self, clocks: float) -> float:
         """The clock that comes `clocks` clocks after the present one."""
@@ -234,8 +272,8 @@ class EventLoop:
         return self.now + clocks
 
     def loaded(self, beats: float) -> Ready:
-        """Ready when DDR has brought `beats` beats of loads since the program's start."""
-        return lambda: self.reads.when_moved(beats, self.now)
+        """Comes when DDR has brought `beats` beats of loads since the program's start."""
+        return Loaded(self.reads, beats)
 
     def flow(self, name: str, amount: float, most: float) -> Process:
         """A process that lasts until a flow of this amount has passed."""
@@ -258,7 +296,8 @@ class EventLoop:
                 asked[port] += beats
 
     def _rate_changes(self) -> Process:
-        """Wakes the loop when rates must be set again. The loop itself knows the clock."""
+        """Wakes the loop when rates must be set again."""
+        due = RatesDue(self._speeds)
         while True:
             self.quiet = True
-            yield inf
+            yield due

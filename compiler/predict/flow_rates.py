@@ -20,6 +20,7 @@ from cnna.compiler.lower.kernels import Range
 from cnna.compiler.predict.ddr_beats import BeatModel, State, Transfer
 from cnna.compiler.predict.known_stretches import KnownStretches, Stretch, key_of, writes_of
 from cnna.compiler.predict.read_ahead import QuickReads, SlowWrites, first_reads
+from cnna.compiler.predict.ready import Ready
 from cnna.compiler.predict.shared_port import (
     WRITTEN_CLOCKS,
     ArrayWrites,
@@ -42,13 +43,15 @@ FAR: Final = 0.05  # from DDR's rate: where a simulated stretch differs by less,
 LEAST: Final = 1e-4  # least rate, so that an engine that was blocked for a whole stretch continues
 
 
-@dataclass
-class Flow:
+class Flow(Ready):
     """What is left of a transfer, in bytes, or of the vector engine's work, in clocks. most, speed: per clock."""
 
-    left: float
-    most: float
-    speed: float = 0.0
+    def __init__(self, left: float, most: float, speed: float = 0.0) -> None:
+        self.left, self.most, self.speed = left, most, speed
+
+    def clock(self, now: float) -> float:
+        """The clock at which all has passed at the present speed."""
+        return now + (self.left if self.left > 0 else 0.0) / self.speed
 
 
 @dataclass(frozen=True, eq=False)

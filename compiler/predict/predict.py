@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from cnna.compiler.cost.engine_steps import Fields, command_steps
 from cnna.compiler.predict.bank_clocks import WALK, WRITES, walk_clocks, write_clocks
-from cnna.compiler.predict.event_loop import EventLoop, Lasting, Process, Queue
-from cnna.compiler.predict.flow_rates import Walk
+from cnna.compiler.predict.event_loop import EventLoop, Handed, Process, Queue, Released
+from cnna.compiler.predict.flow_rates import ActiveEngines, Walk
 from cnna.compiler.predict.known_stretches import KnownStretches
 from cnna.compiler.predict.read_ahead import COMMAND_CLOCKS
+from cnna.compiler.predict.ready import Lasting
 from cnna.compiler.predict.transfers import Transfers
 from cnna.compiler.predict.weight_ports import WeightPorts
 from cnna.spec.config import BEAT_BYTES, Config
@@ -76,6 +77,47 @@ class ChunkWrites:
     end: float = inf
 
 
+class ChunkWritten(Lasting):
+    """Comes when the writes of chunk `number` begin, or end if `whole`."""
+
+    def __init__(self, written: list[ChunkWrites], number: int, whole: bool = False) -> None:
+        self._written, self._number, self._whole = written, number, whole
+
+    def clock(self, now: float) -> float:
+        """inf: not known yet."""
+        if self._number >= len(self._written):
+            return inf
+        own = self._written[self._number]
+        return own.end if self._whole else own.walk.begin
+
+
+class Fetching(Lasting):
+    """Comes when there are beats of the program to fetch."""
+
+    def __init__(self, work: ActiveEngines) -> None:
+        self._work = work
+
+    def clock(self, now: float) -> float:
+        """0, or inf: not yet."""
+        return 0.0 if self._work.fetched else inf
+
+
+class Units(Lasting):
+    """Comes `late` clocks after all these counts of units were reached. counts: clocks of an engine's units, and how many."""
+
+    def __init__(self, counts: list[tuple[list[float], int]], late: int = 0) -> None:
+        self._counts, self._late = counts, late
+
+    def clock(self, now: float) -> float:
+        """inf: not known yet."""
+        latest = 0.0
+        for clocks, number in self._counts:
+            if number > len(clocks):
+                return inf
+            latest = max(latest, (clocks[number - 1] if number else 0.0) + self._late)
+        return latest
+
+
 @dataclass(frozen=True)
 class VectorBlock:
     """The vector engine's last block. end: when it ended. slow: whether its walk was. ready: when the next command can begin."""
@@ -125,7 +167,7 @@ class _Simulation:
             engine, queue = command.engine, self.queues[command.engine]
             self.machine.work.fetched += BURST_BEATS * (command.pc // PAGE_WRITES - written // PAGE_WRITES)
             clock, written = clock + command.pc - written, command.pc
-            yield Lasting(partial(queue.when_released, handed[engine] - QUEUED[engine]))
+            yield Released(queue, handed[engine] - QUEUED[engine])
             clock = max(clock, self.machine.now)
             yield self.machine.after(clock - self.machine.now)
             queue.commands.append((command, clock + TAKE_CLOCKS))
@@ -135,7 +177,7 @@ class _Simulation:
         """Moves the beats of the program, a page at a time. Nothing here waits for them, but they take their share of DDR."""
         work = self.machine.work
         while True:
-            yield Lasting(lambda: 0.0 if work.fetched else inf)
+            yield Fetching(work)
             beats, work.fetched = work.fetched, 0
             yield from self.machine.flow("program", beats * BEAT_BYTES, BEAT_BYTES)
 
@@ -143,7 +185,7 @@ class _Simulation:
         """Works through an engine's commands in order."""
         queue = self.queues[engine]
         for number in count():
-            yield Lasting(partial(queue.when_handed, number))
+            yield Handed(queue, number)
             yield from work(queue.commands[number][0])
 
     def _waits(self, fields: Fields, unit: int, late: int = 0) -> Lasting:
@@ -152,7 +194,7 @@ class _Simulation:
         for engine in COUNTED:
             if fields[f"wait_{engine}_enable"]:
                 counts.append((self.machine.units[engine], fields[f"wait_{engine}_count"] + unit * fields[f"wait_{engine}_step"]))
-        return Lasting(partial(_when_all, counts, late))
+        return Units(counts, late)
 
     def _walk_clocks(self, fields: Fields) -> NDArray[np.int64]:
         """`walk_clocks`, computed once for all tiles and layers with equal walks."""
@@ -209,16 +251,10 @@ class _Simulation:
     def _array_writes(self) -> Process:
         """The array's writes, chunk by chunk. They come later than its steps."""
         for number in count():
-            yield Lasting(partial(self._when_written, number))
+            yield ChunkWritten(self.written, number)
             self.machine.work.writing = self.written[number].walk
-            yield Lasting(partial(self._when_written, number, True))
+            yield ChunkWritten(self.written, number, True)
             self.machine.work.writing = None
-
-    def _when_written(self, number: int, whole: bool = False) -> float:
-        """The clock at which the writes of chunk `number` begin, or end if `whole`; inf: not known yet."""
-        if number >= len(self.written):
-            return inf
-        return self.written[number].end if whole else self.written[number].walk.begin
 
     def _late(self, command: Command, taken: float, group: int) -> int:
         """Clocks by which a command's first group ends later because its table, begun at `taken`, is not yet written."""
@@ -295,13 +331,3 @@ class _Simulation:
         """The clocks until a command's first block can begin. `read_ahead` has the pauses between slow walks."""
         before = self.vector_block
         return 0 if slow and before.slow else max(before.ready - self.machine.now, 0)
-
-
-def _when_all(counts: Sequence[tuple[Sequence[float], int]], late: int) -> float:
-    """`late` clocks after all these counts of units were reached; inf: not known yet."""
-    latest = 0.0
-    for clocks, number in counts:
-        if number > len(clocks):
-            return inf
-        latest = max(latest, (clocks[number - 1] if number else 0.0) + late)
-    return latest

@@ -1,14 +1,14 @@
 """Loads and stores as processes of `predict`'s event loop: a command's word runs go to the ports, and DDR moves their beats."""
 
 from collections.abc import Callable
-from functools import partial
 from itertools import count
 from math import inf
-from typing import Final
+from typing import Any, Final
 
 from cnna.compiler.predict.ddr_beats import Transfer
-from cnna.compiler.predict.event_loop import EventLoop, Lasting, Process, Queue, Ready
-from cnna.compiler.predict.weight_ports import Ended, WeightPorts
+from cnna.compiler.predict.event_loop import EventLoop, Process, Queue
+from cnna.compiler.predict.ready import Lasting, Ready
+from cnna.compiler.predict.weight_ports import AllAnswered, Ended, WeightPorts
 from cnna.spec.config import BEAT_BYTES
 from cnna.spec.machine import LOAD_ROOM_BEATS, READS_OUTSTANDING, RUNS_AHEAD, WRITES_OUTSTANDING
 from cnna.spec.program.commands import Command
@@ -18,6 +18,17 @@ BESIDE_BEATS: Final = 1  # that a store reads in a clock beside other engines, r
 OUTSTANDING = {"load": READS_OUTSTANDING, "store": WRITES_OUTSTANDING}  # bursts of a port
 ROUND_CLOCKS = {"load": 2, "store": 7}  # besides DDR's latency, from a burst to the one that takes its place among these
 END_CLOCKS = {"load": 20, "store": 13}  # from a load's last beat, or DDR's answer to a store, until other engines see the unit
+
+
+class InList(Lasting):
+    """Comes when a list that grows has an entry of that number."""
+
+    def __init__(self, entries: list[Any], number: int) -> None:
+        self._entries, self._number = entries, number
+
+    def clock(self, now: float) -> float:
+        """0, or inf: not yet."""
+        return 0.0 if self._number < len(self._entries) else inf
 
 
 class Transfers:
@@ -57,10 +68,10 @@ class Transfers:
         """Requests the beats of loads whose runs the ports have, as the FIFOs have room. Weights requested earlier come first."""
         machine, beats = self.machine, 0
         for number in count():
-            yield Lasting(partial(self._when_dealt, "load", number))
+            yield InList(self.dealt["load"], number)
             yield machine.loaded(beats - LOAD_ROOM_BEATS * machine.config.ports)
             clock = machine.now + machine.memory.latency_cycles
-            self.asked.append(partial(self.weights.when_answered, self.weights.asked(), clock))
+            self.asked.append(AllAnswered(self.weights, self.weights.asked(), clock))
             size = self.dealt["load"][number][1].size
             machine.reads.begin(size, machine.now)
             beats += size
@@ -68,7 +79,7 @@ class Transfers:
     def loads(self) -> Process:
         """Moves the beats that loads have requested."""
         for number in count():
-            yield Lasting(partial(self._when_asking, number))
+            yield InList(self.asked, number)
             yield self.asked[number]
             command, transfer = self.dealt["load"][number]
             self.machine.work.begun += transfer.size
@@ -82,7 +93,7 @@ class Transfers:
         """
         machine = self.machine
         for number in count():
-            yield Lasting(partial(self._when_dealt, "store", number))
+            yield InList(self.dealt["store"], number)
             clock = max([machine.now + ASK_CLOCKS, *machine.units["store"][-1:]])
             command, transfer = self.dealt["store"][number]
             rate = BESIDE_BEATS if machine.work.requesters() else machine.config.ports
@@ -106,11 +117,3 @@ class Transfers:
         waits = rounds * (self.machine.memory.latency_cycles + ROUND_CLOCKS[engine])
         rest = beats * (bursts - rounds * OUTSTANDING[engine]) / bursts
         return transfer.size * BEAT_BYTES / max(beats, waits + rest)
-
-    def _when_dealt(self, engine: str, number: int) -> float:
-        """0 if the ports have the runs of the engine's command of that number; inf: not yet."""
-        return 0.0 if number < len(self.dealt[engine]) else inf
-
-    def _when_asking(self, number: int) -> float:
-        """0 if the load of that number has requested its beats; inf: not yet."""
-        return 0.0 if number < len(self.asked) else inf

@@ -5,12 +5,12 @@ Port 0 also brings the words of the vector ring. It gets each command before the
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import count
 from math import inf
-from typing import Final, NamedTuple
+from typing import Final
 
-from cnna.compiler.predict.event_loop import Column, EventLoop, Lasting, Process, Queue
+from cnna.compiler.predict.event_loop import Column, EventLoop, Process, Queue, Ring
+from cnna.compiler.predict.ready import Lasting, Ready
 from cnna.spec.codebook import BOOKS, CODES, PLAIN
 from cnna.spec.config import BEAT_BYTES
 from cnna.spec.machine import BURST_BEATS, QUEUE_COMMANDS, READS_OUTSTANDING
@@ -27,18 +27,15 @@ RING_CLOCKS: Final = 16  # from the last beat of a weight to the step that uses 
 Ended = Callable[[Command, float, float, tuple[float, float]], None]  # called with the command, its begin and end, and `held`
 
 
-class BeatRequest(NamedTuple):
+class BeatRequest:
     """A request of `beats` beats to each port. ends: the command that it completes, if any.
 
     words: the words that the column has when it is answered. loads: beats of loads that come first.
     """
 
-    column: Column
-    words: int
-    beats: int
-    clock: float
-    loads: float
-    ends: Command | None
+    def __init__(self, column: Column, words: int, beats: int, clock: float, loads: float, ends: Command | None) -> None:
+        self.column, self.words, self.beats = column, words, beats
+        self.clock, self.loads, self.ends = clock, loads, ends
 
 
 @dataclass
@@ -58,6 +55,28 @@ class Requests:
         return self.made[number].clock + latency if number < len(self.made) else inf
 
 
+class Answered(Ready):
+    """As `Requests.when_answered`."""
+
+    def __init__(self, requests: Requests, number: int, latency: int) -> None:
+        self._requests, self._number, self._latency = requests, number, latency
+
+    def clock(self, now: float) -> float:
+        """inf: not known yet."""
+        return self._requests.when_answered(self._number, self._latency)
+
+
+class RingRoom(Ready):
+    """Comes when a column of a ring has room for a word."""
+
+    def __init__(self, ring: Ring, column: Column) -> None:
+        self._ring, self._column = ring, column
+
+    def clock(self, now: float) -> float:
+        """The present one, or inf."""
+        return now if self._column.asked < self._ring.freed + self._ring.size else inf
+
+
 class WeightPorts:
     """The weight ports in parts: port 0 is part 0, the others are part 1. queue: that of the engine `weight`."""
 
@@ -74,12 +93,12 @@ class WeightPorts:
         machine = self.machine
         ring, vector = machine.rings[command.f.ring], bool(command.f.ring)
         if part:
-            yield Lasting(partial(self._when_dealt, self.dealt[part]))
+            yield Dealt(self, self.dealt[part])
         if not (vector and part):
             beats, column = self._word_beats(command), ring.columns[part]
             left = command.f.beats * command.f.repeat // beats if beats else 0
             if not beats:  # books, which are no words of the ring
-                yield partial(self._when_open, part, command.f.beats)
+                yield Open(self, part, command.f.beats)
                 self._request(
                     part, BeatRequest(column, column.asked, command.f.beats, machine.now, machine.reads.asked(machine.now), command)
                 )
@@ -97,15 +116,15 @@ class WeightPorts:
         while left:
             if column.asked >= ring.freed + ring.size:
                 machine.quiet, again = again, True
-                yield lambda: machine.now if column.asked < ring.freed + ring.size else inf
+                yield RingRoom(ring, column)
             loads = machine.reads.asked(machine.now)
             most = BURST_BEATS if loads > machine.reads.moved else ASKED_BEATS  # bursts alternate with those of a load
             words = AWAITED if column.asked - ring.taken < 2 * ASKED else ASKED
             piece = min(left, max(1, most // beats), words, ring.freed + ring.size - column.asked)
             least = min(piece * beats, max(LEAST_BEATS, beats))
-            if self._when_open(part, least) > machine.now:
+            if self.when_open(part, least) > machine.now:
                 machine.quiet, again = again, True
-                yield partial(self._when_open, part, least)
+                yield Open(self, part, least)
                 loads = machine.reads.asked(machine.now)
             piece = min(piece, max(1, (OPEN_BEATS - requests.open) // beats))
             column.asked += piece
@@ -114,7 +133,7 @@ class WeightPorts:
             machine.quiet, again = again, True
             yield machine.after(ASK_CLOCKS * piece * beats / BURST_BEATS)
 
-    def _when_open(self, part: int, beats: int) -> float:
+    def when_open(self, part: int, beats: int) -> float:
         """The clock at which these ports may request `beats` more beats, 0 if they may at once; inf: not known yet.
 
         They ask burst by burst, so the beats that have come of the oldest request count.
@@ -154,7 +173,7 @@ class WeightPorts:
             clock = requests.when_answered(number, machine.memory.latency_cycles)
             if clock > machine.now:
                 machine.quiet = True
-                yield clock if clock < inf else partial(requests.when_answered, number, machine.memory.latency_cycles)
+                yield clock if clock < inf else Answered(requests, number, machine.memory.latency_cycles)
             made = requests.made[number]
             if machine.reads.when_moved(made.loads, machine.now) > machine.now:
                 machine.quiet = True
@@ -177,8 +196,44 @@ class WeightPorts:
 
     def when_answered(self, before: Sequence[int], clock: float) -> float:
         """`clock` if as many requests of each part as `before` says have been answered; inf: not yet."""
-        return clock if all(r.answered >= number for r, number in zip(self.requests, before, strict=True)) else inf
+        for requests, number in zip(self.requests, before, strict=True):
+            if requests.answered < number:
+                return inf
+        return clock
 
-    def _when_dealt(self, number: int) -> float:
+    def when_dealt(self, number: int) -> float:
         """0 if port 0 has had room for the command of that number; inf: not yet."""
         return 0.0 if self.dealt[0] >= number - DEALT else inf
+
+
+class Open(Ready):
+    """As `WeightPorts.when_open`."""
+
+    def __init__(self, ports: WeightPorts, part: int, beats: int) -> None:
+        self._ports, self._part, self._beats = ports, part, beats
+
+    def clock(self, now: float) -> float:
+        """As far as it is known while the rate of the answers stays."""
+        return self._ports.when_open(self._part, self._beats)
+
+
+class Dealt(Lasting):
+    """As `WeightPorts.when_dealt`."""
+
+    def __init__(self, ports: WeightPorts, number: int) -> None:
+        self._ports, self._number = ports, number
+
+    def clock(self, now: float) -> float:
+        """inf: not yet."""
+        return self._ports.when_dealt(self._number)
+
+
+class AllAnswered(Ready):
+    """As `WeightPorts.when_answered`."""
+
+    def __init__(self, ports: WeightPorts, before: Sequence[int], clock: float) -> None:
+        self._ports, self._before, self._clock = ports, before, clock
+
+    def clock(self, now: float) -> float:
+        """inf: not yet."""
+        return self._ports.when_answered(self._before, self._clock)

@@ -69,8 +69,8 @@ def test_a_stream_takes_few_resumptions_for_each_request(streamed, interpreted, 
         own = getattr(owner, name)
         monkeypatch.setattr(owner, name, lambda *arguments: counted.update([name]) or own(*arguments))
 
-    count(interpreted("event_loop").Waiting, "note")
+    count(interpreted("event_loop").Waiting, "go_on")
     count(interpreted("weight_ports").WeightPorts, "_request")
     interpreted("predict").predicted_spans(streamed.program, streamed.config)
     assert counted["_request"] > 100
-    assert counted["note"] < 4.5 * counted["_request"]
+    assert counted["go_on"] < 4.5 * counted["_request"]

@@ -8,8 +8,8 @@ import pytest
 
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.graph import ir
-from cnna.compiler.predict.event_loop import Column, EventLoop, Lasting, Queue
-from cnna.compiler.predict.predict import predicted_spans
+from cnna.compiler.predict.event_loop import Column, EventLoop, Queue
+from cnna.compiler.predict.predict import Units, predicted_spans
 from cnna.compiler.predict.transfers import ASK_CLOCKS, END_CLOCKS, Transfers
 from cnna.compiler.predict.weight_ports import BeatRequest, WeightPorts
 from cnna.spec.config import preset
@@ -28,7 +28,7 @@ def transfers():
     """A machine's loads and stores, which wait for no unit, beside weights that have not asked for anything."""
     machine, queues = EventLoop(ZCU102, PLANNED), {"load": Queue(), "store": Queue()}
     weights = WeightPorts(machine, Queue(), lambda *_: None)
-    return Transfers(machine, queues, weights, lambda command: Lasting(lambda: 0.0), lambda *_: None)
+    return Transfers(machine, queues, weights, lambda command: Units([]), lambda *_: None)
 
 
 def command(engine, **fields):
