@@ -5,7 +5,6 @@ FIFO of beats. In a clock, the next beats of all ports form one request to featu
 as the beat of a lower port.
 """
 
-from collections import deque
 from functools import lru_cache
 from math import ceil, gcd, inf
 from typing import Final
@@ -14,7 +13,7 @@ import numpy as np
 
 from cnna.compiler.cost.engine_steps import Fields
 from cnna.compiler.lower.layout import region_words
-from cnna.compiler.predict.shared_port import Requester
+from cnna.compiler.predict.shared_port import Clocked, Requester
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.machine import BURST_BEATS, LOAD_ROOM_BEATS, STORE_ROOM_BEATS
 from cnna.spec.program.decks import located, sets_on
@@ -24,6 +23,7 @@ Past = tuple[tuple[int, ...], ...]
 Fixed = tuple[tuple[bool | int, ...], ...]
 Position = tuple[tuple[int, float, bool, int, tuple[int, ...], tuple[int, ...], Past, tuple[int, ...]], ...]
 DdrPosition = tuple[float, int, int, tuple[int, ...], tuple[int, ...]]
+Behind = tuple[tuple[float, int], ...]
 State = tuple[tuple[int, float, tuple[int, ...], tuple[int, ...], Past], ...]
 AHEAD_BEATS: Final = 64  # whose banks are looked up together: each stretch looks them up anew, and a run may have thousands
 PAST_CLOCKS: Final = 16  # between two notes of how far a load was
@@ -53,8 +53,10 @@ class Transfer(Requester):
         self.waiting = [0 for _ in self._share]
         if self._store:
             self.read_ahead(0)
-        self._needs: list[tuple[int, int] | None] = [None for _ in self._share]  # the banks of each port's next beat, if known
-        self._coming: list[Banks] = [[] for _ in self._share]  # those of the beats behind it in its run, the last one first
+        self._needs = [0 for _ in self._share]  # the banks of each port's next beat, as of `_next_run`; 0: not known
+        self._places = [0 for _ in self._share]
+        self._coming: list[Banks] = [[] for _ in self._share]  # by port, the banks of this beat, of some before it and behind it
+        self._at = [0 for _ in self._share]  # by port, the beat's number among those
         self._beats_of_runs: Banks = []  # the banks of all runs, if a run is one beat and one has been asked for
         self.following: Transfer | None = None
         self.asked = 0  # ports that have requested their first burst; one port begins in each clock
@@ -116,8 +118,7 @@ class Transfer(Requester):
 
     def _forget(self) -> None:
         """Looks the banks of the next beats up again."""
-        self._needs = [None for _ in self._share]
-        self._coming = [[] for _ in self._share]
+        self._needs = [0 for _ in self._share]
 
     def fixed(self) -> Fixed:
         """What does not change as the transfer and those that follow it go on."""
@@ -144,20 +145,28 @@ class Transfer(Requester):
 
         This is the rule of `hw/dma/runs.py`.
         """
-        moved, waits, needs, coming = self.moved, self.waiting, self._needs, self._coming
-        self.over = moved == self._share
+        moved, waits, needs, places = self.moved, self.waiting, self._needs, self._places
+        self.over = self.done == self.size
         asked = goes = passed = 0
-        for port, waiting in enumerate(waits):
-            if waiting and (need := needs[port] or self._next_run(port)):
-                banks, places = need
-                if not banks & asked:
-                    goes |= places
-                    waits[port] = waiting - 1
-                    moved[port] += 1
-                    passed += 1
-                    left = coming[port]
-                    needs[port] = left.pop() if left else None
-                asked |= banks
+        for port in range(len(waits)):
+            waiting = waits[port]
+            if not waiting:
+                continue
+            banks = needs[port]
+            if not banks:
+                banks = self._next_run(port)
+            if not banks & asked and banks:
+                goes |= places[port]
+                waits[port] = waiting - 1
+                moved[port] += 1
+                passed += 1
+                coming, at = self._coming[port], self._at[port] + 1
+                self._at[port] = at
+                if at < len(coming):
+                    needs[port], places[port] = coming[at]
+                else:
+                    needs[port] = 0
+            asked |= banks
         self.done += passed
         return goes
 
@@ -199,24 +208,23 @@ class Transfer(Requester):
         """Beats that DDR has brought to a port."""
         return self.moved[port] + self.waiting[port] if port < len(self._share) else inf
 
-    def _next_run(self, port: int) -> tuple[int, int] | None:
-        """The banks of a port's next beat, whose run is looked up; None after the last one.
+    def _next_run(self, port: int) -> int:
+        """The bank numbers of a port's next beat, whose run is looked up; 0 after the last one.
 
-        There are two masks: a bit for each bank number, and a bit for each bank of every region.
+        There are two masks: a bit for each bank number, and in `_places` a bit for each bank of every region.
         """
         moved = self.moved[port]
         if moved >= self._share[port]:
-            return None
+            return 0
         if self._run_beats == 1:
             self._beats_of_runs = self._beats_of_runs or self._single_beats()
-            coming = self._beats_of_runs[moved * self._ports + port :: self._ports]
+            first = moved * self._ports + port
+            coming = self._beats_of_runs[first : first + AHEAD_BEATS * self._ports : self._ports]
         else:
-            run, beat = divmod(moved, self._run_beats)
-            coming = self._run_at(run, port, beat)[:]
-        coming.reverse()
-        need = self._needs[port] = coming.pop()
-        self._coming[port] = coming
-        return need
+            coming = self._run_at(moved // self._run_beats, port, moved % self._run_beats)
+        self._coming[port], self._at[port] = coming, 0
+        self._needs[port], self._places[port] = coming[0]
+        return self._needs[port]
 
     def _single_beats(self) -> Banks:
         """The banks of each run, in their order, where a run is a single beat: all at once, since each beat has another run."""
@@ -281,12 +289,11 @@ def _table(banks: int, region: int, words: int) -> Banks:
     return [(mask, mask << region * banks) for mask in masks]
 
 
-class BeatModel:
+class BeatModel(Clocked):
     """The beats that DDR moves in each clock (`sim/rtl/ddr_plain.h`): each port in turn reads and writes a beat, up to its rate.
 
     others: by port, the beats for the rings and the sequencer that have not come. Their bursts alternate with those of a load, but
-    beats that a load requested earlier come first. behind: by port, in order, pairs (beats of the load that come first, beats of
-    `others` that follow these).
+    beats that a load requested earlier come first (`set_behind`).
     """
 
     def __init__(self, beats: float, ports: int, latency: int) -> None:
@@ -294,7 +301,7 @@ class BeatModel:
         self.load: Transfer | None = None
         self.store: Transfer | None = None
         self.others = [0 for _ in range(ports)]
-        self.behind: list[deque[tuple[float, int]]] = [deque() for _ in range(ports)]
+        self.set_behind([() for _ in range(ports)])
         self._beats = beats
         self._most = beats + 1
         self._left = 0.0
@@ -302,12 +309,27 @@ class BeatModel:
         self._orders = [[(first + step) % ports for step in range(ports)] for first in range(ports)]
         self._turn = [0 for _ in range(ports)]  # position in the present pair of bursts: first the load's, then the other
 
+    def set_behind(self, behind: list[Behind]) -> None:
+        """Says what comes first. By port, in order, pairs (beats of the load that come first, beats of `others` that follow)."""
+        self._behind = behind
+        self._pair = [0 for _ in behind]  # by port: the present pair's number
+        self._first_beats = [-1.0 for _ in behind]  # by port, of the present pair: the load's beats; negative: there is no pair
+        self._left_beats = [0 for _ in behind]  # by port, of the present pair: the beats of `others` that are left
+        for port, pairs in enumerate(behind):
+            if pairs:
+                self._first_beats[port], self._left_beats[port] = pairs[0]
+
+    def behind_ports(self) -> tuple[tuple[int, Behind], ...]:
+        """What `set_behind` has set, before a clock has passed: each port at which it differs from the port before."""
+        behind = self._behind
+        return tuple([(port, behind[port]) for port in range(len(behind)) if not port or behind[port] is not behind[port - 1]])
+
     def position(self) -> DdrPosition:
-        """Where the model stands, for `go_on`, without what `load`, `store` and `behind` hold."""
+        """Where the model stands, for `go_on`, without what `load`, `store` and `set_behind` hold."""
         return self._left, self._first % len(self.others), self._clocks % PAST_CLOCKS, tuple(self.others), tuple(self._turn)
 
     def go_on(self, position: DdrPosition) -> None:
-        """Goes on from an earlier position. `behind` is not restored: each stretch sets it anew."""
+        """Goes on from an earlier position. What `set_behind` says is not restored: each stretch sets it."""
         self._left, self._first, self._clocks, others, turns = position
         self.others[:], self._turn[:] = others, turns
 
@@ -366,8 +388,8 @@ class BeatModel:
     def _read(self, port: int) -> bool:
         """Reads a beat at a port to which beats for the rings or the sequencer have to come. False: no beat is due there."""
         load = self.load
-        turn, behind = self._turn[port], self.behind[port]
-        if load and behind and load.brought(port) < behind[0][0]:
+        turn = self._turn[port]
+        if load and load.brought(port) < self._first_beats[port]:
             if port < load.asked and load.bring(port):
                 self._turn[port] = 0
                 return True
@@ -378,8 +400,15 @@ class BeatModel:
             return True
         self.others[port] -= 1
         self._turn[port] = (turn + first) % (2 * BURST_BEATS)
-        if behind:
-            beats, count = behind.popleft()
-            if count > 1:
-                behind.appendleft((beats, count - 1))
+        self._left_beats[port] -= 1
+        if self._left_beats[port] <= 0:
+            self._next_pair(port)
         return True
+
+    def _next_pair(self, port: int) -> None:
+        """Goes on to a port's next pair, if it has one (`set_behind`)."""
+        pairs, number = self._behind[port], self._pair[port] + 1
+        self._pair[port] = number
+        self._first_beats[port] = -1.0
+        if number < len(pairs):
+            self._first_beats[port], self._left_beats[port] = pairs[number]

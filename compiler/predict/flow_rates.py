@@ -5,25 +5,22 @@ A formula divides the bandwidth of DDR. For bank conflicts, a short stretch is s
 stretch ends.
 """
 
-from collections import deque
+from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from math import ceil, inf
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from cnna.compiler.cost.engine_steps import Fields, taps_of
 from cnna.compiler.lower.kernels import Range
-from cnna.compiler.predict.ddr_beats import BeatModel, State, Transfer
-from cnna.compiler.predict.known_stretches import KnownStretches, Stretch, key_of, writes_of
+from cnna.compiler.predict.ddr_beats import BeatModel, Behind, State, Transfer
+from cnna.compiler.predict.known_stretches import KnownStretches, Stretch, WalkGroups, key_of, writes_of
 from cnna.compiler.predict.read_ahead import QuickReads, SlowWrites, first_reads
 from cnna.compiler.predict.ready import Ready
 from cnna.compiler.predict.shared_port import (
     WRITTEN_CLOCKS,
     ArrayWrites,
+    Clocked,
     Requester,
     VectorReads,
     VectorWrites,
@@ -58,21 +55,24 @@ class Flow(Ready):
 class Walk:
     """The blocks that the array or the vector engine works on, group by group.
 
-    groups: clocks of each group. ends: when each group ends if nothing delays it. slow: whether every group takes longer to write
-    than to read. follows: whether the engine had no pause since the block before.
+    slow: whether every group takes longer to write than to read. follows: whether the engine had no pause since the block before.
     """
 
     fields: Fields
     blocks: Range
-    groups: NDArray[np.int64]
-    ends: NDArray[np.int64]
+    groups: WalkGroups
     begin: float
     slow: bool = False
     follows: bool = False
 
+    @property
+    def clocks(self) -> int:
+        """Those of all groups."""
+        return self.groups.ends[-1]
+
     def group_at(self, clock: float) -> int:
         """The group that is in work `clock` clocks after the first one began."""
-        return int(np.searchsorted(self.ends, clock, "right"))
+        return bisect_right(self.groups.ends, clock)
 
 
 @dataclass
@@ -101,11 +101,9 @@ class ActiveEngines:
         """The state in which no engine works."""
         return cls([0 for _ in range(ports)], [0 for _ in range(ports)], [list for _ in range(ports)])
 
-    def requesters(self) -> tuple[object, ...]:
-        """The requesters of feature memory; empty if none of them can be delayed."""
-        if not (self.reading or self.moving):
-            return ()
-        return tuple(requester for requester in (self.writing, self.reading, *self.moving.values()) if requester)
+    def delayed(self) -> bool:
+        """Whether a requester of feature memory is at work that can be delayed. The array cannot."""
+        return self.reading is not None or len(self.moving) > 0
 
 
 @dataclass(frozen=True)
@@ -118,6 +116,19 @@ class SlowStretch:
     reads: QuickReads
     writes: SlowWrites
     begin: float
+
+
+class Requesters:
+    """The requesters of feature memory at one time."""
+
+    def __init__(self, writing: Walk | None, reading: Walk | None, load: Transfer | None, store: Transfer | None) -> None:
+        self._writing, self._reading, self._load, self._store = writing, reading, load, store
+
+    def same(self, work: ActiveEngines) -> bool:
+        """Whether the same ones are at work."""
+        if self._writing is not work.writing or self._reading is not work.reading:
+            return False
+        return self._load is work.moving.get("load") and self._store is work.moving.get("store")
 
 
 class FlowRates:
@@ -136,7 +147,7 @@ class FlowRates:
         self._most: dict[str, float] = {}  # the rates that feature memory allows
         self._shares: dict[tuple[Asked, ...], dict[str, float]] = {}  # by what was asked, the speeds of the flows
         self._beside: dict[str, float] = {}  # what flows get besides DDR, from FIFOs; negative: what goes into these
-        self._requesters: tuple[object, ...] = ()  # the requesters in the last simulated stretch
+        self._seen: Requesters | None = None  # those of the last simulated stretch; None: it is over
         self._begin, self._clocks = 0.0, 0  # start and length of that stretch
         self._ahead: SlowStretch | None = None
         self._parts: tuple[Walk, GroupParts] | None = None
@@ -148,13 +159,13 @@ class FlowRates:
 
     def set(self, work: ActiveEngines, now: float) -> None:
         """Sets the rates of the engines now at work. Feature memory limits loads, stores and the vector engine."""
-        requesters = work.requesters()
-        if not requesters:
+        if not work.delayed():
             self.until = inf
+            self._seen = None
             work.asked = [0] * len(work.asked)
-        elif requesters != self._requesters or now >= self.until:
+        elif self._seen is None or now >= self.until or not self._seen.same(work):
             self._look_ahead(work, now)
-        self._requesters = requesters
+            self._seen = Requesters(work.writing, work.reading, work.moving.get("load"), work.moving.get("store"))
         if work.changed:
             self._share_ddr(work.flows)
             if "vector" in work.flows:
@@ -229,7 +240,7 @@ class FlowRates:
         self._ddr.load, self._ddr.store = work.moving.get("load"), work.moving.get("store")
         others = self._ddr.others = [max(beats) for beats in zip(work.waiting, work.asked, strict=True)]
         before = work.begun - (work.moving["load"].size if "load" in work.moving else 0)
-        self._ddr.behind = [deque(((load - before) / len(others), beats) for load, beats in behind()) for behind in work.behind]
+        self._ddr.set_behind(_by_port(work, before))
         if program := work.flows.get("program"):
             others[0] += ceil(program.left / BEAT_BYTES)  # the sequencer reads at port 0
         work.asked = [0 for _ in others]
@@ -295,18 +306,17 @@ class FlowRates:
 
         The stretch ends early with the vector engine's block, or with the writes that were left of it.
         """
-        each, slow = None, work.reading and work.reading.slow
-        if work.moving:
-            each = partial(self._clock, list(work.moving.values()))
+        slow = work.reading and work.reading.slow
+        beside = DdrClocks(self, list(work.moving.values())) if work.moving else None
         last = None if slow else requesters.get("vector" if work.reading else "written")
-        speeds = simulate([*requesters.values()], clocks, each, last)
+        speeds = simulate([*requesters.values()], clocks, beside, last)
         self._simulated = int(min(clocks, last.ended + 1)) if last else clocks
         if not work.moving:
             self._ddr.alone(self._simulated)
         return speeds
 
-    def _clock(self, moving: list[Transfer]) -> None:
-        """One clock of DDR. Notes the positions of loads and stores every NOTED_CLOCKS."""
+    def clock(self, moving: list[Transfer]) -> None:
+        """One clock of DDR. Notes the positions of loads and stores every NOTED_CLOCKS. For `DdrClocks`."""
         if self._clocks % NOTED_CLOCKS == 0:
             self.notes.append([(transfer, transfer.state()) for transfer in moving])
         self._clocks += 1
@@ -329,16 +339,16 @@ class FlowRates:
         if walk := work.writing:
             first = walk.group_at(now - walk.begin)
             for prefix in ("dst", "res") if walk.fields["res_enable"] else ("dst",):
-                groups = walk.groups[first : first + clocks]
-                requesters[prefix] = ArrayWrites(prefix, walk.fields, config, walk.blocks, groups, first, clocks)
+                requesters[prefix] = ArrayWrites(prefix, walk.fields, config, walk.blocks, walk.groups.ends, first, clocks)
         if (walk := work.reading) and walk.slow:
             requesters |= self._slow(walk, work.flows["vector"], now)
         elif walk:
             self._ahead = None
-            first = min(walk.group_at(walk.ends[-1] - work.flows["vector"].left), len(walk.ends) - 1)
+            count = len(walk.groups.ends)
+            first = min(walk.group_at(walk.clocks - work.flows["vector"].left), count - 1)
             requesters["written"] = written = VectorWrites(self._behind(walk, first, now))
             self._written = walk, written, now
-            pace = max(float(walk.ends[-1]) / len(walk.ends), 2.0)
+            pace = max(walk.clocks / count, 2.0)
             requesters["vector"] = VectorReads(self._parts_of(walk), first, pace, written)
         elif behind := self._behind(None, 0, now):
             requesters["written"] = written = VectorWrites(behind)
@@ -365,21 +375,43 @@ class FlowRates:
 
     def _slow(self, walk: Walk, flow: Flow, now: float) -> dict[str, Requester]:
         """The requesters of a slow walk. It goes on from what has been read and written by `now`; `flow` gets what is left."""
-        done, before, begun = int(walk.ends[-1] - flow.left), first_reads(taps_of(walk.fields)), list[int]()
+        done, before, begun = int(walk.clocks - flow.left), first_reads(taps_of(walk.fields)), list[int]()
         if self._ahead and (self._ahead.walk is walk or walk.follows):
             last, gone = self._ahead, now - self._ahead.begin
             if last.walk is walk:  # rates are averages, but writes come in bursts
-                done = min(last.done + last.writes.passed(gone), int(walk.ends[-1]) - 1)
-                flow.left = float(walk.ends[-1] - done)
-            passed = (walk.group_at(done) if last.walk is walk else len(last.walk.ends)) - last.first
+                done = min(last.done + last.writes.passed(gone), walk.clocks - 1)
+                flow.left = float(walk.clocks - done)
+            passed = (walk.group_at(done) if last.walk is walk else len(last.walk.groups.ends)) - last.first
             before = last.reads.before(passed, gone)
             begun = last.reads.begun(int(gone))
-        first = min(walk.group_at(done), len(walk.ends) - 1)
-        writes = SlowWrites(int(walk.ends[-1]) - done)
-        skip = done - int(walk.ends[first] - walk.groups[first])
+        first = min(walk.group_at(done), len(walk.groups.ends) - 1)
+        writes = SlowWrites(walk.clocks - done)
+        skip = done - (walk.groups.ends[first] - walk.groups.clocks[first])
         reads = QuickReads(self._parts_of(walk), first, before, skip, writes, begun)
         self._ahead = SlowStretch(walk, first, done, reads, writes, now)
         return {"vector": writes, "reads": reads}
+
+
+class DdrClocks(Clocked):
+    """The clocks of DDR beside a stretch."""
+
+    def __init__(self, rates: FlowRates, moving: list[Transfer]) -> None:
+        self._rates, self._moving = rates, moving
+
+    def clock(self) -> None:
+        """As `FlowRates.clock`."""
+        self._rates.clock(self._moving)
+
+
+def _by_port(work: ActiveEngines, before: int) -> list[Behind]:
+    """What `BeatModel.set_behind` takes. before: beats of loads that have ended. Ports of one part have the same."""
+    found, ports = list[Behind](), len(work.behind)
+    for port, behind in enumerate(work.behind):
+        if port and behind is work.behind[port - 1]:
+            found.append(found[-1])
+        else:
+            found.append(tuple([((load - before) / ports, beats) for load, beats in behind()]))
+    return found
 
 
 def _divided(left: float, most: Mapping[str, float], parts: Mapping[str, float]) -> dict[str, float]:
@@ -395,7 +427,7 @@ def _stretch_clocks(work: ActiveEngines, now: float) -> int:
     """Length of the stretch to simulate. It ends early with the writes of the array's chunk, or with the vector engine's block."""
     left = float(STRETCH_CLOCKS)
     if work.writing:
-        left = min(left, work.writing.ends[-1] - (now - work.writing.begin))
+        left = min(left, work.writing.clocks - (now - work.writing.begin))
     if work.reading:
         own = work.flows["vector"].left
         left = min(left, 2 * own + WRITTEN_CLOCKS)

@@ -11,6 +11,9 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cnna.compiler.predict.bank_clocks import plane_fields
 from cnna.compiler.predict.ddr_beats import BeatModel, DdrPosition, Position, State, Transfer
 
@@ -18,6 +21,18 @@ if TYPE_CHECKING:
     from cnna.compiler.predict.flow_rates import Walk
 
 KEPT = 2048  # stretches: some 36 MB
+
+
+class WalkGroups:
+    """The clocks of each group of a walk, and when each ends if nothing delays it.
+
+    slow: whether every group takes longer to write than to read.
+    """
+
+    def __init__(self, clocks: NDArray[np.int64], slow: bool = False) -> None:
+        self.array, self.slow = clocks, slow
+        self.clocks: list[int] = clocks.tolist()
+        self.ends: list[int] = clocks.cumsum().tolist()
 
 
 @dataclass(frozen=True)
@@ -35,9 +50,13 @@ class Stretch:
 
 
 class KnownStretches:
-    """The stretches of one configuration and one DDR, the last ones that were used. found, simulated: how many clocks each."""
+    """The stretches of one configuration and one DDR, the last ones that were used. found, simulated: how many clocks each.
+
+    groups: the groups of walks, by what they depend on; a network has few kinds of them.
+    """
 
     def __init__(self) -> None:
+        self.groups: dict[Hashable, WalkGroups] = {}
         self._kept: OrderedDict[Hashable, Stretch] = OrderedDict()
         self.found = self.simulated = 0
 
@@ -59,11 +78,11 @@ class KnownStretches:
 
 def key_of(clocks: int, ddr: BeatModel, moving: Mapping[str, Transfer], writes: tuple[Hashable, ...]) -> Hashable:
     """All that a stretch of so many clocks depends on. writes: `writes_of` what the array writes meanwhile."""
-    behind = tuple(tuple(each) for each in ddr.behind)
-    return clocks, writes, ddr.position(), behind, tuple((name, one.fixed(), one.position()) for name, one in moving.items())
+    moved = tuple((name, one.fixed(), one.position()) for name, one in moving.items())
+    return clocks, writes, ddr.position(), ddr.behind_ports(), moved
 
 
 def writes_of(walk: "Walk", prefixes: tuple[str, ...], first: int, clocks: int) -> tuple[Hashable, ...]:
     """What the array writes in so many clocks from a walk's group `first` on depends on."""
     fields = tuple(tuple(walk.fields.get(name, 0) for name in plane_fields(prefix)) for prefix in prefixes)
-    return prefixes, fields, walk.blocks, first, walk.groups[first : first + clocks].tobytes()
+    return prefixes, fields, walk.blocks, first, walk.groups.array[first : first + clocks].tobytes()

@@ -12,13 +12,12 @@ from math import inf
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cnna.compiler.cost.engine_steps import Fields, command_steps
 from cnna.compiler.predict.bank_clocks import WALK, WRITES, walk_clocks, write_clocks
 from cnna.compiler.predict.event_loop import EventLoop, Handed, Process, Queue, Released
 from cnna.compiler.predict.flow_rates import ActiveEngines, Walk
-from cnna.compiler.predict.known_stretches import KnownStretches
+from cnna.compiler.predict.known_stretches import KnownStretches, WalkGroups
 from cnna.compiler.predict.read_ahead import COMMAND_CLOCKS
 from cnna.compiler.predict.ready import Lasting
 from cnna.compiler.predict.transfers import Transfers
@@ -41,6 +40,7 @@ TABLE_CLOCKS: Final = 7  # from an engine's last step before a table until that 
 TABLE_WRITES: Final = 64  # clocks
 RESULT_CLOCKS: Final = 18  # for which results of the command before may hold up these writes
 PAGE_WRITES = BURST_BEATS * BEAT_BYTES // WRITE_BYTES  # register writes in a burst of the program
+GROUPED = tuple(dict.fromkeys((*WALK, *WRITES)))  # the fields on which `_Simulation._groups` depends
 PREDICTING = "predicting commands"
 QUANTUM: Final = 64  # words of a ring whose arrival is looked up together
 
@@ -140,8 +140,7 @@ class _Simulation:
         self.spans: dict[int, PredictedSpan] = {}
         self.vector_block = VectorBlock()
         self.results = {"conv": 0, "vector": 0}  # clocks for which the last results of an engine's last command pass the tables
-        self.walks: dict[tuple[int, ...], NDArray[np.int64]] = {}  # `walk_clocks`, by the values of the fields in WALK
-        self.writes: dict[tuple[int, ...], NDArray[np.int64]] = {}  # `write_clocks`, by the values of the fields in WRITES
+        self.groups = (KnownStretches() if known is None else known).groups
 
     def run(self) -> list[PredictedSpan]:
         """Runs all engines until the program has ended."""
@@ -196,24 +195,23 @@ class _Simulation:
                 counts.append((self.machine.units[engine], fields[f"wait_{engine}_count"] + unit * fields[f"wait_{engine}_step"]))
         return Units(counts, late)
 
-    def _walk_clocks(self, fields: Fields) -> NDArray[np.int64]:
-        """`walk_clocks`, computed once for all tiles and layers with equal walks."""
-        key = tuple(fields.get(name, 0) for name in WALK)
-        if key not in self.walks:
-            self.walks[key] = walk_clocks(fields, self.config)
-        return self.walks[key]
+    def _groups(self, fields: Fields, blocks: int, made: int) -> WalkGroups:
+        """The groups of a walk: of so many blocks that are read and written. Many tiles and layers have equal ones.
+
+        A group takes one clock a step, or longer if its reads or the writes of its results need more.
+        """
+        key = blocks, made, *[fields.get(name, 0) for name in GROUPED]
+        found = self.groups.get(key)
+        if found is None:
+            reads, writes = walk_clocks(fields, self.config), write_clocks(fields, self.config)
+            slow = bool((writes > reads).all())
+            found = self.groups[key] = WalkGroups(np.maximum(blocks * reads, made * writes), slow)
+        return found
 
     def _has_upper(self, fields: Fields) -> bool:
         """Whether the upper half of the last group has pixels; they are written last."""
         pixels = fields["images"] * fields["out_height"] * fields["out_width"]
         return (pixels - 1) % self.config.pix >= self.config.half
-
-    def _write_clocks(self, fields: Fields) -> NDArray[np.int64]:
-        """`write_clocks`, computed once for all tiles and layers with equal writes."""
-        key = tuple(fields.get(name, 0) for name in WRITES)
-        if key not in self.writes:
-            self.writes[key] = write_clocks(fields, self.config)
-        return self.writes[key]
 
     def _span(self, command: Command, begin: float, end: float, held: tuple[float, float]) -> None:
         self.spans[command.number] = PredictedSpan(command.engine, int(begin), int(end), (int(held[0]), int(held[1])))
@@ -223,28 +221,28 @@ class _Simulation:
     # --- the array ---
 
     def _conv(self, command: Command) -> Process:
-        """Works chunk by chunk. A group takes one clock a step, or longer if its reads or the writes of its results need more."""
+        """Works chunk by chunk."""
         fields, config, machine = vars(command.f), self.config, self.machine
         taken, begin = machine.now, inf
         work = command_steps("conv", fields, config)
-        groups = np.maximum(work.blocks * self._walk_clocks(fields), work.made * self._write_clocks(fields))
-        ends = groups.cumsum()
+        groups = self._groups(fields, work.blocks, work.made)
+        own = groups.clocks
         latency = config.cascade // config.depth
         for chunk in range(fields["chunks"]):
             waits = self._waits(fields, chunk, READ_CLOCKS["conv"])
             params = config.param_words + (config.table_words if fields["table_load"] and chunk == 0 else 0)
             yield from self._take(params, params, True)
             yield waits
-            late = self._late(command, taken, int(groups[0])) if chunk == 0 else 0
+            late = self._late(command, taken, own[0]) if chunk == 0 else 0
             begin = min(begin, machine.now)
             low = chunk * config.chunk_blocks
             blocks = (low, min(low + config.chunk_blocks, fields["dst_blocks"]))
-            self.written.append(written := ChunkWrites(Walk(fields, blocks, groups, ends, machine.now + latency + ARRAY_CLOCKS)))
-            yield from self._chunk(work.each, [int(groups[0]) + late, *groups[1:].tolist()], bool(fields["stream"]))
+            self.written.append(written := ChunkWrites(Walk(fields, blocks, groups, machine.now + latency + ARRAY_CLOCKS)))
+            yield from self._chunk(work.each, [own[0] + late, *own[1:]], bool(fields["stream"]))
             written.end = machine.now + latency + ARRAY_CLOCKS
             end = machine.end_unit("conv", latency + WRITE_CLOCKS["conv"] - (0 if self._has_upper(fields) else work.made))
-        window = max(RESULT_CLOCKS - config.table_words, 0) * min(work.written / float(groups.mean()), 1.0)
-        self.results["conv"] = min(work.written * len(groups), int(window))
+        window = max(RESULT_CLOCKS - config.table_words, 0) * min(work.written / (groups.ends[-1] / len(own)), 1.0)
+        self.results["conv"] = min(work.written * len(own), int(window))
         self.queues["conv"].released += 1
         self._span(command, begin, end, (taken, machine.now))
 
@@ -298,9 +296,8 @@ class _Simulation:
         ring, taken, begin = machine.rings[1], machine.now, inf
         work = command_steps("vector", fields, config)
         depthwise = VECTOR_OPS[fields["op"]] == "depthwise"
-        reads, writes = self._walk_clocks(fields), self._write_clocks(fields)
-        groups, slow = np.maximum(reads, writes), bool((writes > reads).all())
-        ends = groups.cumsum()
+        groups = self._groups(fields, 1, 1)
+        slow, clocks = groups.slow, float(groups.ends[-1])
         for block in range(fields["blocks"]):
             unit, inner = divmod(block, config.chunk_blocks)
             waits = self._waits(fields, unit, READ_CLOCKS["vector"])
@@ -312,13 +309,13 @@ class _Simulation:
             ring.freed += params
             yield machine.after(self._pause(slow) if block == 0 else 0)
             yield waits
-            yield machine.after(self._late(command, taken, int(groups[0])) if block == 0 else 0)
+            yield machine.after(self._late(command, taken, groups.clocks[0]) if block == 0 else 0)
             begin = min(begin, max(machine.now, loaded))
-            least = max(machine.now, loaded) + float(ends[-1])
+            least = max(machine.now, loaded) + clocks
             follows = machine.now <= self.vector_block.end + 1
             planned = machine.now + PLAN_CLOCKS + config.pix
-            machine.work.reading = Walk(fields, (block, block + 1), groups, ends, machine.now, slow, follows)
-            yield from machine.flow("vector", float(ends[-1]), 1)
+            machine.work.reading = Walk(fields, (block, block + 1), groups, machine.now, slow, follows)
+            yield from machine.flow("vector", clocks, 1)
             self.vector_block = VectorBlock(machine.now, slow, max(machine.now + COMMAND_CLOCKS, planned))
             machine.work.reading, ring.freed = None, ring.taken
             yield machine.after(max(least - machine.now, 0.0))

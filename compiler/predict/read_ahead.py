@@ -60,11 +60,6 @@ class SlowWrites(DueParts):
         """The parts of the block that have passed."""
         return min(self.done - (1 if self.asks else 0), self._left)
 
-    @property
-    def waiting(self) -> int:
-        """Parts that have been read and not been offered."""
-        return len(self._due)
-
     def passed(self, clock: float) -> int:
         """The parts that were offered before this clock."""
         return sum(offered < clock for offered in self._offered)
@@ -78,7 +73,7 @@ class SlowWrites(DueParts):
     def offer(self, clock: int) -> int:
         """The next part; 0 if none is due."""
         self.over = self.done >= self._left
-        if not self._due or self._due[0][0] > clock:
+        if not self.waiting or self._due[self._next] > clock:
             return 0
         self.done += 1
         part = self._offered[clock] = super().offer(clock)
@@ -154,6 +149,7 @@ class QuickReads(Requester):
         self._fetched.append(taken)
         self._last_taken = taken
         parts = self._groups.writes[self._group % len(self._groups.writes)][skip:]
-        self._written.extend([(taken + SLOW_CLOCKS - TAKEN_CLOCKS, part) for part in parts])
+        for part in parts:
+            self._written.add_part(taken + SLOW_CLOCKS - TAKEN_CLOCKS, part)
         self._read.append((clock, taken))
         self._group += 1

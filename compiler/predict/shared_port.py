@@ -6,14 +6,10 @@ and stores.
 """
 
 from abc import ABC, abstractmethod
-from bisect import bisect_right
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from math import inf
-from typing import Any, Final, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Final
 
 from cnna.compiler.cost.engine_steps import Fields
 from cnna.compiler.lower.kernels import Range
@@ -50,21 +46,29 @@ class Requester(ABC):
         return self.done
 
 
+class Clocked(ABC):
+    """Something that goes on with each clock beside the requesters."""
+
+    @abstractmethod
+    def clock(self) -> None:
+        """Lets one clock pass. Called before the requesters ask."""
+
+
 def simulate(
-    requesters: Sequence[Requester], clocks: int, each: Callable[[], None] | None = None, last: Requester | None = None
+    requesters: Sequence[Requester], clocks: int, beside: Clocked | None = None, last: Requester | None = None
 ) -> list[float]:
     """Simulates `clocks` clocks. Returns the rate of each requester until it was over. The first one has the highest priority.
 
-    each: called in every clock before the requesters ask. last: if this one is over, the simulation ends with that clock.
+    last: if this one is over, the simulation ends with that clock.
     """
     before = [requester.progress for requester in requesters]
     for requester in requesters:
         requester.ended = inf
     done = 0
-    while done < clocks and not (last and last.ended < inf):
+    while done < clocks and not (last is not None and last.ended < inf):
         above = 0
-        if each:
-            each()
+        if beside is not None:
+            beside.clock()
         for requester in requesters:
             asks = requester.asks
             if not asks and done >= requester.wake:
@@ -85,47 +89,56 @@ class DueParts(Requester):
     def __init__(self) -> None:
         super().__init__()
         self.wake = inf
-        self._due: deque[tuple[float, int]] = deque()
+        self._due: list[float] = []  # by part, the clock
+        self._banks: list[int] = []  # by part
+        self._next = 0  # number of the part that is offered next
 
-    def extend(self, due: Iterable[tuple[float, int]]) -> None:
-        """Adds parts, in the order of the clocks at which they are due."""
-        self._due.extend(due)
-        if self._due:
-            self.wake = self._due[0][0]
+    @property
+    def waiting(self) -> int:
+        """Parts that have been added and not been offered."""
+        return len(self._due) - self._next
+
+    def add_part(self, due: float, banks: int) -> None:
+        """Adds a part. Parts come in the order of the clocks at which they are due."""
+        self._due.append(due)
+        self._banks.append(banks)
+        self.wake = self._due[self._next]
 
     def offer(self, clock: int) -> int:
         """The next part. It is due, because `wake` is its clock."""
-        _, part = self._due.popleft()
-        self.wake = self._due[0][0] if self._due else inf
-        return part
+        number = self._next
+        self._next = number + 1
+        self.wake = self._due[number + 1] if number + 1 < len(self._due) else inf
+        return self._banks[number]
 
 
 class ArrayWrites(DueParts):
     """The array's writes, or its reads of residual operands: half a group of one block a clock, at the end of each group.
 
-    groups: the clocks of each group, from number `first` on. Only parts that are due within `clocks` are made. Nothing delays the
-    array.
+    ends: when each group of the walk ends. They begin with number `first`, at clock 0. Only parts that are due within `clocks` are
+    made. Nothing delays the array.
     """
 
     def __init__(
-        self, prefix: str, fields: Fields, config: Config, blocks: Range, groups: NDArray[Any], first: int, clocks: int
+        self, prefix: str, fields: Fields, config: Config, blocks: Range, ends: Sequence[int], first: int, clocks: int
     ) -> None:
         super().__init__()
         size, own = config.chunk_blocks, blocks[1] - blocks[0]
-        ends = np.cumsum(groups) - 2 * size
-        count = min(len(groups), int(np.searchsorted(ends, clocks)) + 1)
-        halves = ends[:count].reshape(-1, 1, 1) + np.array([0, size]).reshape(1, -1, 1) + np.arange(own)
-        parts = written_parts(prefix, fields, config, blocks, (first, first + count))
-        made = zip(halves.ravel().tolist(), parts, strict=False)  # there may be fewer groups than `groups`
-        self.extend([(due, part) for due, parts in made for part in parts])
+        begin = (ends[first - 1] if first else 0) + 2 * size
+        last = min(bisect_left(ends, clocks + begin, first) + 1, first + clocks, len(ends))
+        parts = written_parts(prefix, fields, config, blocks, (first, last))
+        for number in range(len(parts)):  # there may be fewer groups than `ends`
+            half, block = divmod(number, own)
+            due = ends[first + half // 2] - begin + half % 2 * size + block
+            for banks in parts[number]:
+                self.add_part(due, banks)
 
 
-class WrittenPart(NamedTuple):
+class WrittenPart:
     """A part that the vector engine writes, of a group of its walk. due: the first clock at which it can be written."""
 
-    group: int
-    due: float
-    banks: int
+    def __init__(self, group: int, due: float, banks: int) -> None:
+        self.group, self.due, self.banks = group, due, banks
 
 
 class VectorWrites(DueParts):
@@ -141,21 +154,17 @@ class VectorWrites(DueParts):
         self._offered: list[int] = []  # by part, the clock
         self.add(behind or ())
 
-    @property
-    def waiting(self) -> int:
-        """Parts that have been added and not been offered."""
-        return len(self._due)
-
     def add(self, parts: Sequence[WrittenPart]) -> None:
         """Adds parts, in the order of the clocks at which they are due."""
-        self._parts.extend(parts)
-        self.extend([(part.due, part.banks) for part in parts])
+        for part in parts:
+            self._parts.append(part)
+            self.add_part(part.due, part.banks)
 
     def offer(self, clock: int) -> int:
         """The next part. It is due, because `wake` is its clock."""
         self._offered.append(clock)
         part = super().offer(clock)
-        self.over = not self._due
+        self.over = self.wake == inf
         return part
 
     def left(self, clock: float, groups: float, simulated: int) -> list[WrittenPart]:
@@ -164,13 +173,14 @@ class VectorWrites(DueParts):
         simulated: the clocks of the stretch. Behind them, nothing is known to hold parts up: one is offered in each clock.
         """
         found, free = [], float(simulated)
-        for group, due, banks in self._parts[bisect_right(self._offered, clock) :]:
-            if group >= groups:
+        for number in range(bisect_right(self._offered, clock), len(self._parts)):
+            part = self._parts[number]
+            if part.group >= groups:
                 break  # so are all behind it
-            offered = max(due, free)
+            offered = max(part.due, free)
             free = offered + 1
             if offered >= clock:
-                found.append(WrittenPart(BEFORE, due - clock, banks))
+                found.append(WrittenPart(BEFORE, part.due - clock, part.banks))
         return found
 
 

@@ -96,7 +96,7 @@ class Transfers:
             yield InList(self.dealt["store"], number)
             clock = max([machine.now + ASK_CLOCKS, *machine.units["store"][-1:]])
             command, transfer = self.dealt["store"][number]
-            rate = BESIDE_BEATS if machine.work.requesters() else machine.config.ports
+            rate = BESIDE_BEATS if machine.work.delayed() else machine.config.ports
             transfer.read_ahead(int(rate * (clock - machine.now - ASK_CLOCKS)))
             yield machine.after(clock - machine.now)
             yield from self._move(command, transfer, machine.memory.latency_cycles)

@@ -85,8 +85,9 @@ class WeightPorts:
         self.dealt = [0 for _ in machine.weight_ports]  # by part: commands whose words have all been requested
         self.requests = [Requests() for _ in machine.weight_ports]
         for part, requests in enumerate(self.requests):
+            unanswered = requests.unanswered
             for port in machine.ports_of(part):
-                machine.work.behind[port] = requests.unanswered
+                machine.work.behind[port] = unanswered
 
     def ask(self, part: int, command: Command) -> Process:
         """Requests the words of a command that these ports bring, as the ring has room."""

@@ -1,7 +1,5 @@
 """Loads and stores clock by clock: ports whose beats share a bank take turns, and DDR serves one port after the other."""
 
-from collections import deque
-
 import numpy as np
 import pytest
 
@@ -24,7 +22,7 @@ def transfer(engine, fm_run=164, run=4000):
 
 def speed(user, ddr, clocks=CLOCKS):
     """Beats a clock."""
-    return simulate([user], clocks, ddr.clock)[0]
+    return simulate([user], clocks, ddr)[0]
 
 
 def reading(beats, waiting=0, fm_run=164):
@@ -56,7 +54,7 @@ def test_ports_in_one_bank_go_one_behind_the_other():
     """The first beats take a clock each; after that all ports are in banks of their own."""
     ddr = reading(4, fm_run=168, waiting=100)
     ddr.load.moved = [0, 8, 0, 8]
-    simulate([ddr.load], 4, ddr.clock)
+    simulate([ddr.load], 4, ddr)
     assert ddr.load.moved == [4, 11, 2, 9]
     assert speed(ddr.load, ddr) == pytest.approx(4, rel=0.03)
 
@@ -124,7 +122,7 @@ def test_the_next_loads_beats_come_while_ports_wait_for_the_last():
     ddr = BeatModel(3, ZCU102.ports, LATENCY)
     ddr.load, after = transfer("load", run=60), transfer("load")
     ddr.load.following = after
-    simulate([ddr.load], CLOCKS, ddr.clock)
+    simulate([ddr.load], CLOCKS, ddr)
     assert ddr.load.over
     ddr.load = after
     assert speed(after, BeatModel(0, ZCU102.ports, LATENCY)) * CLOCKS == pytest.approx(3 * CLOCKS - 4 * 60, abs=6)
@@ -134,7 +132,7 @@ def test_a_store_reads_ahead_of_ddr_by_its_fifos():
     """A store reads ahead until its FIFOs are full, and then goes on as DDR takes its beats."""
     ddr = BeatModel(1, ZCU102.ports, LATENCY)
     ddr.store = transfer("store")
-    simulate([ddr.store], CLOCKS, ddr.clock)
+    simulate([ddr.store], CLOCKS, ddr)
     assert ddr.store.done == pytest.approx(4 * STORE_ROOM_BEATS + CLOCKS, abs=4)
 
 
@@ -162,10 +160,10 @@ def test_ddr_gets_whole_bursts_of_a_store():
 def test_room_that_a_load_makes_is_filled_after_ddrs_latency():
     """A load that was held up would get DDR's beats at once, and a store beside it would get none."""
     ddr = reading(4, waiting=LOAD_ROOM_BEATS)
-    simulate([ddr.load], LATENCY - 16, ddr.clock)
+    simulate([ddr.load], LATENCY - 16, ddr)
     assert ddr.load.done == 4 * (LATENCY - 16)
     assert ddr.load.fifo == 4 * LOAD_ROOM_BEATS - ddr.load.done, "nothing has come yet"
-    simulate([ddr.load], CLOCKS, ddr.clock)
+    simulate([ddr.load], CLOCKS, ddr)
     assert ddr.load.fifo > 4 * (LOAD_ROOM_BEATS - LATENCY - 2 * 16), "from then on as much comes as goes"
 
 
@@ -175,7 +173,7 @@ def test_ddr_reads_before_it_writes_at_each_port(beats, written):
     ddr = reading(beats)
     ddr.store = transfer("store")
     before = list(ddr.store.waiting)
-    simulate([ddr.load], CLOCKS, ddr.clock)
+    simulate([ddr.load], CLOCKS, ddr)
     ddr.store.waiting = [0, 0, 0, 0]
     for _ in range(64):
         ddr.clock()
@@ -187,7 +185,7 @@ def test_bursts_of_the_rings_and_of_a_load_take_turns_at_a_port():
     """Weights that only one port brings would leave its load behind the other ports'."""
     ddr = reading(3)
     ddr.others[0] = 48
-    simulate([ddr.load], 64, ddr.clock)
+    simulate([ddr.load], 64, ddr)
     assert ddr.others[0] <= 32
     assert ddr.load.moved[0] < min(ddr.load.moved[1:]) - 8
 
@@ -202,7 +200,7 @@ def test_a_loads_bursts_end_at_multiples_of_256_bytes():
     ddr.load = Transfer("load", fields, ZCU102)
     ddr.load.asked = ZCU102.ports
     ddr.others = [10_000] * ZCU102.ports
-    simulate([ddr.load], 10 * CLOCKS, ddr.clock)
+    simulate([ddr.load], 10 * CLOCKS, ddr)
     weights = 4 * 10_000 - sum(ddr.others)
     assert ddr.load.done / weights == pytest.approx(11.2 / 16, rel=0.03)
 
@@ -212,9 +210,9 @@ def test_a_load_goes_back_to_where_it_stood():
     ddr = reading(3, waiting=9)
     ddr.load.following = after = transfer("load")
     assert after.bring(2)
-    simulate([ddr.load], 60, ddr.clock)
+    simulate([ddr.load], 60, ddr)
     stood = ddr.load.state()
-    simulate([ddr.load], 30, ddr.clock)
+    simulate([ddr.load], 30, ddr)
     assert ddr.load.state() != stood
     ddr.load.restore(stood)
     assert ddr.load.state() == stood
@@ -225,7 +223,7 @@ def test_others_come_after_the_beats_of_a_load_that_were_asked_for_before():
     """A load that asked first must have its ports to itself until its beats have come; after that bursts take turns."""
     ddr = reading(4)
     ddr.others = [1000 for _ in ddr.others]
-    ddr.behind = [deque([(60, 16), (90, 16)]) for _ in ddr.others]
+    ddr.set_behind([((60.0, 16), (90.0, 16)) for _ in ddr.others])
     brought = []
     for _ in range(150):
         ddr.clock()
@@ -239,7 +237,7 @@ def test_no_port_starves_where_ddr_has_less_than_a_beat_a_clock():
     """The clock without a beat would always fall on the same port."""
     ddr = reading(0.75)
     ddr.others = [1000 for _ in ddr.others]
-    ddr.behind = [deque([(40, 16)]) for _ in ddr.others]
+    ddr.set_behind([((40.0, 16),) for _ in ddr.others])
     for _ in range(240):
         ddr.clock()
     assert all(ddr.load.brought(port) >= 38 for port in range(4))

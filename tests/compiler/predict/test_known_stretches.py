@@ -1,7 +1,5 @@
 """Stretches that are known: one key must stand for one outcome."""
 
-from collections import deque
-
 import pytest
 
 from cnna.compiler.lower.lower import lower
@@ -35,12 +33,12 @@ def begun(engine, **changed):
 def test_an_equal_transfer_goes_on_as_the_simulated_one_does(engine, clocks):
     """One that takes over a position must be known by the same key, and must do the same in the next stretch."""
     one, ddr = begun(engine)
-    simulate([one], clocks, ddr.clock)
+    simulate([one], clocks, ddr)
     other, own = begun(engine)
     other.go_on(one.position())
     own.go_on(ddr.position())
     assert key_of(CLOCKS, own, {engine: other}, ()) == key_of(CLOCKS, ddr, {engine: one}, ())
-    assert simulate([other], CLOCKS, own.clock) == simulate([one], CLOCKS, ddr.clock)
+    assert simulate([other], CLOCKS, own) == simulate([one], CLOCKS, ddr)
     assert (other.position(), own.position()) == (one.position(), ddr.position())
 
 
@@ -51,9 +49,9 @@ def test_keys_differ_with_what_changes_a_stretch():
     for changed in ({"fm": 8}, {"fm_run": 56}, {"fm_block": 704}, {"ddr_run": 128}, {"run": 49}):
         other, own = begun("load", **changed)
         keys.append(key_of(CLOCKS, own, {"load": other}, ()))
-    ddr.behind[0] = deque([(3.0, 4)])
+    ddr.set_behind([((3.0, 4),), *[() for _ in ddr.others[1:]]])
     keys.append(key_of(CLOCKS, ddr, {"load": one}, ()))
-    simulate([one], 40, ddr.clock)
+    simulate([one], 40, ddr)
     keys.append(key_of(CLOCKS, ddr, {"load": one}, ()))
     assert len(set(keys)) == len(keys)
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from cnna.compiler.predict.flow_rates import ActiveEngines, Flow, FlowRates, Walk
+from cnna.compiler.predict.known_stretches import WalkGroups
 from cnna.compiler.predict.read_ahead import (
     COMMAND_CLOCKS,
     SLOW_CLOCKS,
@@ -77,7 +78,7 @@ def test_a_walk_takes_the_same_clocks_in_one_block_or_in_several(blocks):
     now = 0.0
     for block in range(blocks):
         work = ActiveEngines.idle(4)
-        work.reading = Walk(fields, (0, 1), clocks, clocks.cumsum(), now, True, block > 0)
+        work.reading = Walk(fields, (0, 1), WalkGroups(clocks), now, True, block > 0)
         flow = work.flows["vector"] = Flow(float(clocks.sum()), 1.0)
         work.changed = True
         while flow.left > 1e-6:
@@ -104,8 +105,9 @@ def test_a_read_that_was_held_up_goes_on_in_the_next_stretch():
     simulate([written, reads], 11)
     assert reads.begun(11) == [OWN], "the other bank has been read"
     following, late = SlowWrites(100), SlowWrites(100)
-    late.extend([(float(clock), OTHER) for clock in range(20)])
-    following.extend([(float(clock), OTHER) for clock in range(20)])
+    for clock in range(20):
+        late.add_part(float(clock), OTHER)
+        following.add_part(float(clock), OTHER)
     carried = QuickReads(parts(OWN | OTHER), 1, [], 0, following, [OWN])
     anew = QuickReads(parts(OWN | OTHER), 1, [], 0, late)
     simulate([following, carried], 10)
