@@ -72,7 +72,8 @@ def built_clock(folder: Path) -> Path:
     library = folder / "virtual_clock.so"
     done = subprocess.run([compiler, *FLAGS, str(SOURCE), "-o", str(library), "-ldl"], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise ToolError(f"{compiler} cannot build the clock of simulated devices: {_last(done.stderr)}")
+        said = next((line for line in done.stderr.splitlines() if "error" in line.lower()), _last(done.stderr))
+        raise ToolError(f"{compiler} cannot build the clock of simulated devices: {said}")
     return library
 
 

@@ -2,6 +2,8 @@
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,14 +59,36 @@ def contents_of(path: Path) -> Contents:
     return Contents(repository, versions, tuple(pipelines), remote)
 
 
-def empty_folder(path: Path, contents: Contents) -> None:
-    """Makes the folder of a package. UserError: it is there and not empty, cannot be made, or is in the repository."""
+@contextmanager
+def filling(path: Path, contents: Contents) -> Iterator[None]:
+    """Makes the folder of a package, which is filled inside of this. What ends early leaves nothing in it.
+
+    UserError: it is there and not empty, cannot be made or filled, or is in the repository.
+    """
     root = Path(os.path.realpath(contents.repository.root))
     if contents.repository.single is None and Path(os.path.realpath(path)).is_relative_to(root):
         raise UserError(f"{path}: is in the repository, where it would be a model; name a folder outside of {root}")
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+    there = path.exists()
+    if there and (not path.is_dir() or any(path.iterdir())):
         raise UserError(f"{path}: is there already; give a folder that does not exist, or is empty")
     make_folder(path)
+    try:
+        yield
+    except BaseException as error:
+        shutil.rmtree(path, ignore_errors=True)
+        if there:
+            path.mkdir(exist_ok=True)
+        if isinstance(error, OSError):
+            raise UserError(_words(error, path)) from None
+        raise
+
+
+def _words(error: OSError, path: Path) -> str:
+    """Which file could not be made, and why. A whole tree that could not be copied is a list of those."""
+    if isinstance(error, shutil.Error):
+        _, place, why = error.args[0][0]
+        return f"{place}: {why}"
+    return f"{error.filename2 or error.filename or path}: {(error.strerror or str(error)).lower()}"
 
 
 def copy_models(contents: Contents, folder: Path) -> None:

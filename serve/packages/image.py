@@ -6,16 +6,17 @@ runs as nobody, on a root that is read-only.
 
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.packages.boards_text import boards_of, boards_text, check_overlays, overlays_into
-from cnna.serve.packages.contents import Contents, copy_models, empty_folder
+from cnna.serve.packages.contents import Contents, copy_models, filling
 from cnna.serve.packages.kubernetes import manifests
 from cnna.serve.packages.sbom import sbom_text
-from cnna.serve.packages.wheels import wheels_of
+from cnna.serve.packages.wheels import Wheel, wheels_of
 from cnna.spec.errors import UserError
 from cnna.spec.files import make_folder, write_text
 
@@ -53,9 +54,22 @@ def make_image(
             f"--board {local.name}=pynq: a container has no board of its own; name one by pynq:ADDRESS, or use --as service"
         )
     check_overlays(specs)
-    empty_folder(output, contents)
+    with filling(output, contents):
+        _fill(output, contents, found, specs, {"TAG": tag, "BASE": base, "VERSION": version("cnna")}, independent)
+    return Image(output, tuple(contents.names()), independent)
+
+
+def _fill(
+    output: Path,
+    contents: Contents,
+    wheels: Sequence[Wheel],
+    specs: Sequence[BoardSpec],
+    values: Mapping[str, str],
+    independent: bool,
+) -> None:
+    """Writes the context. values: of the Dockerfile."""
     (output / "wheels").mkdir()
-    for wheel in found:
+    for wheel in wheels:
         shutil.copy(wheel.path, output / "wheels")
     if not independent:
         copy_models(contents, output / "models")
@@ -63,14 +77,12 @@ def make_image(
     copied = [] if independent else [f"COPY models {INSIDE}"]
     copied += ["COPY overlays /usr/lib/cnna/overlays"] if placed != specs else []
     write_text(output / "boards.yaml", boards_text(placed))
-    write_text(output / "sbom.cdx.json", sbom_text(found, None if independent else output / "models"))
+    write_text(output / "sbom.cdx.json", sbom_text(wheels, None if independent else output / "models"))
     shutil.copyfile(OWN / "health.py", output / "health.py")
-    values = {"TAG": tag, "BASE": base, "VERSION": version("cnna"), "MODELS": "\n".join(copied)}
     text = (OWN / "Dockerfile").read_text()
-    for name, value in values.items():
+    for name, value in {**values, "MODELS": "\n".join(copied)}.items():
         text = text.replace(f"@{name}@", value)
     write_text(output / "Dockerfile", text)
     make_folder(output / "kubernetes")
-    for name, text in manifests(tag, independent).items():
+    for name, text in manifests(values["TAG"], independent).items():
         write_text(output / "kubernetes" / name, text)
-    return Image(output, tuple(contents.names()), independent)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cnna.host.native.build import FLAGS, FOLDER, digest, sources
 from cnna.serve.models.version import Version
-from cnna.serve.packages.contents import Contents, empty_folder
+from cnna.serve.packages.contents import Contents, filling
 from cnna.serve.packages.tables import Members, models_text, registers_text
 from cnna.spec.artifact import load
 from cnna.spec.config import Config
@@ -57,9 +57,8 @@ def make_library(contents: Contents, output: Path, config: str | None = None, co
     archiver = _archiver(words)
     members = Members()
     models = models_text(versions, chosen.name, members)
-    empty_folder(output, contents)
     text = f'#include "packed.h"\n\nnamespace cnna_packed {{\n\n{models}\n{registers_text(chosen)}\n\n}}\n'
-    with tempfile.TemporaryDirectory() as place:
+    with filling(output, contents), tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         write_text(folder / "packed.cpp", text)
         write_bytes(folder / "members.bin", bytes(members.data))
@@ -71,9 +70,10 @@ def make_library(contents: Contents, output: Path, config: str | None = None, co
         objects = [f"{path.stem}.o" for path in files]
         _call([archiver, "rcsD", ARCHIVE, *objects], folder)
         shutil.move(folder / ARCHIVE, output / ARCHIVE)
-    headers = []
-    for name in HEADERS:
-        headers.append(Path(shutil.copy(next(place / name for place in (OWN, FOLDER) if (place / name).is_file()), output / name)))
+        headers = []
+        for name in HEADERS:
+            source = next(place / name for place in (OWN, FOLDER) if (place / name).is_file())
+            headers.append(Path(shutil.copy(source, output / name)))
     names = tuple(f"{version.model}/{version.name}" for version in versions)
     return Library(output / ARCHIVE, tuple(headers), chosen.name, names, (output / ARCHIVE).stat().st_size)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cnna.serve.boards.board_spec import BoardSpec
 from cnna.serve.packages.boards_text import boards_of, boards_text, check_overlays, overlays_into
-from cnna.serve.packages.contents import Contents, copy_models, empty_folder
+from cnna.serve.packages.contents import Contents, copy_models, filling
 from cnna.serve.packages.wheels import ANY, DEBIAN, Wheel, processor_of, wheels_of
 from cnna.spec.errors import ToolError
 from cnna.spec.files import write_text
@@ -53,8 +53,7 @@ def make_service(contents: Contents, output: Path, wheels: Path | None, boards: 
     if shutil.which("dpkg-deb") is None:
         raise ToolError("dpkg-deb is not there, which --as service needs: apt install dpkg")
     check_overlays(specs)
-    empty_folder(output, contents)
-    with tempfile.TemporaryDirectory() as place:
+    with filling(output, contents), tempfile.TemporaryDirectory() as place:
         root = Path(place) / "root"
         _furnish(root, contents, found, specs)
         _control(root, architecture)

@@ -1,5 +1,7 @@
 """What goes into a package, where a model is another server's: that server need not be there when it is packed."""
 
+import errno
+import shutil
 from pathlib import Path
 
 import pytest
@@ -62,3 +64,29 @@ def test_a_compiler_of_open_quotes_is_one_line(repository: Path, tmp_path: Path)
         with pytest.raises(UserError, match=said):
             make_library(contents_of(repository), tmp_path / "out", compiler=compiler)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_full_disk_leaves_no_half_package(
+    there: bool, published: Path, wheels: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user would read that standard output has no space, and then that the folder is there already."""
+
+    def full(source: Path, place: Path) -> None:
+        (Path(place) / "half" if Path(place).is_dir() else Path(place)).write_bytes(b"1")
+        raise OSError(errno.ENOSPC, "No space left on device", str(source), None, str(place))
+
+    output = tmp_path / "out"
+    if there:
+        output.mkdir()
+    for kind, more in (("image", ["--wheels", wheels]), ("service", ["--wheels", wheels]), ("library", [])):
+        with monkeypatch.context() as patch:
+            patch.setattr(shutil, "copy", full)
+            patch.setattr(shutil, "move", lambda source, place: full(source, place.parent))
+            assert main(["pack", str(published), "--as", kind, "-o", str(output), *map(str, more)]) == 2
+        said = capsys.readouterr().err
+        assert said.rstrip().endswith(": no space left on device")
+        assert "standard output" not in said
+        assert said.count("\n") == 1
+        assert output.is_dir() == there
+        assert not list(output.rglob("*"))
