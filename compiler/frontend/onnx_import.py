@@ -28,8 +28,7 @@ from cnna.compiler.graph.editor import Editor, outputs_of
 from cnna.compiler.graph.float_ops import Onnx
 from cnna.compiler.graph.ir import Graph, Node, Tensor
 from cnna.compiler.graph.node_names import node_name
-from cnna.compiler.passes.fold_constants import fold_constants
-from cnna.compiler.passes.unroll_sequences import unroll_sequences
+from cnna.compiler.passes.pipeline import PLAIN, run_passes
 from cnna.spec.called import called
 from cnna.spec.checks import archive
 from cnna.spec.errors import ModelError, about_model
@@ -225,7 +224,7 @@ def _batch_fault(source: SourceModel) -> str | None:
         return None
     try:
         graph = _graph(source)
-        plain = unroll_sequences(fold_constants(graph))
+        plain = run_passes(graph, PLAIN)
     except ModelError as error:
         return str(error)
     return front_fault(graph, source.firsts) or back_fault(plain, samples, _output_shapes(source.proto))

@@ -20,9 +20,7 @@ from cnna.compiler.graph.float_ops import Onnx, float_macs
 from cnna.compiler.graph.ir import Graph
 from cnna.compiler.graph.node_names import place
 from cnna.compiler.graph.validate import validate_integer
-from cnna.compiler.passes.fold_constants import fold_constants
-from cnna.compiler.passes.pipeline import INTEGER, QUANTISATION, REWRITES, Dump, run_passes
-from cnna.compiler.passes.unroll_sequences import unroll_sequences
+from cnna.compiler.passes.pipeline import INTEGER, PLAIN, QUANTISATION, REWRITES, Dump, run_passes
 from cnna.spec.errors import ModelError
 from cnna.spec.manifest import ACCELERATOR
 
@@ -86,8 +84,8 @@ def import_quantised(
     """
     read = source_of(model)
     source = to_graph(read)
-    source = replace(source, sources=sources or source.sources)
-    graph = run_passes(source, (*REWRITES, *QUANTISATION), dump)
+    unchanged = run_passes(replace(source, sources=sources or source.sources), PLAIN, dump)
+    graph = run_passes(unchanged, (*REWRITES[len(PLAIN) :], *QUANTISATION), dump)
     reasons = placement(graph) if placed_as is None else _given(graph, placed_as)
     if decide:
         reasons = decide(graph, reasons)
@@ -102,19 +100,13 @@ def import_quantised(
     pieces = []
     for part, made in zip(parts, cpu, strict=True):
         pieces.append(ImportedPiece(part, to_int8(part.graph, dump) if part.kind == ACCELERATOR else None, made))
-    unchanged = plain(source)
     shapes = {name: unchanged.tensors[name].shape for name in unchanged.outputs}
     axes = output_axes(unchanged) | stored_axes(read.proto, shapes)
     return QuantisedModel(graph, reasons, tuple(pieces), axes, shapes)
 
 
-def plain(source: Graph) -> Graph:
-    """The graph with the operators that the model has, and the shapes that it computes."""
-    return unroll_sequences(fold_constants(source))
-
-
 def output_axes(graph: Graph) -> dict[str, int | None]:
-    """The batch's axis in each output of a `plain` graph; None if it has none. What the trace loses, the model may declare."""
+    """The batch's axis in each output of a graph behind `PLAIN`; None: it has none. What the trace loses, the model may declare."""
     axes = batch_axes(graph)
     return {name: graph.joins.get(name) if axes.get(name) is None else axes[name] for name in graph.outputs}
 

@@ -4,6 +4,7 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from operator import is_
 from typing import Any, TypeVar, overload
 
@@ -17,7 +18,8 @@ Kind = TypeVar("Kind", bound=AnyOperator)
 
 def outputs_of(node: Node) -> tuple[str, ...]:
     """All tensors that a node makes."""
-    return (node.output, *getattr(node.op, "more_outputs", ()))
+    more = getattr(node.op, "more_outputs", ())
+    return (node.output, *more) if more else (node.output,)
 
 
 class Editor:
@@ -177,9 +179,12 @@ class Editor:
             if node.output not in alive:
                 alive[node.output] = node
                 pending += [makers[name] for name in node.inputs if name in makers]
-        known = {node.output: number for number, node in enumerate(self._graph.nodes)}
-        found = _ordered(alive, {output: number for number, output in enumerate(self.nodes)})
-        return tuple(_ordered(alive, _positions(found, known)))
+        found = [node for output, node in self.nodes.items() if output in alive]
+        if not _is_ordered(found, makers):
+            found = _ordered(alive, {output: number for number, output in enumerate(self.nodes)})
+        places = _positions(found, {node.output: number for number, node in enumerate(self._graph.nodes)})
+        keys = [(places[node.output], node.output) for node in found]
+        return tuple(found if all(one < next_ for one, next_ in pairwise(keys)) else _ordered(alive, places))
 
 
 def _same(now: Mapping[str, object], then: Mapping[str, object]) -> bool:
@@ -211,6 +216,16 @@ def _positions(nodes: Sequence[AnyNode], old: Mapping[str, int]) -> dict[str, in
         for name in node.inputs:
             first[name] = min(place, first.get(name, place))
     return found
+
+
+def _is_ordered(nodes: Sequence[AnyNode], makers: Mapping[str, AnyNode]) -> bool:
+    """Whether each node stands behind those that make what it reads."""
+    made: set[str] = set()
+    for node in nodes:
+        if any(name in makers and name not in made for name in node.inputs):
+            return False
+        made.update(outputs_of(node))
+    return True
 
 
 def _ordered(nodes: dict[str, Node], position: dict[str, int]) -> list[Node]:

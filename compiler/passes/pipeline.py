@@ -46,9 +46,9 @@ from cnna.compiler.passes.views.sink_views import sink_views
 Pass = Callable[[Graph], Graph]
 Dump = Callable[[str, Graph], None]
 
+PLAIN: tuple[Pass, ...] = (fold_constants, unroll_sequences)  # which leave the operators that the model has, with the shapes known
 REWRITES: tuple[Pass, ...] = (  # for a float graph
-    fold_constants,
-    unroll_sequences,
+    *PLAIN,
     check_scales,
     dequantise_constants,
     split_slices,

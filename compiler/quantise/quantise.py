@@ -14,13 +14,13 @@ from cnna.compiler.frontend.pieces import support
 from cnna.compiler.frontend.pieces.partition import Reasons, cut, part_of, placed
 from cnna.compiler.frontend.pieces.refusals import check_cpu
 from cnna.compiler.frontend.preprocess import Preprocess
-from cnna.compiler.frontend.quantised_import import import_quantised, output_axes, plain
+from cnna.compiler.frontend.quantised_import import import_quantised, output_axes
 from cnna.compiler.frontend.source_model import Readable, SourceModel
 from cnna.compiler.graph.editor import Editor
 from cnna.compiler.graph.float_ops import Chain, Conv, Onnx, Requantise
 from cnna.compiler.graph.ir import Graph, Node, Quant
 from cnna.compiler.graph.node_names import kind_of
-from cnna.compiler.passes.pipeline import REWRITES, Dump, run_passes
+from cnna.compiler.passes.pipeline import PLAIN, REWRITES, Dump, run_passes
 from cnna.compiler.quantise.activations import activation_quants
 from cnna.compiler.quantise.books import nearest_in_books
 from cnna.compiler.quantise.calibrate import Progress, Statistics, Watch, calibrate, check_samples, flat_warnings
@@ -174,8 +174,8 @@ def quantise(
 
 def float_graph(model: Readable, dump: Dump | None = None) -> Graph:
     """The model as the quantiser takes it: rewritten for the accelerator. ModelError: an operator cannot run."""
-    graph = to_graph(model)
-    return run_passes(replace(graph, joins=output_axes(plain(graph))), REWRITES, dump)
+    graph = run_passes(to_graph(model), PLAIN, dump)
+    return run_passes(replace(graph, joins=output_axes(graph)), REWRITES[len(PLAIN) :], dump)
 
 
 def calibrated(

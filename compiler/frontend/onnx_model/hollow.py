@@ -5,6 +5,7 @@ is small, so it saves this memory and time, and models of up to 2 GB can be read
 """
 
 from collections.abc import MutableSequence, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ _DATA = ("float_data", "int32_data", "string_data", "int64_data", "double_data",
 
 def elements_of(tensor: TensorProto) -> int:
     """The number of elements, according to the shape."""
-    return int(np.prod(tensor.dims, dtype=np.int64))
+    return prod(tensor.dims)
 
 
 def hollow(model: ModelProto) -> ModelProto:

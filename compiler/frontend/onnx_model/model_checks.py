@@ -5,7 +5,7 @@ after shape inference.
 """
 
 from collections.abc import Iterator, Sequence
-from math import prod
+from math import isfinite, prod
 from typing import Any
 
 import numpy as np
@@ -169,7 +169,10 @@ def _check_finite(entry: AttributeProto, node: NodeProto, name: str) -> None:
     if entry.type == AttributeProto.TENSOR:
         value = array_of(entry.t, name) if entry.t.data_type in REALS else np.zeros(0)
     else:
-        value = np.array([entry.f] if entry.type == AttributeProto.FLOAT else entry.floats)
+        numbers = (entry.f,) if entry.type == AttributeProto.FLOAT else entry.floats
+        if all(map(isfinite, numbers)):
+            return
+        value = np.array(numbers)
     if np.isnan(value).any() or (node.op_type not in MAY_BE_INFINITE and np.isinf(value).any()):
         raise ModelError(
             f"{name}: {place_of(node)}: attribute '{entry.name}' holds NaN or infinity; export it with a finite number"
