@@ -66,8 +66,9 @@ def _listed(before: Sequence[int], count: int) -> list[list[int]]:
     """The numbers of the bits that are set, of each set and of those in which it is set."""
     size = -(-count // 8)
     packed = np.frombuffer(b"".join(bits.to_bytes(size, "little") for bits in before), np.uint8).reshape(count, size)
-    ones, others = np.nonzero(np.unpackbits(packed, axis=1, bitorder="little", count=count).view(bool))
-    pairs = np.unique(np.concatenate([ones * count + others, others * count + ones]))
-    whose, found = np.divmod(pairs, count)
-    numbers = found.tolist()
+    found = np.flatnonzero(np.unpackbits(packed, axis=1, bitorder="little", count=count))
+    ones, others = np.divmod(found, count)
+    pairs = np.unique(np.concatenate([found, others * count + ones]))
+    whose, numbered = np.divmod(pairs, count)
+    numbers = numbered.tolist()
     return [numbers[low:high] for low, high in pairwise(whose.searchsorted(np.arange(count + 1)).tolist())]

@@ -5,6 +5,7 @@ they touch the same word, and only then. Program order is assumed to be a valid 
 """
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from cnna.compiler.lower.layout import Box, FeaturePlace, Words, ddr_beats, feature_words
 from cnna.compiler.plan.command import Access, PlannedCommand
@@ -13,107 +14,117 @@ from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.regmap import COUNT_BITS, COUNTED
 
 FEATURES = "features"
-UNNEEDED = {
-    engine: dict.fromkeys((f"wait_{engine}_count", f"wait_{engine}_step", f"wait_{engine}_enable"), 0) for engine in COUNTED
-}
-Use = tuple[int, bool, str, int]  # of a command: the unit, whether all units do it, the space, and the number of the words there
+ENGINES = len(COUNTED)
+READS = ENGINES  # counts of reads come behind those of writes
+NAMES = [(f"wait_{engine}_count", f"wait_{engine}_step", f"wait_{engine}_enable") for engine in COUNTED]
+UNNEEDED = {name: 0 for names in NAMES for name in names}
+COUNTS = 1 << COUNT_BITS
 
 
-class _LastUses:
-    """For some sets of words of a space: by engine, the count of its finished units at which its last use of any of them is done.
+class Use(NamedTuple):
+    """Words that a unit of a command reads or writes; all units do if `whole`. words: their number. chip: of feature memory."""
 
-    A space is feature memory or a segment of DDR. A use is a write, or a read. Counts of an engine only grow. So a use replaces
-    what was noted of each set that shares a word with its own.
-    """
-
-    def __init__(self, space: str, size: int, used: Sequence[Words]) -> None:
-        """size: of the space. used: all words that commands touch together, each once."""
-        self._near = conflicts(space, size, used)
-        self._counts = [[0] * (2 * len(COUNTED)) for _ in used]  # of writes, then of reads
-
-    def latest(self, words: int) -> list[int]:
-        """For each engine, the count at which its last write to any of these is done. Then the same of its last read."""
-        return self._counts[words]
-
-    def note(self, words: int, use: int, count: int) -> None:
-        """Notes that an engine's last use of these is done when it has finished `count` units. use: its place in `latest`."""
-        for number in self._near[words]:
-            self._counts[number][use] = count
+    unit: int
+    whole: bool
+    words: int
+    chip: bool
 
 
 def add_waits(commands: Sequence[PlannedCommand], segments: Mapping[str, int], config: Config) -> list[PlannedCommand]:
     """The commands with their WAIT fields. segments: bytes of each DDR segment that loads and stores use."""
     sizes = {FEATURES: config.feature_words, **{name: -(-size // BEAT_BYTES) for name, size in segments.items()}}
-    numbers: dict[str, dict[Words, int]] = {space: {} for space in sizes}
+    numbers: dict[tuple[str, Words], int] = {}
     deck = config.deck_words
     uses = [(_uses(c, c.reads, numbers, deck), _uses(c, c.writes, numbers, deck)) if c.units else None for c in commands]
-    spaces = {space: _LastUses(space, size, list(numbers[space])) for space, size in sizes.items()}
-    issued = dict.fromkeys(COUNTED, 0)
+    progress = _Progress(_near(numbers, sizes))
     return [
-        c._replace(fields={**c.fields, **_waits(c, *both, spaces, issued)}) if both else c
+        c._replace(fields={**c.fields, **progress.waits(c.engine, c.units, *both)}) if both else c
         for c, both in zip(commands, uses, strict=True)
     ]
 
 
-def _uses(
-    command: PlannedCommand, accesses: Sequence[Access], numbers: Mapping[str, dict[Words, int]], deck_words: int
-) -> list[Use]:
+def _uses(command: PlannedCommand, accesses: Sequence[Access], numbers: dict[tuple[str, Words], int], deck_words: int) -> list[Use]:
     """What a command reads, or what it writes, unit by unit where units differ. numbers: of words; gets those that are new."""
     found: list[Use] = []
     for access in accesses:
         whole = not access.unit_blocks
         for unit in (command.units - 1,) if whole else range(command.units):
-            space, words = words_of(access, unit, deck_words)
-            known = numbers[space]
-            found.append((unit, whole, space, known.setdefault(words, len(known))))
+            words = words_of(access, unit, deck_words)
+            found.append(Use(unit, whole, numbers.setdefault(words, len(numbers)), words[0] == FEATURES))
     return found
 
 
-def _waits(
-    command: PlannedCommand, reads: Sequence[Use], writes: Sequence[Use], spaces: Mapping[str, _LastUses], issued: dict[str, int]
-) -> dict[str, int]:
-    """The WAIT fields of a command. Counts the command as issued."""
-    own, first = COUNTED.index(command.engine), issued[command.engine]
-    needs = [[0] * len(COUNTED) for _ in range(command.units)]  # by unit and engine
-    for unit, whole, space, words in reads:
-        written = spaces[space].latest(words)
-        for need in needs if whole else (needs[unit],):
-            need[:] = map(max, need, written)
-    for unit, whole, space, words in writes:
-        latest = spaces[space].latest(words)
-        used = list(map(max, latest, latest[len(COUNTED) :]))
-        # an engine's writes come after its own earlier reads and writes; only stores may overtake each other
-        if space == FEATURES:
-            used[own] = 0
-        for need in needs if whole else (needs[unit],):
-            need[:] = map(max, need, used)
-    for kind, touched in enumerate((writes, reads)):
-        for unit, _, space, words in sorted(touched):  # the last unit's use is the last one, if accesses overlap
-            spaces[space].note(words, kind * len(COUNTED) + own, first + unit + 1)
-    fields: dict[str, int] = {}
-    for engine, by_unit in zip(COUNTED, zip(*needs, strict=True), strict=True):
-        fields |= _wait(engine, by_unit, engine == command.engine, issued[engine])
-    issued[command.engine] = first + command.units
-    return fields
+def _near(numbers: Mapping[tuple[str, Words], int], sizes: Mapping[str, int]) -> list[list[int]]:
+    """For each set of words, by its number, the numbers of those that share a word with it. sizes: of the spaces."""
+    near: list[list[int]] = [[]] * len(numbers)
+    for space, size in sizes.items():
+        own = [(words, number) for (where, words), number in numbers.items() if where == space]
+        places = [number for _, number in own]
+        for number, others in zip(places, conflicts(space, size, [words for words, _ in own]), strict=True):
+            near[number] = [places[other] for other in others]
+    return near
 
 
-def _wait(engine: str, need: Sequence[int], own: bool, issued: int) -> Mapping[str, int]:
-    """The WAIT register for one engine. Unit u needs `need[u]` units of that engine; earlier commands have `issued` units.
+class _Progress:
+    """What the commands so far have used, and how many units each engine has got.
 
-    `step` is set if unit 0 can then begin earlier, and no unit waits for a unit beyond those of earlier commands.
+    A use of some words is noted at all sets that share a word with them: by engine, the count of its finished units at which its
+    last write is done, and its last read. Counts of an engine only grow, so the last use replaces those before.
     """
-    count, step = max(need), 0
-    if not count:
-        return UNNEEDED[engine]
-    if not own and len(need) > 1:
-        start = max(0, *(units - unit for unit, units in enumerate(need)))
-        if start < count and start + len(need) - 1 <= issued:
-            count, step = start, 1
-    return {
-        f"wait_{engine}_count": count % (1 << COUNT_BITS),
-        f"wait_{engine}_step": step,
-        f"wait_{engine}_enable": 1,
-    }
+
+    def __init__(self, near: Sequence[Sequence[int]]) -> None:
+        """near: of each set of words, those that share a word with it."""
+        self._near = near
+        self._counts: list[list[int]] = [[0] * (2 * ENGINES) for _ in near]
+        self._issued = [0] * ENGINES
+
+    def waits(self, engine: str, units: int, reads: Sequence[Use], writes: Sequence[Use]) -> dict[str, int]:
+        """The WAIT fields of a command. Counts it as issued."""
+        own = COUNTED.index(engine)
+        needs = self._needs(own, units, reads, writes)
+        first = self._issued[own]
+        for kind, touched in ((0, writes), (READS, reads)):
+            for use in sorted(touched):  # the last unit's use is the last one, if accesses overlap
+                for number in self._near[use.words]:
+                    self._counts[number][kind + own] = first + use.unit + 1
+        fields = dict(UNNEEDED)
+        for other in range(ENGINES):
+            need = [by_engine[other] for by_engine in needs]
+            count = max(need)
+            if count:
+                first_needs = None if other == own or units == 1 else _first_needs(need, count, self._issued[other])
+                name, step, enable = NAMES[other]
+                fields[name] = (count if first_needs is None else first_needs) % COUNTS
+                fields[step], fields[enable] = int(first_needs is not None), 1
+        self._issued[own] = first + units
+        return fields
+
+    def _needs(self, own: int, units: int, reads: Sequence[Use], writes: Sequence[Use]) -> list[list[int]]:
+        """By unit, and by engine: how many of the engine's units must have finished. own: the command's engine."""
+        needs = [[0] * ENGINES for _ in range(units)]
+        for use in reads:
+            counts = self._counts[use.words]
+            for need in needs if use.whole else (needs[use.unit],):
+                for other in range(ENGINES):
+                    need[other] = max(need[other], counts[other])
+        for use in writes:
+            counts = self._counts[use.words]
+            for need in needs if use.whole else (needs[use.unit],):
+                for other in range(ENGINES):
+                    # an engine's writes come after its own earlier reads and writes; only stores may overtake each other
+                    if other != own or not use.chip:
+                        need[other] = max(need[other], counts[other], counts[READS + other])
+        return needs
+
+
+def _first_needs(need: Sequence[int], count: int, issued: int) -> int | None:
+    """The units that unit 0 waits for if each unit waits for one more than the one before; None: all wait for `count`.
+
+    They do so if unit 0 can then begin earlier, and no unit waits for a unit beyond those of earlier commands, `issued`. need: of
+    each unit.
+    """
+    start = max(0, *(units - unit for unit, units in enumerate(need)))
+    return start if start < count and start + len(need) - 1 <= issued else None
 
 
 def words_of(access: Access, unit: int, deck_words: int) -> tuple[str, Words]:
