@@ -172,9 +172,7 @@ class Sweep:
             parts[number] = result
             if len(parts) == len(self.kept):
                 self.points.append(point_of(one, [parts[n] for n in sorted(parts)], self.conditions))
-                self._tell(one, "compiled")
-                self.found(self.points[-1])
-                return
+                self.found(self.points[-1])  # first: who prints it need not say as well that the command is at work
         self._tell(one, "compiled")
 
     def _tell(self, one: Wanted, done: str) -> None:
