@@ -12,7 +12,7 @@ from typing import Any
 
 from cnna.cli.main import PAGES, Outcome
 from cnna.cli.options import add_cache_option, add_ddr_options, add_shape_option, configuration, ddr_options, given_shapes, warned
-from cnna.cli.progress import Progress, clear_line
+from cnna.cli.progress import Alive, Progress
 from cnna.jobs.charts import chart_library
 from cnna.jobs.explore.confirm import checked_size
 from cnna.jobs.explore.explore import Explored, explore, tilings
@@ -134,8 +134,7 @@ def run(args: argparse.Namespace) -> Outcome:
     if args.search is None and (args.sampler is not None or args.seed is not None):
         raise UserError("--sampler and --seed are for --search")
     wanted = {"jobs": cores(), "cache": args.cache, **_given(args)}
-    with Progress("compiling") as progress:
-        early = Early(progress)
+    with Progress("compiling") as progress, Early(progress) as early:
         given: dict[str, Any] = {"ddr": ddr, "shapes": given_shapes(args), "warn": warned}
         given |= {"progress": early.step, "found": early.found}
         try:
@@ -235,19 +234,26 @@ class Steps:
         self._what = what
 
 
-class Early:
-    """Prints points as they come, to standard error: each that none so far beats, and now and then how far the command is."""
+class Early(Alive):
+    """Prints points as they come, to standard error: each that none so far beats. Off a terminal, a line says now and then how far
+    the command is.
+    """
 
     def __init__(self, progress: Progress) -> None:
-        self._progress, self._points, self._of = progress, 0, (0, 0)
-        self._said = time.monotonic()
+        super().__init__(QUIET_SECONDS)
+        self._progress, self._points, self._of, self._last = progress, 0, (0, 0), ""
+        self._began = time.monotonic()
+
+    def at_work(self) -> str:
+        """As of `Alive`."""
+        done, total = self._of
+        seconds = f"at work for {time.monotonic() - self._began:,.0f} s"
+        return f"{seconds}; {done:,} of {many(total, 'point')}, the last one {self._last}" if total else seconds
 
     def step(self, done: int, total: int, what: str) -> None:
-        """As of `Progress`. Off a terminal, which shows no progress, a line says now and then that the command is at work."""
-        self._of = done, total
+        """As of `Progress`."""
+        self._of, self._last = (done, total), what
         self._progress.step(done, total, what)
-        if not sys.stderr.isatty() and time.monotonic() - self._said >= QUIET_SECONDS:
-            self.line(f"{done:,} of {many(total, 'point')}: {what}")
 
     def found(self, figures: Mapping[str, Any]) -> None:
         """A point."""
@@ -261,12 +267,6 @@ class Early:
         """Says what was not lost."""
         if self._points:
             self.line(f"{many(self._points, 'point')} of {self._of[1]:,} kept; the same command with --resume goes on")
-
-    def line(self, text: str) -> None:
-        """Prints a line."""
-        clear_line()
-        print(text, file=sys.stderr, flush=True)
-        self._said = time.monotonic()
 
 
 def _choices(args: argparse.Namespace, ddr: Ddr) -> Outcome:

@@ -1,6 +1,7 @@
 """Progress on a terminal: one line that is written over, with the seconds so far and, where they are known, those left.
 
-Elsewhere, and in the first PATIENCE_SECONDS, nothing is printed: a file of messages would fill with counted seconds.
+Elsewhere, and in the first PATIENCE_SECONDS, nothing is printed: a file of messages would fill with counted seconds. A command of
+many minutes says there now and then that it is at work (`Alive`).
 """
 
 import shutil
@@ -9,10 +10,12 @@ import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
+from typing import TypeVar
 
 PATIENCE_SECONDS = 2.0  # what takes less needs no line
 PAINT_SECONDS = 0.5
 CLEAR = "\r\033[K"
+Entered = TypeVar("Entered", bound="Alive")
 
 
 class Progress:
@@ -64,6 +67,43 @@ class Progress:
     def _paint_now_and_then(self) -> None:
         while not self._over.wait(PAINT_SECONDS):
             self.paint()
+
+
+class Alive:
+    """A context in which a line to standard error says that a command is at work, whenever it has printed nothing for so long.
+
+    Only where there is no terminal, which shows `Progress`. A command says in `at_work` what the line is.
+    """
+
+    def __init__(self, quiet_seconds: float) -> None:
+        self._quiet_seconds, self._printed = quiet_seconds, time.monotonic()
+        self._over = threading.Event()
+        self._watcher = None if sys.stderr.isatty() else threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self: Entered) -> Entered:
+        if self._watcher is not None:
+            self._watcher.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self._over.set()
+        if self._watcher is not None:
+            self._watcher.join()
+
+    def at_work(self) -> str:
+        """The line."""
+        raise NotImplementedError
+
+    def line(self, text: str) -> None:
+        """Prints a line of the command's own."""
+        clear_line()
+        print(text, file=sys.stderr, flush=True)
+        self._printed = time.monotonic()
+
+    def _watch(self) -> None:
+        while not self._over.wait(max(self._printed + self._quiet_seconds - time.monotonic(), 0.0)):
+            if time.monotonic() - self._printed >= self._quiet_seconds:
+                self.line(self.at_work())
 
 
 def line(what: str, done: int, total: int, seconds: float, width: int = 1000) -> str:

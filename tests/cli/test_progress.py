@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+import threading
 from contextlib import suppress
 from types import SimpleNamespace
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from cnna.cli import main, progress
-from cnna.cli.progress import CLEAR, Progress, counter, line
+from cnna.cli.progress import CLEAR, Alive, Progress, counter, line
 from cnna.host.samples.rows import rows_of
 from cnna.jobs.run import _watched
 from cnna.jobs.stage_seconds import StageSeconds
@@ -127,3 +128,35 @@ def test_samples_that_are_done_count_on_every_device(clocks: int, seen: list[tup
     for start in (0, 2, 4):
         assert watched[start : start + 2].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0][start : start + 2]
     assert counted == seen
+
+
+class Slow(Alive):
+    """A command that prints nothing of its own. said: what it was asked for."""
+
+    def __init__(self, quiet_seconds: float) -> None:
+        super().__init__(quiet_seconds)
+        self.said = threading.Event()
+
+    def at_work(self) -> str:
+        """A line."""
+        self.said.set()
+        return "at work"
+
+
+def test_off_a_terminal_a_line_says_that_a_command_is_at_work(capsys: pytest.CaptureFixture[str]) -> None:
+    """A user would end a command that has said nothing for minutes, in the middle of its work."""
+    with Slow(0.0) as command:
+        assert command.said.wait(60)
+    assert capsys.readouterr().err.startswith("at work\n")
+    with Slow(1e6) as patient:
+        patient.line("a point")
+    assert capsys.readouterr().err == "a point\n"
+
+
+def test_a_terminal_needs_no_such_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would stand in the middle of the line that counts."""
+    open_terminal(monkeypatch)
+    with Slow(0.0) as command:
+        pass
+    assert not command.said.is_set()
+    assert not capsys.readouterr().err
