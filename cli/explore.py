@@ -222,16 +222,17 @@ def cores() -> int:
 
 
 class Steps:
-    """Shows what is under way; off a terminal by a line for each step, since steps take minutes."""
+    """Shows what is under way; off a terminal by a line for each step, and one now and then for how far it is."""
 
     def __init__(self, progress: Progress) -> None:
-        self._progress, self._what = progress, ""
+        self._progress, self._kind, self._said = progress, "", time.monotonic()
 
     def __call__(self, done: int, total: int, what: str) -> None:
         self._progress.step(done, total, what)
-        if what != self._what and not sys.stderr.isatty():
+        kind = "".join(letter for letter in what.partition(", about ")[0] if not letter.isdigit())  # steps count files and seconds
+        if not sys.stderr.isatty() and (kind != self._kind or time.monotonic() - self._said >= QUIET_SECONDS):
             print(f"cnna: {what}", file=sys.stderr, flush=True)
-        self._what = what
+            self._kind, self._said = kind, time.monotonic()
 
 
 class Early(Alive):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from cnna.cli import main, progress
+from cnna.cli.explore import Steps
 from cnna.cli.progress import CLEAR, Alive, Progress, counter, line
 from cnna.host.samples.rows import rows_of
 from cnna.jobs.run import _watched
@@ -160,3 +161,12 @@ def test_a_terminal_needs_no_such_line(capsys: pytest.CaptureFixture[str], monke
         pass
     assert not command.said.is_set()
     assert not capsys.readouterr().err
+
+
+def test_a_step_is_said_once_however_it_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    """A log would fill with the seconds that are left of a simulator's build."""
+    with Progress("confirming") as shown:
+        steps = Steps(shown)
+        for what in ("building", "building: 1 of 90 files", "building: 12 of 90 files, about 80 s left", "running"):
+            steps(0, 0, what)
+    assert capsys.readouterr().err.splitlines() == ["cnna: building", "cnna: building: 1 of 90 files", "cnna: running"]
