@@ -11,6 +11,7 @@ from cnna.serve.ray.ray_app import connect, deploy, needs_ray, remove, wait_read
 
 BOARDS = ("left=emulator", "right=emulator")
 HOSTS = 2
+TIMES = 4
 LOOPBACK = "127.0.0.1"
 SECONDS = 600.0
 FEW: dict[str, Any] = {"num_cpus": 0, "include_log_monitor": False}  # processes: each may miss Ray's deadline on a busy computer
@@ -20,18 +21,34 @@ FEW: dict[str, Any] = {"num_cpus": 0, "include_log_monitor": False}  # processes
 def two_hosts() -> Iterator[Any]:
     """The cluster of Ray; its nodes are `worker_nodes`."""
     needs_ray()
+    before = signal.getsignal(signal.SIGTERM)  # a node of Ray puts its own in place
+    try:
+        cluster = _started()
+        try:
+            connect(cluster.address)
+            yield cluster
+        finally:
+            cluster.shutdown()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _started() -> Any:
+    """A whole cluster. Ray gives a node up that is not there after 30 s, too soon for a busy computer: it begins several times."""
     from ray.cluster_utils import Cluster
 
-    before = signal.getsignal(signal.SIGTERM)  # a node of Ray puts its own in place
-    cluster = Cluster(initialize_head=True, head_node_args={**FEW, "include_dashboard": False, "no_monitor": True})
-    try:
-        for _ in range(HOSTS):
-            cluster.add_node(**FEW, resources=resources(BOARDS))
-        connect(cluster.address)
-        yield cluster
-    finally:
-        cluster.shutdown()
-        signal.signal(signal.SIGTERM, before)
+    for turn in range(TIMES):
+        cluster = Cluster()
+        try:
+            cluster.add_node(**FEW, include_dashboard=False, no_monitor=True)
+            for _ in range(HOSTS):
+                cluster.add_node(**FEW, resources=resources(BOARDS))
+            return cluster
+        except Exception as error:
+            cluster.shutdown()
+            if turn == TIMES - 1 or "timed out during startup" not in str(error):
+                raise
+    raise AssertionError
 
 
 @contextmanager
