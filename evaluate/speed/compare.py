@@ -59,14 +59,15 @@ def _is_text(text: str) -> bool:
         return False
 
 
+_NAME = plain(lambda value: isinstance(value, str) and value.isprintable())  # others would break the table
 _TEXTS = table(maybe(TEXT))
 _JOULES = maybe(plain(lambda value: is_number(value) and value > 0))
 _POWER = maybe(record(joules_per_sample=_JOULES, rails=each(TEXT)))
 _ROW = record(
     ("power",),
-    model=TEXT,
+    model=_NAME,
     scenario=plain(lambda value: value in SCENARIOS),
-    device=TEXT,
+    device=_NAME,
     column=plain(lambda value: value in COLUMNS),
     configuration=maybe(TEXT),
     batch=maybe(COUNT),

@@ -70,8 +70,10 @@ class Repository:
         return [*sorted(found), f"no model in {self.root}: {help_}"]
 
     def why_no_versions(self, model: str) -> str:
-        """What is wrong with a folder that has no folder of a version, in one line."""
+        """What is wrong with a folder that has no version to serve, in one line."""
         folder = self._folder(model)
+        if names := self.versions(model):
+            return f"{folder / SETTINGS}: asks for versions that are not there; there are {', '.join(names)}"
         there = sorted(_entries(folder))
         files = [entry.name for entry in there if _is_model(entry)]
         others = [entry.name for entry in there if entry.is_dir() and not entry.name.startswith(".")]

@@ -103,7 +103,8 @@ def is_address(value: Any) -> TypeGuard[str]:
     if not isinstance(value, str) or not value.startswith(SCHEMES):
         return False
     host, _, port = value.partition("//")[2].rpartition(":")
-    return bool(host) and port.isascii() and port.isdecimal() and 0 < int(port[:6]) < 1 << 16
+    plain = host.isprintable() and not set(host) & set(" /?#@")
+    return bool(host) and plain and port.isascii() and port.isdecimal() and 0 < int(port[:6]) < 1 << 16
 
 
 def version_name(value: Any) -> str | None:

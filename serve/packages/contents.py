@@ -55,7 +55,7 @@ def contents_of(path: Path) -> Contents:
             continue
         versions[model] = tuple(repository.version(model, name, settings) for name in names)
     if not versions and not pipelines and not remote:
-        raise UserError(repository.ignored()[-1])
+        raise UserError("; ".join(reversed(repository.ignored())))
     return Contents(repository, versions, tuple(pipelines), remote)
 
 

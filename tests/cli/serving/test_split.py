@@ -79,6 +79,8 @@ def test_auto_takes_the_quickest(quantised: Path, tmp_path: Path, capsys: pytest
         (["--link", "0"], "--link 0: must be millions of bits a second"),
         (["--address", "10.0.0.2"], "--address 10.0.0.2: must be grpc://HOST:PORT"),
         (["--address", "grpc://[::1]"], "--address grpc://[::1]: must be grpc://HOST:PORT"),
+        (["--address", "grpc://10.0.0.2 :8001"], "--address grpc://10.0.0.2 :8001: must be grpc://HOST:PORT"),
+        (["--address", "grpc://10.0.0.2/x:8001"], "--address grpc://10.0.0.2/x:8001: must be grpc://HOST:PORT"),
         (["--address", "grpc://10.0.0.2:70000"], "--address grpc://10.0.0.2:70000: must be grpc://HOST:PORT"),
         (["--tensors", "0"], "--tensors 0: must be at least 1"),
         (["--name", "../m"], "--name ../m: a model's name has letters"),

@@ -184,3 +184,9 @@ def test_another_file_of_one_name_is_said() -> None:
     assert not compared(checked(one, "a"), checked(FIRST, "b"), ("a", "b"))["changed"], "earlier ones did not say it"
     with pytest.raises(DataError, match="a: files"):
         checked({**one, "files": {"models": {"resnet50": 5}, "data": None}}, "a")
+
+
+def test_a_name_of_several_lines_is_refused() -> None:
+    """What a terminal takes for orders would come from a file of somebody else."""
+    with pytest.raises(DataError, match=r"a: rows\[0\]\.model: not what"):
+        checked(benchmark(row("Offline", "predicted", 1.0, model="x\n\x1b[31m")), "a")

@@ -43,6 +43,16 @@ def test_what_is_said_of_it_is_checked(edge: Path, tmp_path: Path, capsys: pytes
     assert len(said.splitlines()) == 1
 
 
+def test_versions_and_names_that_do_not_fit_are_named(repository: Path, tmp_path: Path) -> None:
+    """A user would read that 1 is no version, or that there is no model where there is one with a space in its name."""
+    (repository / "digits" / "model.yaml").write_text("versions: [9]\n")
+    with pytest.raises(UserError, match=r"digits/model\.yaml: asks for versions that are not there; there are 1$"):
+        contents_of(repository)
+    (repository / "digits").rename(repository / "my net")
+    with pytest.raises(UserError, match=r"no model in .*: cnna publish adds one; .*my net: ignored; a model's name has letters"):
+        contents_of(repository)
+
+
 def test_a_library_has_none(edge: Path, tmp_path: Path) -> None:
     """It would have the models of boards alone, without a word."""
     with pytest.raises(UserError, match="far: is a model of another server; use --as service or --as image"):
