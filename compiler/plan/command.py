@@ -3,9 +3,9 @@
 `schedule`, `array_commands` and `vector_commands` make commands; `hazards` reads them. docs/engines.md has the formulas of walks.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from cnna.compiler.graph.ir import Window
 from cnna.compiler.lower.kernels import Kernel, Lowered, Map, Phase, Range, source_columns, source_rows
@@ -44,14 +44,21 @@ class PlannedCommand(NamedTuple):
     step: tuple[int, int] = (1, 1)
 
 
+KnownCommands = dict[tuple[Any, ...], Sequence[PlannedCommand]]
+
+
 @dataclass(frozen=True)
 class PlanContext:
-    """The input for all commands. streams: for each (kernel, part), the offset of its stream in the constant segment."""
+    """The input for all commands. streams: for each (kernel, part), the offset of its stream in the constant segment.
+
+    known: commands of kernels, by all that they follow from beside the configuration and the streams; gets those of this plan.
+    """
 
     lowered: Lowered
     allocation: Allocation
     streams: Mapping[tuple[int, int], int]
     config: Config
+    known: KnownCommands = field(default_factory=dict)
 
 
 def place_in_tensor(kernel: Kernel, phase: Phase, output: Box) -> tuple[tuple[int, int, int, int], tuple[int, int]]:

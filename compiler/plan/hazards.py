@@ -4,7 +4,8 @@ The module keeps the last write and the last read of each word of feature memory
 they touch the same word, and only then. Program order is assumed to be a valid serial order.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cnna.compiler.lower.layout import Box, FeaturePlace, Words, ddr_beats, feature_words
@@ -30,38 +31,63 @@ class Use(NamedTuple):
     chip: bool
 
 
-def add_waits(commands: Sequence[PlannedCommand], segments: Mapping[str, int], config: Config) -> list[PlannedCommand]:
-    """The commands with their WAIT fields. segments: bytes of each DDR segment that loads and stores use."""
+@dataclass(eq=False)
+class KnownUses:
+    """What the commands of plans of one configuration read and write. Many commands of a plan are those of another.
+
+    numbers: of sets of words, with their space. uses: by units and accesses, with the unit that comes last at the end.
+    """
+
+    numbers: dict[tuple[str, Words], int] = field(default_factory=dict)
+    uses: dict[tuple[int, tuple[Access, ...]], Sequence[Use]] = field(default_factory=dict)
+
+    def of(self, units: int, accesses: tuple[Access, ...], deck_words: int) -> Sequence[Use]:
+        """The uses of a command with so many units. deck_words: as for `feature_words`."""
+        own = units, accesses
+        if own not in self.uses:
+            self.uses[own] = self._found(units, accesses, deck_words)
+        return self.uses[own]
+
+    def _found(self, units: int, accesses: tuple[Access, ...], deck_words: int) -> Sequence[Use]:
+        found: list[Use] = []
+        for access in accesses:
+            whole = not access.unit_blocks
+            for unit in (units - 1,) if whole else range(units):
+                words = words_of(access, unit, deck_words)
+                found.append(Use(unit, whole, self.numbers.setdefault(words, len(self.numbers)), words[0] == FEATURES))
+        return sorted(found)
+
+
+def add_waits(
+    commands: Sequence[PlannedCommand], segments: Mapping[str, int], config: Config, known: KnownUses | None = None
+) -> list[PlannedCommand]:
+    """The commands with their WAIT fields. segments: bytes of each DDR segment that loads and stores use.
+
+    known: uses of other plans with the same configuration; gets those of this one.
+    """
+    known, deck = known or KnownUses(), config.deck_words
+    uses = [(known.of(c.units, c.reads, deck), known.of(c.units, c.writes, deck)) if c.units else None for c in commands]
     sizes = {FEATURES: config.feature_words, **{name: -(-size // BEAT_BYTES) for name, size in segments.items()}}
-    numbers: dict[tuple[str, Words], int] = {}
-    deck = config.deck_words
-    uses = [(_uses(c, c.reads, numbers, deck), _uses(c, c.writes, numbers, deck)) if c.units else None for c in commands]
-    progress = _Progress(_near(numbers, sizes))
+    progress = _Progress(_near(known, {use.words for both in uses if both for own in both for use in own}, sizes))
     return [
         c._replace(fields={**c.fields, **progress.waits(c.engine, c.units, *both)}) if both else c
         for c, both in zip(commands, uses, strict=True)
     ]
 
 
-def _uses(command: PlannedCommand, accesses: Sequence[Access], numbers: dict[tuple[str, Words], int], deck_words: int) -> list[Use]:
-    """What a command reads, or what it writes, unit by unit where units differ. numbers: of words; gets those that are new."""
-    found: list[Use] = []
-    for access in accesses:
-        whole = not access.unit_blocks
-        for unit in (command.units - 1,) if whole else range(command.units):
-            words = words_of(access, unit, deck_words)
-            found.append(Use(unit, whole, numbers.setdefault(words, len(numbers)), words[0] == FEATURES))
-    return found
-
-
-def _near(numbers: Mapping[tuple[str, Words], int], sizes: Mapping[str, int]) -> list[list[int]]:
-    """For each set of words, by its number, the numbers of those that share a word with it. sizes: of the spaces."""
-    near: list[list[int]] = [[]] * len(numbers)
+def _near(known: KnownUses, used: Collection[int], sizes: Mapping[str, int]) -> dict[int, list[int]]:
+    """For each set of words that is used, the numbers of those that share a word with it. sizes: of the spaces."""
+    spaces: dict[str, list[Words]] = {space: [] for space in sizes}
+    places: dict[str, list[int]] = {space: [] for space in sizes}
+    for (space, words), number in known.numbers.items():
+        if number in used:
+            spaces[space].append(words)
+            places[space].append(number)
+    near: dict[int, list[int]] = {}
     for space, size in sizes.items():
-        own = [(words, number) for (where, words), number in numbers.items() if where == space]
-        places = [number for _, number in own]
-        for number, others in zip(places, conflicts(space, size, [words for words, _ in own]), strict=True):
-            near[number] = [places[other] for other in others]
+        own = places[space]
+        for number, others in zip(own, conflicts(space, size, spaces[space]), strict=True):
+            near[number] = [own[other] for other in others]
     return near
 
 
@@ -72,10 +98,10 @@ class _Progress:
     last write is done, and its last read. Counts of an engine only grow, so the last use replaces those before.
     """
 
-    def __init__(self, near: Sequence[Sequence[int]]) -> None:
+    def __init__(self, near: Mapping[int, Sequence[int]]) -> None:
         """near: of each set of words, those that share a word with it."""
         self._near = near
-        self._counts: list[list[int]] = [[0] * (2 * ENGINES) for _ in near]
+        self._counts = {number: [0] * (2 * ENGINES) for number in near}
         self._issued = [0] * ENGINES
 
     def waits(self, engine: str, units: int, reads: Sequence[Use], writes: Sequence[Use]) -> dict[str, int]:
@@ -84,7 +110,7 @@ class _Progress:
         needs = self._needs(own, units, reads, writes)
         first = self._issued[own]
         for kind, touched in ((0, writes), (READS, reads)):
-            for use in sorted(touched):  # the last unit's use is the last one, if accesses overlap
+            for use in touched:  # in order of units: the last unit's use is the last one, if accesses overlap
                 for number in self._near[use.words]:
                     self._counts[number][kind + own] = first + use.unit + 1
         fields = dict(UNNEEDED)

@@ -8,11 +8,11 @@ from cnna.compiler.cost import cost
 from cnna.compiler.lower.kernels import Kernel, Lowered, Stream, one_by_one
 from cnna.compiler.lower.weights import constant_segment
 from cnna.compiler.plan.allocate import Allocation, allocate, streamed_ports
-from cnna.compiler.plan.command import PlanContext, PlannedCommand
+from cnna.compiler.plan.command import KnownCommands, PlanContext, PlannedCommand
 from cnna.compiler.plan.emit import emitted
 from cnna.compiler.plan.find_tiling import KnownTilings
 from cnna.compiler.plan.forced import NOTHING, Forced
-from cnna.compiler.plan.hazards import add_waits
+from cnna.compiler.plan.hazards import KnownUses, add_waits
 from cnna.compiler.plan.kernel_order import reordered
 from cnna.compiler.plan.limits import LIMITS, PlanLimits
 from cnna.compiler.plan.row_bands import near_vector, row_bands
@@ -81,6 +81,8 @@ class Planner:
     forced: Forced = NOTHING
     _streamed: dict[frozenset[Kernel], set[str]] = field(default_factory=dict)  # `streamed_ports` of kernels in any order
     _tilings: KnownTilings = field(default_factory=dict)
+    _commands: KnownCommands = field(default_factory=dict)
+    _uses: KnownUses = field(default_factory=KnownUses)
     _made: list[_Programmed] = field(default_factory=list)
 
     @cached_property
@@ -111,7 +113,7 @@ class Planner:
         allocation = allocate(cut_up, self.config, self.name, way.apart, bands, streamed, way.waves > 0, self.forced, known)
         constants, offsets = self._constants
         streams = {(kernel, part): offsets[cut_up.kernels[kernel].parts[part].stream] for kernel, part in stream_keys(cut_up)}
-        plain = schedule(PlanContext(cut_up, allocation, streams, self.config))
+        plain = schedule(PlanContext(cut_up, allocation, streams, self.config, self._commands))
         made = self._programmed(plain, allocation.segments)
         apart = replace(cut_up, kernels=tuple(own for kernel in cut_up.kernels for own in one_by_one(kernel)))
         tilings = dict(zip(whole, allocation.tilings, strict=True))
@@ -128,7 +130,7 @@ class Planner:
         for made in self._made:
             if made.plain == plain and made.segments == segments:
                 return made
-        commands = add_waits(plain, segments, self.config)
+        commands = add_waits(plain, segments, self.config, self._uses)
         program, taken = emitted(commands)
         made = _Programmed(plain, segments, commands, program, cost.total_cycles(cost.timeline_of(taken, self.config)))
         self._made.append(made)

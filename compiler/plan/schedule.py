@@ -36,7 +36,7 @@ def schedule(context: PlanContext) -> list[PlannedCommand]:
         for name in loads:
             if allocation.lifetimes[name][0] == number:
                 commands += whole_map(context, "load", name, kernel.layer, _tensor_of(lowered, name))
-        commands += _kernel_commands(context, number, kernel)
+        commands += _known_commands(context, number, kernel)
         for name in stores:
             if last_writer[name] == number:
                 commands += whole_map(context, "store", name, kernel.layer, _tensor_of(lowered, name))
@@ -54,13 +54,29 @@ def _tensor_of(lowered: Lowered, map_: str) -> str | None:
     return whole if whole in lowered.views else None
 
 
-def _kernel_commands(context: PlanContext, number: int, kernel: Kernel) -> Iterator[PlannedCommand]:
-    """The commands of one kernel, tile by tile. The copies of a staged operand are used in turn, and nothing is loaded twice."""
+def _known_commands(context: PlanContext, number: int, kernel: Kernel) -> Sequence[PlannedCommand]:
+    """As `_kernel_commands`, which make the same ones for a kernel that plans have in the same places and tiles."""
+    allocation, tiling = context.allocation, context.allocation.tilings[number]
+    cut = 0 if isinstance(kernel, ConvKernel) else newest_block(context.lowered, number, kernel)
+    names = [view.map for view in views_of(kernel).values()]
+    lie = [(context.lowered.maps[name], allocation.features.get(name), allocation.ddr.get(name)) for name in names]
+    tiles = tiling.images, tiling.rows, tiling.blocks, *tiling.staging.items()
+    own = type(kernel), *vars(kernel).values(), *lie, *tiles, cut
+    if own not in context.known:
+        context.known[own] = list(_kernel_commands(context, number, kernel, cut))
+    return context.known[own]
+
+
+def _kernel_commands(context: PlanContext, number: int, kernel: Kernel, cut: int) -> Iterator[PlannedCommand]:
+    """The commands of one kernel, tile by tile. The copies of a staged operand are used in turn, and nothing is loaded twice.
+
+    cut: as of `vector_commands`.
+    """
     tiling, maps, config = context.allocation.tilings[number], context.lowered.maps, context.config
     turns: dict[str, int] = dict.fromkeys(tiling.staging, 0)
     held: dict[str, tuple[Box, FeaturePlace]] = {}
     load = kernel.table
-    passes = _Passes.of(context, number, kernel)
+    passes = _Passes.of(context, number, kernel, cut)
     for tile in tiles(kernel, tiling, maps[kernel.dest.map].height):
         places: dict[str, FeaturePlace] = {}
         for role, view in views_of(kernel).items():
@@ -95,10 +111,9 @@ class _Passes:
     phases: Mapping[Phase, tuple[Part, ...]]
 
     @classmethod
-    def of(cls, context: PlanContext, number: int, kernel: Kernel) -> "_Passes":
+    def of(cls, context: PlanContext, number: int, kernel: Kernel, cut: int) -> "_Passes":
         """Of kernel `number`."""
         streams = {id(part): context.streams[number, index] for index, part in enumerate(kernel.parts)}
-        cut = 0 if isinstance(kernel, ConvKernel) else newest_block(context.lowered, number, kernel)
         return cls(kernel, streams, cut, phases(kernel, context.lowered.maps[kernel.dest.map]))
 
 
