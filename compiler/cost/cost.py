@@ -7,7 +7,8 @@ show the figures of `predict` instead.
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +22,13 @@ from cnna.spec.machine import QUEUE_COMMANDS
 from cnna.spec.program.commands import Command, commands
 from cnna.spec.program.decks import located, sets_on
 from cnna.spec.program.ring_words import brought_words
-from cnna.spec.regmap import COUNTED, VECTOR_OPS
+from cnna.spec.regmap import COUNTED, VECTOR_OPS, command_fields
 
 FILL_CLOCKS = {"load": 20, "weight": 0, "conv": 70, "vector": 45, "store": 20}  # pipeline fill and drain of a command
 OWN_CONFLICT = 0.9  # clocks that a group's reads wait for an earlier group's two writes in the same region (measured)
 ARRAY_CONFLICT = 0.5  # clocks that a group's reads wait for each write of the array in the same region (measured: 0.3 to 0.6)
+RING_OF = {"conv": 0, "vector": 1}  # from which an engine takes weights
+WAITS = {engine: (f"wait_{engine}_enable", f"wait_{engine}_count", f"wait_{engine}_step") for engine in COUNTED}
 Clocks = NDArray[np.int64]
 
 
@@ -96,8 +99,7 @@ def walked(prefix: str, fields: Fields, blocks: Range, depth: int) -> Range:
     return base + sum(min(move, 0) for move in moves), base + sum(max(move, 0) for move in moves) + 1
 
 
-@dataclass(frozen=True)
-class EstimatedSpan:
+class EstimatedSpan(NamedTuple):
     """When an engine works on a command, in clocks from start."""
 
     engine: str
@@ -110,9 +112,33 @@ def timeline(program: bytes, config: Config, memory: DdrSpeed = PLANNED) -> list
     return timeline_of(commands(program), config, memory)
 
 
-def timeline_of(program: Iterable[Command], config: Config, memory: DdrSpeed = PLANNED) -> list[EstimatedSpan]:
-    """As `timeline`, of a program's commands."""
-    player = _Estimator(config, memory)
+class CommandFigures(NamedTuple):
+    """What the estimate needs to know of a command whatever it waits for.
+
+    cycles: as of `estimated_cycles`. words: that it brings into a ring. writes: of the array, and the range that they go to.
+    sources: of each unit of the vector engine, the range that it reads.
+    """
+
+    cycles: int
+    units: int
+    words: int = 0
+    writes: int = 0
+    span: Range = (0, 1)
+    sources: tuple[Range, ...] = ()
+
+
+KnownFigures = dict[tuple[Any, ...], CommandFigures]  # by engine and all fields but the waits
+PLAIN = {
+    engine: itemgetter(*(name for name in command_fields(engine) if not name.startswith("wait_")))
+    for engine in ("load", "weight", "conv", "vector", "store")
+}
+
+
+def timeline_of(
+    program: Iterable[Command], config: Config, memory: DdrSpeed = PLANNED, known: KnownFigures | None = None
+) -> list[EstimatedSpan]:
+    """As `timeline`, of a program's commands. known: of other programs with the same configuration and DDR; gets those of this."""
+    player = _Estimator(config, memory, {} if known is None else known)
     clock = written = 0
     for command in program:
         clock = player.play(command, clock + command.pc - written)
@@ -120,8 +146,22 @@ def timeline_of(program: Iterable[Command], config: Config, memory: DdrSpeed = P
     return player.spans
 
 
-@dataclass(frozen=True)
-class _Writing:
+def _figures(command: Command, config: Config, memory: DdrSpeed) -> CommandFigures:
+    engine, fields = command.engine, vars(command.f)
+    cycles, units, depth = estimated_cycles(engine, fields, config, memory), command.units(config.chunk_blocks), config.depth
+    if engine == "weight":
+        return CommandFigures(cycles, units, words=int(brought_words(fields, config)))
+    if engine == "conv":
+        work = command_steps(engine, fields, config)
+        span = walked("dst", fields, (0, fields["dst_blocks"]), depth)
+        return CommandFigures(cycles, units, writes=work.groups * work.times * work.written, span=span)
+    if engine != "vector":
+        return CommandFigures(cycles, units)
+    ranges = [(low, min(low + config.chunk_blocks, fields["blocks"])) for low in range(0, fields["blocks"], config.chunk_blocks)]
+    return CommandFigures(cycles, units, sources=tuple(walked("src", fields, own, depth) for own in ranges))
+
+
+class _Writing(NamedTuple):
     """The writes of a command of the array: when they begin and end, how many there are a clock, and to which words."""
 
     begin: int
@@ -133,8 +173,8 @@ class _Writing:
 class _Estimator:
     """The progress of every engine while the commands of a program are handled one after another."""
 
-    def __init__(self, config: Config, memory: DdrSpeed) -> None:
-        self.config, self.memory = config, memory
+    def __init__(self, config: Config, memory: DdrSpeed, known: KnownFigures) -> None:
+        self.config, self.memory, self.known = config, memory, known
         self.spans: list[EstimatedSpan] = []
         self.free = {"load": 0, "weight": 0, "conv": 0, "vector": 0, "store": 0}  # clock at which an engine is free
         self.units: dict[str, list[int]] = {engine: [] for engine in COUNTED}  # clock at which each unit was finished
@@ -148,61 +188,60 @@ class _Estimator:
     def play(self, command: Command, clock: int) -> int:
         """Handles a command whose GO can be written at `clock` or later. Returns the clock at which it is written."""
         engine, fields = command.engine, vars(command.f)
+        own = engine, *PLAIN[engine](fields)
+        if own not in self.known:
+            self.known[own] = _figures(command, self.config, self.memory)
+        figures = self.known[own]
         queue = self.queues[engine]
         if len(queue) == QUEUE_COMMANDS:
             clock = max(clock, queue[0])
         begin = max(clock, self.free[engine])
-        duration = estimated_cycles(engine, fields, self.config, self.memory)
         if engine == "weight":
-            end = self._bring(fields, begin, duration)
+            end = self._bring(fields["ring"], begin, figures)
         else:
-            begin, end = self._work(command, fields, begin, duration)
+            begin, end = self._work(command, begin, figures)
         queue.append(end)
         self.free[engine] = end - (FILL_CLOCKS[engine] if engine in ("conv", "vector") else 0)
         self.spans.append(EstimatedSpan(engine, begin, end))
         return clock
 
-    def _bring(self, fields: Fields, begin: int, duration: int) -> int:
+    def _bring(self, ring: int, begin: int, figures: CommandFigures) -> int:
         """Brings a weight stream. Words that do not fit into the ring come as the earlier reader frees words."""
-        ring = fields["ring"]
         size = self.config.vector_ring_words if ring else self.config.ring_words
-        words = int(brought_words(fields, self.config))
+        words, duration = figures.words, figures.cycles
         ahead = min(words, size)
         self.over[ring] = (words - ahead) / max(words, 1)
         end = max(begin + duration, self.consumed[ring] + duration * (words - ahead) // max(words, 1))
         self.coming[ring].append(end + self.memory.latency_cycles)
         return end
 
-    def _work(self, command: Command, fields: Fields, begin: int, duration: int) -> tuple[int, int]:
+    def _work(self, command: Command, begin: int, figures: CommandFigures) -> tuple[int, int]:
         """Does the units one after another, each after its waits are met. The last one ends only after its weights have come."""
-        engine = command.engine
-        units = command.units(self.config.chunk_blocks)
+        engine, units, done = command.engine, figures.units, self.units[command.engine]
+        waits = self._waits(command, units)
         fill = FILL_CLOCKS[engine] + (self.memory.latency_cycles if engine in ("load", "store") else 0)
-        each, clock, first = (duration - fill) / units, float(begin), None
+        each, clock, first = (figures.cycles - fill) / units, float(begin), None
         for unit in range(units):
-            clock = max(clock, self._waits(command, unit))
+            for finished, count, step in waits:
+                clock = max(clock, finished[count + unit * step - 1] if count + unit * step else 0)
             first = clock if first is None else first
-            clock += each + (self._disturbed(fields, unit, clock, each) if engine == "vector" else 0)
-            self.units[engine].append(int(clock + fill))
+            clock += each + (self._disturbed(figures.sources[unit], clock, each) if engine == "vector" else 0)
+            done.append(int(clock + fill))
         end, begin = int(clock + fill), int(first or begin)
-        for ring in {"conv": (0,), "vector": (1,)}.get(engine, ()):
+        if engine in RING_OF:
+            ring = RING_OF[engine]
             while self.coming[ring]:
                 end = max(end, self.coming[ring].popleft() + int(each))
             self.consumed[ring] = end
-            self.units[engine][-1] = end
+            done[-1] = end
             self.free["weight"] = max(self.free["weight"], int(begin + self.over[ring] * (end - begin)))
             self.over[ring] = 0
         if engine == "conv":
-            work = command_steps(engine, fields, self.config)
-            writes = work.groups * work.times * work.written
-            span = walked("dst", fields, (0, fields["dst_blocks"]), self.config.depth)
-            self.writing = [*self.writing[-1:], _Writing(begin, end, writes / max(end - begin, 1), span)]
+            self.writing = [*self.writing[-1:], _Writing(begin, end, figures.writes / max(end - begin, 1), figures.span)]
         return begin, end
 
-    def _disturbed(self, fields: Fields, unit: int, clock: float, each: float) -> float:
-        """Clocks that the writes of the array cost a unit of the vector engine that begins at `clock`."""
-        low = unit * self.config.chunk_blocks
-        source = walked("src", fields, (low, min(low + self.config.chunk_blocks, fields["blocks"])), self.config.depth)
+    def _disturbed(self, source: Range, clock: float, each: float) -> float:
+        """Clocks that the writes of the array cost a unit of the vector engine that begins at `clock`. source: what it reads."""
         lost = 0.0
         for writing in self.writing:
             share = together(source, writing.span, self.config)
@@ -211,17 +250,17 @@ class _Estimator:
             lost += slow * both
         return lost
 
-    def _waits(self, command: Command, unit: int) -> int:
-        """The clock at which all units for which a unit waits were finished."""
-        ready, fields = 0, vars(command.f)
-        for engine in COUNTED:
-            if fields[f"wait_{engine}_enable"]:
-                count = fields[f"wait_{engine}_count"] + unit * fields[f"wait_{engine}_step"]
-                done = self.units[engine]
+    def _waits(self, command: Command, units: int) -> list[tuple[list[int], int, int]]:
+        """For each engine that it waits for: when its units are finished, for how many the first unit waits, and each more."""
+        found, fields = [], vars(command.f)
+        for engine, (enable, number, each) in WAITS.items():
+            if fields[enable]:
+                count, step, done = fields[number], fields[each], self.units[engine]
+                most = count + (units - 1) * step
                 who = f"the {command.engine} command at write {command.pc}"
-                assert count <= len(done), f"{who} waits for {count} units of {engine}; earlier commands make {len(done)}"
-                ready = max(ready, done[count - 1] if count else 0)
-        return ready
+                assert most <= len(done), f"{who} waits for {most} units of {engine}; earlier commands make {len(done)}"
+                found.append((done, count, step))
+        return found
 
 
 def total_cycles(spans: Iterable[EstimatedSpan]) -> int:

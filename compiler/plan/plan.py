@@ -83,6 +83,7 @@ class Planner:
     _tilings: KnownTilings = field(default_factory=dict)
     _commands: KnownCommands = field(default_factory=dict)
     _uses: KnownUses = field(default_factory=KnownUses)
+    _figures: cost.KnownFigures = field(default_factory=dict)
     _made: list[_Programmed] = field(default_factory=list)
 
     @cached_property
@@ -132,6 +133,7 @@ class Planner:
                 return made
         commands = add_waits(plain, segments, self.config, self._uses)
         program, taken = emitted(commands)
-        made = _Programmed(plain, segments, commands, program, cost.total_cycles(cost.timeline_of(taken, self.config)))
+        clocks = cost.total_cycles(cost.timeline_of(taken, self.config, known=self._figures))
+        made = _Programmed(plain, segments, commands, program, clocks)
         self._made.append(made)
         return made
