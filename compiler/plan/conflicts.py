@@ -10,16 +10,18 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from cnna.compiler.lower.kernels import Range
 from cnna.compiler.lower.layout import Words
 
 WALKS = 4  # of runs, at most: images, blocks, rows and columns
 STAY = (1, 0)  # a walk of one step
 
 
-def conflicts(space: str, size: int, used: Sequence[Words]) -> list[list[int]]:
-    """For each of the sets, the numbers of all that share a word with it, itself among them, in order.
+def conflicts(space: str, size: int, used: Sequence[Words], spans: Sequence[Range]) -> list[list[int]]:
+    """For each of the sets, the numbers of all that share a word with it and are used later, in order; it may be one of them.
 
-    size: of the space that they lie in. Runs of one set have no word in common.
+    size: of the space that they lie in. Runs of one set have no word in common. spans: of each, the numbers of the first and the
+    last command that uses it. Used later is one whose last command is behind the first command of the other.
     """
     count = len(used)
     if not count:
@@ -39,7 +41,7 @@ def conflicts(space: str, size: int, used: Sequence[Words]) -> list[list[int]]:
         active ^= bits[number]
         if begins:
             before[number] |= active
-    return _listed(before, count)
+    return _listed(before, np.array(spans))
 
 
 def _runs(used: Sequence[Words]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -62,13 +64,14 @@ def _runs(used: Sequence[Words]) -> tuple[NDArray[np.int64], NDArray[np.int64], 
     return owners, firsts, lengths
 
 
-def _listed(before: Sequence[int], count: int) -> list[list[int]]:
-    """The numbers of the bits that are set, of each set and of those in which it is set."""
-    size = -(-count // 8)
+def _listed(before: Sequence[int], spans: NDArray[np.int64]) -> list[list[int]]:
+    """For each set, those that `before` has for it, or that have it, if they are used later. spans: as of `conflicts`."""
+    count, size = len(before), -(-len(before) // 8)
     packed = np.frombuffer(b"".join(bits.to_bytes(size, "little") for bits in before), np.uint8).reshape(count, size)
     found = np.flatnonzero(np.unpackbits(packed, axis=1, bitorder="little", count=count))
     ones, others = np.divmod(found, count)
-    pairs = np.unique(np.concatenate([found, others * count + ones]))
-    whose, numbered = np.divmod(pairs, count)
+    firsts, lasts = spans.T
+    pairs = [found[lasts[others] > firsts[ones]], (others * count + ones)[lasts[ones] > firsts[others]]]
+    whose, numbered = np.divmod(np.unique(np.concatenate(pairs)), count)
     numbers = numbered.tolist()
     return [numbers[low:high] for low, high in pairwise(whose.searchsorted(np.arange(count + 1)).tolist())]

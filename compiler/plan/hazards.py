@@ -4,8 +4,9 @@ The module keeps the last write and the last read of each word of feature memory
 they touch the same word, and only then. Program order is assumed to be a valid serial order.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 from cnna.compiler.lower.layout import Box, FeaturePlace, Words, ddr_beats, feature_words
@@ -15,8 +16,6 @@ from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.regmap import COUNT_BITS, COUNTED
 
 FEATURES = "features"
-ENGINES = len(COUNTED)
-READS = ENGINES  # counts of reads come behind those of writes
 NAMES = [(f"wait_{engine}_count", f"wait_{engine}_step", f"wait_{engine}_enable") for engine in COUNTED]
 UNNEEDED = {name: 0 for names in NAMES for name in names}
 COUNTS = 1 << COUNT_BITS
@@ -67,26 +66,34 @@ def add_waits(
     """
     known, deck = known or KnownUses(), config.deck_words
     uses = [(known.of(c.units, c.reads, deck), known.of(c.units, c.writes, deck)) if c.units else None for c in commands]
+    spans: dict[int, tuple[int, int]] = {}
+    for at, both in enumerate(uses):
+        for _, _, words, _ in chain(*both) if both else ():
+            spans[words] = spans.get(words, (at, at))[0], at
     sizes = {FEATURES: config.feature_words, **{name: -(-size // BEAT_BYTES) for name, size in segments.items()}}
-    progress = _Progress(_near(known, {use.words for both in uses if both for own in both for use in own}, sizes))
+    progress = _Progress(_near(known, spans, sizes))
     return [
         c._replace(fields={**c.fields, **progress.waits(c.engine, c.units, *both)}) if both else c
         for c, both in zip(commands, uses, strict=True)
     ]
 
 
-def _near(known: KnownUses, used: Collection[int], sizes: Mapping[str, int]) -> dict[int, list[int]]:
-    """For each set of words that is used, the numbers of those that share a word with it. sizes: of the spaces."""
+def _near(known: KnownUses, spans: Mapping[int, tuple[int, int]], sizes: Mapping[str, int]) -> dict[int, list[int]]:
+    """For each set of words that is used, the numbers of those that share a word with it and are used later.
+
+    spans: by number, the first and the last command that uses the words. sizes: of the spaces.
+    """
     spaces: dict[str, list[Words]] = {space: [] for space in sizes}
     places: dict[str, list[int]] = {space: [] for space in sizes}
     for (space, words), number in known.numbers.items():
-        if number in used:
+        if number in spans:
             spaces[space].append(words)
             places[space].append(number)
     near: dict[int, list[int]] = {}
     for space, size in sizes.items():
         own = places[space]
-        for number, others in zip(own, conflicts(space, size, spaces[space]), strict=True):
+        found = conflicts(space, size, spaces[space], [spans[number] for number in own])
+        for number, others in zip(own, found, strict=True):
             near[number] = [own[other] for other in others]
     return near
 
@@ -99,23 +106,23 @@ class _Progress:
     """
 
     def __init__(self, near: Mapping[int, Sequence[int]]) -> None:
-        """near: of each set of words, those that share a word with it."""
+        """near: of each set of words, those that share a word with it and are used later."""
         self._near = near
-        self._counts = {number: [0] * (2 * ENGINES) for number in near}
-        self._issued = [0] * ENGINES
+        self._written = [[0] * (max(near, default=0) + 1) for _ in COUNTED]  # by engine and set of words
+        self._read = [[0] * (max(near, default=0) + 1) for _ in COUNTED]
+        self._issued = [0] * len(COUNTED)
 
     def waits(self, engine: str, units: int, reads: Sequence[Use], writes: Sequence[Use]) -> dict[str, int]:
         """The WAIT fields of a command. Counts it as issued."""
         own = COUNTED.index(engine)
-        needs = self._needs(own, units, reads, writes)
-        first = self._issued[own]
-        for kind, touched in ((0, writes), (READS, reads)):
-            for use in touched:  # in order of units: the last unit's use is the last one, if accesses overlap
-                for number in self._near[use.words]:
-                    self._counts[number][kind + own] = first + use.unit + 1
+        needs, first = self._needs(own, units, reads, writes), self._issued[own]
+        for counts, touched in ((self._written[own], writes), (self._read[own], reads)):
+            for unit, _, words, _ in touched:  # in order of units: the last unit's use is the last one, if accesses overlap
+                count = first + unit + 1
+                for number in self._near[words]:
+                    counts[number] = count
         fields = dict(UNNEEDED)
-        for other in range(ENGINES):
-            need = [by_engine[other] for by_engine in needs]
+        for other, need in enumerate(zip(*needs, strict=True)):
             count = max(need)
             if count:
                 first_needs = None if other == own or units == 1 else _first_needs(need, count, self._issued[other])
@@ -127,19 +134,17 @@ class _Progress:
 
     def _needs(self, own: int, units: int, reads: Sequence[Use], writes: Sequence[Use]) -> list[list[int]]:
         """By unit, and by engine: how many of the engine's units must have finished. own: the command's engine."""
-        needs = [[0] * ENGINES for _ in range(units)]
-        for use in reads:
-            counts = self._counts[use.words]
-            for need in needs if use.whole else (needs[use.unit],):
-                for other in range(ENGINES):
-                    need[other] = max(need[other], counts[other])
-        for use in writes:
-            counts = self._counts[use.words]
-            for need in needs if use.whole else (needs[use.unit],):
-                for other in range(ENGINES):
-                    # an engine's writes come after its own earlier reads and writes; only stores may overtake each other
-                    if other != own or not use.chip:
-                        need[other] = max(need[other], counts[other], counts[READS + other])
+        needs = [[0] * len(COUNTED) for _ in range(units)]
+        for unit, whole, words, _ in reads:
+            written = [counts[words] for counts in self._written]
+            for need in needs if whole else (needs[unit],):
+                need[:] = map(max, need, written)
+        for unit, whole, words, chip in writes:
+            used = [max(written[words], read[words]) for written, read in zip(self._written, self._read, strict=True)]
+            if chip:  # an engine's writes come after its own earlier reads and writes; only stores may overtake each other
+                used[own] = 0
+            for need in needs if whole else (needs[unit],):
+                need[:] = map(max, need, used)
         return needs
 
 

@@ -28,18 +28,22 @@ def test_conflicts_are_those_of_the_words_one_by_one(count, seed):
     rng = np.random.default_rng([seed, count])
     used = [some_words(rng) for _ in range(count)]
     sets = [set(listed(words).tolist()) for words in used]
-    wanted = [[other for other in range(count) if own & sets[other]] for own in sets]
-    assert conflicts("features", 2 * DECK, used) == wanted
+    spans = [(int(first), int(first + rng.integers(count))) for first in rng.integers(count, size=count)]
+    wanted = [
+        [other for other in range(count) if own & sets[other] and spans[other][1] > first]
+        for own, (first, _) in zip(sets, spans, strict=True)
+    ]
+    assert conflicts("features", 2 * DECK, used, spans) == wanted
 
 
 def test_neighbours_do_not_conflict():
     """A run that begins where another ends, in whatever order they are listed."""
     used = [((4, (), 4),), ((0, (), 4),), ((8, (), 1),), ((3, (), 2),)]
-    assert conflicts("features", 9, used) == [[0, 3], [1, 3], [2], [0, 1, 3]]
+    assert conflicts("features", 9, used, [(0, 1)] * 4) == [[0, 3], [1, 3], [2], [0, 1, 3]]
 
 
 def test_words_outside_of_the_space_are_refused():
-    assert conflicts("features", 4, []) == []
+    assert conflicts("features", 4, [], []) == []
     for words in (((0, ((2, 3),), 2),), ((-1, (), 2),)):
         with pytest.raises(AssertionError, match="features"):
-            conflicts("features", 4, [words])
+            conflicts("features", 4, [words], [(0, 0)])
