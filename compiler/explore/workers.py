@@ -16,7 +16,8 @@ from typing import Any, ParamSpec, TypeVar
 from cnna.spec.errors import ToolError
 
 MOST_BREAKS = 5  # one after another, without a result between them
-AHEAD = 2  # pieces of work for each process: one that it does, and one that waits for it
+AHEAD = 2  # pieces of work for each process of a cluster: one that it does, and one that waits for it
+SPARE = 1  # pieces of work that wait for the processes of this machine: what waits was not ruled out by what is done meanwhile
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -44,7 +45,7 @@ class Workers:
     @classmethod
     def local(cls, jobs: int) -> "Workers":
         """So many processes of this machine; one is this process itself."""
-        return cls(Here, 1) if jobs == 1 else cls(lambda: _processes(jobs), AHEAD * jobs)
+        return cls(Here, 1) if jobs == 1 else cls(lambda: _processes(jobs), jobs + SPARE)
 
     def __enter__(self) -> "Workers":
         return self

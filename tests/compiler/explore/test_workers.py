@@ -66,3 +66,19 @@ def test_items_are_asked_for_late(tmp_path: Path) -> None:
     with Workers.local(1) as workers:
         workers.run(partial(doubled, tmp_path), items(), lambda item, result: known.append(item))
     assert asked == [0, 1, 2, 3, 4]
+
+
+def test_few_items_wait_for_a_process(tmp_path: Path) -> None:
+    """With many processes, as many points would be compiled that the first results rule out."""
+    (tmp_path / "killed").touch()
+    known: list[int] = []
+    ahead: list[int] = []
+
+    def items() -> Iterator[int]:
+        for number in range(12):
+            ahead.append(number - len(known))
+            yield number
+
+    with Workers.local(4) as workers:
+        workers.run(partial(doubled, tmp_path), items(), lambda item, result: known.append(item))
+    assert max(ahead) == 4
