@@ -72,13 +72,16 @@ class Confirmation(Result):
     runs: Sequence[Confirmed]
 
     def __str__(self) -> str:
+        from cnna.compiler.frontend.onnx_model.smaller import STEP
+
         heads = ("model", "config", "batch", "images", "clocks, predicted", "clocks, RTL", "prediction off by")
         rows = [heads, *(run.cells() for run in self.runs)]
         if len({run.model for run in self.runs}) == 1:
             rows = [row[1:] for row in rows]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         made = any(run.size for run in self.runs)
-        why = f"; images are halved until a run takes at most {MOST_CLOCKS:,} clocks, or have the size of --confirm-size" * made
+        least = f"a run takes at most {MOST_CLOCKS:,} clocks or they have {STEP} pixels"
+        why = f"; images are halved until {least}, unless --confirm-size says their size" * made
         table = ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in rows]
         return "\n".join([*table, f"on the simulated RTL, with the DDR that was predicted for{why}"])
 
