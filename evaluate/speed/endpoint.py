@@ -64,6 +64,8 @@ class HttpEndpoint:
             self._connection.request(method, f"/v2/models/{quote(self._model, safe='')}{path}", body, dict(headers))
             answer = self._connection.getresponse()
             found = answer.read()
+        except (ConnectionResetError, BrokenPipeError, http.client.IncompleteRead):  # RemoteDisconnected is one of them
+            raise RunError(f"{self._address}: the server ended the connection before it answered; its log may say why") from None
         except (OSError, http.client.HTTPException) as error:
             strange = isinstance(error, http.client.HTTPException)  # its text is what came, such as the bytes of HTTP/2
             reason = "what answers does not speak HTTP/1.1" if strange else str(error) or type(error).__name__

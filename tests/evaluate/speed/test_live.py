@@ -107,6 +107,11 @@ class Handler(BaseHTTPRequestHandler):
         """The model's metadata."""
         if self.path == "/v2/models/page":
             return self._send(200, b"<html>", {})
+        if self.path in ("/v2/models/gone", "/v2/models/half"):
+            if self.path.endswith("half"):
+                self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{")
+            self.close_connection = True
+            return None
         if self.path.startswith("/v2/models/says"):
             return self._send(200, unquote(self.path).removeprefix("/v2/models/says").encode(), {})
         if self.path == "/v2/models/other_protocol":
@@ -176,6 +181,9 @@ def test_a_server_that_refuses_or_is_not_there_is_named(address: str) -> None:
     end.close()
     for model, said in (("page", "does not say the inputs of page"), ("other_protocol", r"does not speak HTTP/1\.1\)")):
         with closing(HttpEndpoint(address, model)) as end, pytest.raises(RunError, match=said):
+            end.inputs()
+    for model in ("gone", "half"):
+        with closing(HttpEndpoint(address, model)) as end, pytest.raises(RunError, match="the server ended the connection before"):
             end.inputs()
     with pytest.raises(RunError, match=r"127\.0\.0\.1:1: no server answers there \(.*refused\); cnna serve starts one"):
         HttpEndpoint("http://127.0.0.1:1", "twice").inputs()
