@@ -108,7 +108,10 @@ class _Bench:
     def row(self, cell: Cell) -> dict[str, Any]:
         """One row, as the JSON has it."""
         began = time.perf_counter()
-        own = self._in_virtual_time(cell) if cell.device in SIMULATED else self._by_the_wall(cell)
+        try:
+            own = self._in_virtual_time(cell) if cell.device in SIMULATED else self._by_the_wall(cell)
+        except RunError as error:
+            raise RunError(f"{cell}: {error}") from None
         about = {"model": cell.model.name, "scenario": cell.scenario, "device": cell.device}
         return {**about, **own, "wall_seconds": time.perf_counter() - began}
 

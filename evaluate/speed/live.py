@@ -50,6 +50,9 @@ class Device:
         """The answers to some samples, [n, ...]: all outputs in a row."""
         chosen = [numbers[place % len(numbers)] for place in range(self.batch)] if self.batch > 1 else list(numbers)
         outputs = self.answers[thread]({name: x[np.array(chosen)] for name, x in self._samples.items()})
+        sizes = [np.asarray(y).size for y in outputs]
+        if joined := next((size for size in sizes if size % len(chosen)), None):
+            raise RunError(f"an output of {joined} numbers is not one for each of {len(chosen)} samples; use a batch of 1")
         flat = [np.asarray(y, np.float32).reshape(len(chosen), -1) for y in outputs]
         return np.ascontiguousarray(np.concatenate(flat, axis=1)[: len(numbers)])
 

@@ -13,6 +13,7 @@ import cnna
 from cnna.cli.main import main
 from cnna.evaluate.speed import benchmark
 from cnna.evaluate.speed.load import PACKAGE
+from cnna.spec.errors import RunError
 
 from .conftest import samples
 
@@ -101,6 +102,17 @@ def test_what_was_ended_goes_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     assert len(begun) == 2 + 4
     assert [line.partition(" of ")[0] for line in lines] == ["1 row", "1 row"]
     assert not list((folder / "cache").rglob("*.jsonl"))
+
+
+def test_a_row_that_fails_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a matrix of a hundred rows a user would not know which one it was."""
+
+    def failed(load: Any, *more: Any) -> Any:
+        raise RunError("LoadGen's process ended: why")
+
+    monkeypatch.setattr(benchmark, "simulated", failed)
+    with pytest.raises(RunError, match=r"^q, tiny, batch 1, SingleStream, predicted: LoadGen's process ended: why$"):
+        cnna.bench("v.yaml")
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,13 @@ def test_an_input_that_cannot_be_filled_is_named(kind: int, shape: list[Any], sa
         opened({"kind": ONNX, "model": str(tmp_path / "m.onnx"), "batch": 1, "inputs": None, "samples": 4})
 
 
+def test_an_output_of_all_samples_together_is_refused() -> None:
+    """A user would read that an array of size 1 cannot be reshaped."""
+    device = Device([Port("x", (3,), "float32")], [lambda inputs: [inputs["x"].mean()]], 2, None, 4)
+    with pytest.raises(RunError, match="an output of 1 numbers is not one for each of 2 samples; use a batch of 1"):
+        device.ask(0, [0])
+
+
 def test_random_numbers_of_rows_are_within_any_table() -> None:
     """A table of ten rows would be asked for the row 216; pictures keep the whole range of their bytes."""
     assert set(random_samples(Port("i", (50,), "int64"), 4).flat) == {0, 1}
