@@ -59,11 +59,13 @@ def shaped(model: GivenModel, shapes: Shapes | None, warn: Warn, name: str | Non
 
 def source_of(model: GivenModel) -> "Path | bytes | ModelProto":
     """A model as the compiler reads it."""
+    if isinstance(model, str | PathLike):
+        return Path(model)
+    if isinstance(model, bytes):
+        return model
     from cnna.jobs.quantize import Quantized
 
-    if isinstance(model, Quantized):
-        return model.proto
-    return Path(model) if isinstance(model, str | PathLike) else model
+    return model.proto if isinstance(model, Quantized) else model
 
 
 def native_host() -> bool:

@@ -14,7 +14,6 @@ from typing import Any, TypeGuard
 import numpy as np
 import onnx
 from onnx import helper
-from onnx.reference import ReferenceEvaluator
 
 from cnna.compiler.graph.editor import Editor, outputs_of
 from cnna.compiler.graph.float_ops import Onnx
@@ -160,6 +159,8 @@ def computed(node: Node[Onnx], feeds: Mapping[str, np.ndarray], source: Graph) -
 
 def evaluated(node: onnx.NodeProto, feeds: Mapping[str, np.ndarray], opset: int) -> list[np.ndarray]:
     """What a node of ONNX's own makes of these inputs, output by output; empty for one that is left out. Any exception of numpy."""
+    from onnx.reference import ReferenceEvaluator  # a tenth of a second, which a model without such nodes need not wait
+
     inputs = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
         for name, value in feeds.items()

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence, Set
 from typing import NamedTuple
 
 import numpy as np
-import onnxruntime as ort
 from onnx import ModelProto, ValueInfoProto, helper
 
 from cnna.compiler.frontend.onnx_model.input_shapes import inputs_of
@@ -31,6 +30,8 @@ def tried(model: ModelProto, names: Sequence[str], sizes: Mapping[str, Sequence[
     """
     if any(min(shape, default=1) < 1 for shape in sizes.values()):
         return {}
+    import onnxruntime as ort
+
     copy = ModelProto()
     copy.CopyFrom(model)
     del copy.graph.output[:]

@@ -10,7 +10,6 @@ from typing import Any
 
 import onnx
 from onnx import ModelProto, NodeProto
-from onnxruntime.capi import onnxruntime_pybind11_state as onnxruntime_state
 
 from cnna.compiler.graph.node_names import place_of
 from cnna.spec.errors import ModelError
@@ -89,6 +88,8 @@ def _check(node: NodeProto, known: Collection[str]) -> None:
 
 def _known_to_onnxruntime() -> Mapping[tuple[str, str], Collection[str]]:
     """The attributes of all operators of other domains, by domain and operator. None of them if onnxruntime does not tell."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as onnxruntime_state
+
     schemas: Iterable[Any] = getattr(onnxruntime_state, "get_all_operator_schema", list)()
     found: dict[tuple[str, str], set[str]] = {}
     for schema in schemas:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from cnna.compiler.graph.node_names import place_of
@@ -65,6 +64,8 @@ def _named(how: Mapping[str, Any]) -> list[str]:
 
 def _made(kind: str, how: Mapping[str, Any], size: Shape, kernel: Shape, model: ModelProto) -> Shape | None:
     """The size that onnxruntime makes; None if it does not run the node at all, which whoever needs it there will say."""
+    import onnxruntime as ort  # here and elsewhere in this room only where it is asked: it takes a tenth of a second
+
     zeros = {"x": np.zeros((1, 1, *size), np.float32)} | ({"w": np.zeros((1, 1, *kernel), np.float32)} if kernel else {})
     own = {key: value for key, value in how.items() if key != "group"}
     inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, value.shape) for name, value in zeros.items()]

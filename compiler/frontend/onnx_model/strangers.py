@@ -5,7 +5,6 @@ so nothing runs.
 """
 
 import onnx
-import onnxruntime as ort
 from onnx import ModelProto, ValueInfoProto, helper
 
 from cnna.compiler.frontend.onnx_model.hollow import as_inputs, hollow
@@ -21,6 +20,8 @@ def describe_strangers(model: ModelProto) -> None:
     names = [name for node in model.graph.node if is_stranger(node) for name in node.output if name]
     if not names:
         return
+    import onnxruntime as ort
+
     copy = as_inputs(hollow(model))
     del copy.graph.output[:]
     copy.graph.output.extend(ValueInfoProto(name=name) for name in names)
