@@ -1,7 +1,5 @@
 """Programs contain exactly their commands, in no more writes than needed."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -85,4 +83,4 @@ def test_a_value_beyond_its_field_is_refused_by_layer(scheduled):
     """A layer beyond the registers is the model's fault: there must be one line, and no traceback."""
     load = next(command for command in scheduled if command.engine == "load")
     with pytest.raises(ModelError, match=r"layer 0.*LOAD_RUN.*is not within"):
-        emit([replace(load, fields={**load.fields, "run": 1 << 17})])
+        emit([load._replace(fields={**load.fields, "run": 1 << 17})])
