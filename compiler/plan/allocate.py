@@ -5,7 +5,7 @@ is spilled to DDR, and the allocation starts again.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise, product
 
 from cnna.compiler.lower.kernels import Kernel, Lowered, Range, views_of
@@ -52,7 +52,6 @@ def allocate(
     config: Config,
     name: str,
     apart: bool = True,
-    bands: Sequence[int] = (),
     streamed: Collection[str] | None = None,
     mixed: bool = False,
     forced: Forced = NOTHING,
@@ -60,13 +59,11 @@ def allocate(
 ) -> Allocation:
     """Finds places for all maps and tilings for all kernels. ModelError: feature memory is too small for a kernel.
 
-    apart: puts maps that are used at the same time into different regions if possible. bands: for each kernel, the number of bands
-    of rows in which it runs if all of its maps lie on chip; none: every such kernel runs as a whole. streamed: `streamed_ports` if
-    they are known. mixed: the kernels are those of `waves`. Many maps are then alive at one time, and whatever is not held or apart
-    stops the wave: so places are held wherever there is room, and tiles are staged away from the maps of the next kernels. forced:
-    what is chosen already. known: as of `find_tiling`.
+    apart: puts maps that are used at the same time into different regions if possible. streamed: `streamed_ports` if they are
+    known. mixed: the kernels are those of `waves`. Many maps are then alive at one time, and whatever is not held or apart stops
+    the wave: so places are held wherever there is room, and tiles are staged away from the maps of the next kernels. forced: what
+    is chosen already. known: as of `find_tiling`. A kernel whose maps all lie on chip runs as a whole, until `in_bands` cuts it.
     """
-    bands = bands or (1,) * len(lowered.kernels)
     lives = lifetimes(lowered)
     spilled = set(streamed_ports(lowered, config) if streamed is None else streamed) | forced.in_ddr(lowered.kernels)
     rivals = rivals_of(lowered) if apart else {}
@@ -80,8 +77,8 @@ def allocate(
             tiling, own = None, forced.of(kernel)
             if mixed and roles:
                 free = _remote_gaps(lowered, features, lives, time, config)
-                tiling = find_tiling(kernel, lowered.maps, roles, free, config, bands[time], mixed, own, known)
-            tiling = tiling or find_tiling(kernel, lowered.maps, roles, gaps, config, bands[time], mixed, own, known)
+                tiling = find_tiling(kernel, lowered.maps, roles, free, config, 1, mixed, own, known)
+            tiling = tiling or find_tiling(kernel, lowered.maps, roles, gaps, config, 1, mixed, own, known)
             if tiling is None:
                 spilled.add(_next_to_spill(lowered, kernel, live, roles, config, name))
                 break
@@ -89,6 +86,21 @@ def allocate(
         else:
             ddr, segments = _place_in_ddr(lowered, features, lives, config)
             return Allocation(features, ddr, tuple(tilings), segments, lives)
+
+
+def in_bands(
+    allocation: Allocation, lowered: Lowered, bands: Sequence[int], config: Config, forced: Forced = NOTHING
+) -> Allocation:
+    """The allocation with kernels cut into so many bands of rows, one number for each, if all maps of a kernel lie on chip.
+
+    Nothing else of it depends on bands.
+    """
+    tilings = list(allocation.tilings)
+    for number, (kernel, count) in enumerate(zip(lowered.kernels, bands, strict=True)):
+        if count > 1 and all(view.map in allocation.features for view in views_of(kernel).values()):
+            found = find_tiling(kernel, lowered.maps, (), (), config, count, forced=forced.of(kernel))
+            tilings[number] = found or tilings[number]
+    return replace(allocation, tilings=tuple(tilings))
 
 
 def _by_kernel(features: Mapping[str, FeaturePlace], lives: Mapping[str, Range], lowered: Lowered) -> list[dict[str, FeaturePlace]]:
@@ -251,15 +263,20 @@ def _first_fit(
     """Addresses of the maps that find a gap, placed in the order of `names`. Each uses the first of `held` that leaves a gap."""
     placed: dict[str, Range] = {}
     spans: list[tuple[int, int, Range]] = []  # of what is placed: its lifetime, and where it lies
+    most = max((max(held[name]) for name in names), default=0)
+    there: list[list[int]] = [[] for _ in range(max((lives[name][1] for name in names), default=0) + most)]  # by time, in `spans`
     for name in names:
         near = [(placed[other], weight) for other, weight in rivals.get(name, {}).items() if other in placed]
         first, end = lives[name]
+        beside = [spans[number] for number in set().union(*there[first : end + most])]
         for kernels in held[name]:
-            others = [where for begin, over, where in spans if begin < end + kernels and first < over + kernels]
+            others = [where for begin, over, where in beside if begin < end + kernels and first < over + kernels]
             others.sort()
             base = best_base(gaps_between(others, config.deck_words), words[name], near, config)
             if base is not None:
                 placed[name] = (base, base + words[name])
+                for numbers in there[first : end + most]:
+                    numbers.append(len(spans))
                 spans.append((first, end, placed[name]))
                 break
     return {name: begin for name, (begin, _) in placed.items()}

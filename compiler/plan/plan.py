@@ -7,7 +7,7 @@ from functools import cached_property
 from cnna.compiler.cost import cost
 from cnna.compiler.lower.kernels import Kernel, Lowered, Stream, one_by_one
 from cnna.compiler.lower.weights import constant_segment
-from cnna.compiler.plan.allocate import Allocation, allocate, streamed_ports
+from cnna.compiler.plan.allocate import Allocation, allocate, in_bands, streamed_ports
 from cnna.compiler.plan.command import KnownCommands, PlanContext, PlannedCommand
 from cnna.compiler.plan.emit import emitted
 from cnna.compiler.plan.find_tiling import KnownTilings
@@ -84,6 +84,7 @@ class Planner:
     _commands: KnownCommands = field(default_factory=dict)
     _uses: KnownUses = field(default_factory=KnownUses)
     _figures: cost.KnownFigures = field(default_factory=dict)
+    _allocations: dict[Way, Allocation] = field(default_factory=dict)
     _made: list[_Programmed] = field(default_factory=list)
 
     @cached_property
@@ -110,8 +111,9 @@ class Planner:
         streamed, whole = self._streamed_ports(cut_up), list(cut_up.kernels)
         if way.waves:
             cut_up, whole = waves(cut_up, near_vector(cut_up.kernels), way.waves, self.config, streamed, self.limits)
-        known = self._tilings
-        allocation = allocate(cut_up, self.config, self.name, way.apart, bands, streamed, way.waves > 0, self.forced, known)
+        allocation = self._allocated(way, cut_up, streamed)
+        if bands:
+            allocation = in_bands(allocation, cut_up, bands, self.config, self.forced)
         constants, offsets = self._constants
         streams = {(kernel, part): offsets[cut_up.kernels[kernel].parts[part].stream] for kernel, part in stream_keys(cut_up)}
         plain = schedule(PlanContext(cut_up, allocation, streams, self.config, self._commands))
@@ -119,6 +121,14 @@ class Planner:
         apart = replace(cut_up, kernels=tuple(own for kernel in cut_up.kernels for own in one_by_one(kernel)))
         tilings = dict(zip(whole, allocation.tilings, strict=True))
         return Plan(apart, allocation, tilings, made.commands, made.program, constants, way, made.clocks)
+
+    def _allocated(self, way: Way, cut_up: Lowered, streamed: set[str]) -> Allocation:
+        """The allocation of a way, without bands: of one with bands it is the same."""
+        whole = replace(way, banded=False)
+        if whole not in self._allocations:
+            own = way.apart, streamed, way.waves > 0, self.forced, self._tilings
+            self._allocations[whole] = allocate(cut_up, self.config, self.name, *own)
+        return self._allocations[whole]
 
     def _streamed_ports(self, lowered: Lowered) -> set[str]:
         kernels = frozenset(lowered.kernels)
