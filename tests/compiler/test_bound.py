@@ -11,6 +11,7 @@ from cnna.compiler.compile import compile_graph
 from cnna.compiler.explore.grid import BANK_WORDS, configurations
 from cnna.compiler.explore.sizes import Budget
 from cnna.compiler.graph import ir
+from cnna.compiler.plan.limits import LIMITS
 from cnna.spec.boards import BOARDS, ddr_of
 from cnna.spec.config import Config, ConfigError, preset
 from cnna.spec.ddr import DdrSpeed
@@ -77,6 +78,21 @@ def test_a_layer_waits_for_its_own_weights() -> None:
     graph, config, memory = b.graph(many), replace(preset("tiny"), ring_words=128), DdrSpeed(8, 100)
     least, taken = least_work(graph, config), compile_graph(graph, config).predicted(memory).cycles
     assert 1.4 * max(least.array, least.bytes / 8) < least.clocks(config, memory) <= taken
+
+
+def test_a_layer_beside_the_vector_engine_may_run_in_bands() -> None:
+    """Each band may find the ring full of its weights. With one for all bands, the bound of a plan in waves could be too high."""
+    config, bands = replace(preset("tiny"), ring_words=128), max(LIMITS.wave_bands)
+    late = []
+    for beside in (False, True):
+        b = Builder(np.random.default_rng(1), "bands")
+        made = b.conv(b.input(16, 12, 12), 64, ir.Window((5, 5), (1, 1), (1, 1), (2, 2, 2, 2)))
+        made = b.depthwise(made, ir.Window((3, 3), (1, 1), (1, 1), (1, 1, 1, 1))) if beside else made
+        graph = b.graph(b.conv(made, 24, ir.Window((3, 3), (1, 1), (1, 1), (1, 1, 1, 1))))
+        late.append([kernel.bytes for kernel in least_work(graph, config).kernels])
+    ring = config.ring_words * config.ring_word_bytes
+    assert late[0][1] - late[1][1] == (bands - 1) * ring
+    assert late[1][0] == max(late[0][0] - (bands - 1) * ring, 0)
 
 
 def test_both_ways_of_a_port_are_used_at_once() -> None:
