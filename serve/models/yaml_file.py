@@ -23,8 +23,8 @@ def read_yaml(path: Path, without: str) -> Any:
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             keys = [key.value for key, _ in node.value]
-            if twice := [key for key in keys if keys.count(key) > 1]:
-                raise UserError(f"{path}: line {node.start_mark.line + 1}: the key {twice[0]!r} comes twice")
+            if again := next((key for place, (key, _) in enumerate(node.value) if key.value in keys[:place]), None):
+                raise UserError(f"{path}: line {again.start_mark.line + 1}: the key {again.value!r} comes twice")
             return super().construct_mapping(node, deep)
 
     try:

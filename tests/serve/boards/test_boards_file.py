@@ -49,7 +49,7 @@ def test_boards_have_the_options_of_the_command_line(tmp_path: Path) -> None:
         ("- {name: a, kind: emulator, address: 127.0.0.1}", "only pynq has an address"),
         ("- {name: a, kind: pynq}", "needs a .bit file"),
         ("- {name: a, kind: emulator}\n- {name: a, kind: paced}", "two boards have the name a"),
-        ("- name: a\n  kind: emulator\n  name: b", "line 1: the key 'name' comes twice"),
+        ("- name: a\n  kind: emulator\n  name: b", "line 3: the key 'name' comes twice"),
         ("- [", "not YAML"),
         ("- !!python/object:os.system {}", "not YAML"),
     ],

@@ -48,7 +48,7 @@ max_request_samples: 7
         ("canary: {version: 3, share: 2}", "the share within 0..1"),
         ("- 1", "must be a list of `key: value` lines"),
         ("a: [", "not YAML"),
-        ("queue: 1\nqueue: 2", "line 1: the key 'queue' comes twice"),
+        ("queue: 1\nqueue: 2", "line 2: the key 'queue' comes twice"),
         ("versions: 2020-99-99", "not YAML: month must be in 1..12"),
         ("queue: !!int three", "not YAML: invalid literal"),
         ("queue: !!bool maybe", "not YAML"),
