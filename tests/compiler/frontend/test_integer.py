@@ -57,7 +57,7 @@ def test_clamp_is_rounding_of_the_clipped_value(quant, limits):
     assert np.array_equal(clipped, clamped)
 
 
-@pytest.mark.parametrize("gemm", ["<transB=1> (m, w4, b4)", "<transB=1, alpha=0.5> (m, w4, b4)", "(m, w4, b4)"])
+@pytest.mark.parametrize("gemm", ["<transB=1> (m, w4, b4)", "<transB=1, alpha=-1.0> (m, w4, b4)", "(m, w4, b4)"])
 @pytest.mark.parametrize("name", FORMS)
 def test_known_whole_numbers_are_those_that_a_division_finds(name, gemm, tmp_path):
     """The weights that a model holds in int8 are taken as they are; had a pass changed them, other ones would run."""
@@ -66,7 +66,7 @@ def test_known_whole_numbers_are_those_that_a_division_finds(name, gemm, tmp_pat
     (graph,) = (piece.source.graph for piece in found.pieces if piece.integer is not None)
     convolutions = [node.op for node in graph.nodes if isinstance(node.op, Conv) and node.op.weight_scale]
     known = [graph.whole(op.weights, graph.constants[op.weight_scale]) for op in convolutions]
-    assert sum(values is None for values in known) == ("alpha" in gemm)
+    assert sum(values is None for values in known) <= ("alpha" in gemm)  # if it is there: negated, uint8 weights may reach 128
     quick, divided = to_integer(graph), to_integer(replace(graph, wholes={}))
     assert quick.constants.keys() == divided.constants.keys()
     for constant, values in quick.constants.items():
