@@ -32,6 +32,7 @@ from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import DdrSpeed
 
 Held = tuple[float, int]  # beats that a transfer had moved, and beats in its FIFOs
+Shares = dict[tuple[int, ...], list[float]]  # by the kinds of the flows in their order, their speeds; negative: as they are
 Asked = tuple[str, float, float]  # a flow's name, the bytes a clock that it can take of DDR, and those that it gets besides
 STRETCH_CLOCKS: Final = 256  # length of a simulated stretch
 NOTED_CLOCKS: Final = 16  # interval at which the positions of loads and stores are noted
@@ -41,10 +42,13 @@ LEAST: Final = 1e-4  # least rate, so that an engine that was blocked for a whol
 
 
 class Flow(Ready):
-    """What is left of a transfer, in bytes, or of the vector engine's work, in clocks. most, speed: per clock."""
+    """What is left of a transfer, in bytes, or of the vector engine's work, in clocks. most, speed: per clock.
+
+    kind: a number for its name and its `most`, which `FlowRates` gives; negative: none yet.
+    """
 
     def __init__(self, left: float, most: float, speed: float = 0.0) -> None:
-        self.left, self.most, self.speed = left, most, speed
+        self.left, self.most, self.speed, self.kind = left, most, speed, -1
 
     def clock(self, now: float) -> float:
         """The clock at which all has passed at the present speed."""
@@ -144,9 +148,9 @@ class FlowRates:
         beats = max(memory.bytes_per_cycle // BEAT_BYTES, 2)
         self._writes = beats // 2 / beats  # fraction of a busy DDR for writes; each port's read is served before its write
         self._ddr = BeatModel(memory.bytes_per_cycle / BEAT_BYTES, config.ports, memory.latency_cycles)
-        self._most: dict[str, float] = {}  # the rates that feature memory allows
-        self._shares: dict[tuple[Asked, ...], dict[str, float]] = {}  # by what was asked, the speeds of the flows
-        self._beside: dict[str, float] = {}  # what flows get besides DDR, from FIFOs; negative: what goes into these
+        self._kinds: dict[tuple[str, float], int] = {}  # by name and `most`, of flows
+        self._shares: dict[tuple[object, ...], Shares] = {}  # by what `_limit` has set
+        self._limit({}, {})
         self._seen: Requesters | None = None  # those of the last simulated stretch; None: it is over
         self._begin, self._clocks = 0.0, 0  # start and length of that stretch
         self._ahead: SlowStretch | None = None
@@ -174,27 +178,40 @@ class FlowRates:
 
     def _look_ahead(self, work: ActiveEngines, now: float) -> None:
         """Simulates a stretch, and notes the rates that feature memory allows and until when they hold."""
-        self._most, self._beside = {}, {}
+        self._limit({}, {})
         self._share_ddr(work.flows)
-        self._most = self._memory_rates(work, now)
+        self._limit(self._memory_rates(work, now), self._beside)
         work.changed = True
         slow = work.reading and work.reading.slow
         self.until = now + (STRETCH_CLOCKS if work.moving or slow else STEADY_CLOCKS)
         if not work.reading and self._written and self._written[2] == now:
             self.until = now + self._simulated  # then all that the vector engine had read is written
 
-    def _share_ddr(self, flows: Mapping[str, Flow]) -> None:
+    def _limit(self, most: dict[str, float], beside: dict[str, float]) -> None:
+        """Sets the rates that feature memory allows, and what flows get besides DDR, from FIFOs; negative: what goes into these."""
+        self._most, self._beside = most, beside
+        self._known_shares = self._shares.setdefault((*most.items(), None, *beside.items()), {})
+
+    def _share_ddr(self, flows: dict[str, Flow]) -> None:
         """Divides DDR between the flows. Most divisions come again and again, so each is computed once."""
-        asked = [
-            (name, min(flow.most, self._most.get(name, inf)), self._beside.get(name, 0.0))
-            for name, flow in flows.items()
-            if name in self._ports
-        ]
-        key = tuple(asked)
-        if key not in self._shares:
-            self._shares[key] = self._divide_ddr(asked)
-        for name, speed in self._shares[key].items():
-            flows[name].speed = speed
+        kinds = list[int]()
+        for name, flow in flows.items():
+            if flow.kind < 0:
+                flow.kind = self._kinds.setdefault((name, flow.most), len(self._kinds))
+            kinds.append(flow.kind)
+        key = tuple(kinds)
+        speeds = self._known_shares.get(key)
+        if speeds is None:
+            asked = [
+                (name, min(flow.most, self._most.get(name, inf)), self._beside.get(name, 0.0))
+                for name, flow in flows.items()
+                if name in self._ports
+            ]
+            found = self._divide_ddr(asked)
+            speeds = self._known_shares[key] = [found.get(name, -1.0) for name in flows]
+        for number, flow in enumerate(flows.values()):
+            if speeds[number] >= 0:
+                flow.speed = speeds[number]
 
     def _divide_ddr(self, asked: Sequence[Asked]) -> dict[str, float]:
         """Divides DDR between reads and writes, none above its `most`.
@@ -251,7 +268,7 @@ class FlowRates:
         if load := work.moving.get("load"):
             found |= self._load_limit(load, held["load"], speeds["load"] * BEAT_BYTES, work.flows["load"])
         if store := work.moving.get("store"):
-            self._most = found
+            self._limit(found, self._beside)
             self._share_ddr(work.flows)  # the store may get what the load leaves
             rings = (due - sum(others)) * BEAT_BYTES / self._simulated  # flows of their own
             found |= self._store_limit(store, held["store"], work.flows["store"].speed - rings)
