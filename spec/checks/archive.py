@@ -26,7 +26,7 @@ SIZE_FLOOR_BYTES, SIZE_RATIO = 256 << 20, 256  # a file may unpack to the floor 
 def pack(path: Path, contents: Mapping[str, bytes]) -> bytes:
     """The bytes of an archive with these members. Equal members give equal bytes.
 
-    ArtifactError: they would be too large to be unpacked, or for a zip archive; the message names `path`.
+    ArtifactError: they would be too large to be unpacked, or for an archive without ZIP64 records; the message names `path`.
     """
     file = io.BytesIO()
     try:
@@ -36,7 +36,7 @@ def pack(path: Path, contents: Mapping[str, bytes]) -> bytes:
                 info.compress_type, info.external_attr = _method(data), 0o644 << 16
                 archive.writestr(info, data)
     except zipfile.LargeZipFile:
-        raise ArtifactError(f"{path}: more than the 4 GiB that a zip archive holds; compile a smaller model or batch") from None
+        raise ArtifactError(f"{path}: more than the 2 GiB that a .cnna file holds; compile a smaller model or batch") from None
     _limit(path, sum(map(len, contents.values())), len(file.getvalue()))
     return file.getvalue()
 
