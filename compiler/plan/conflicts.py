@@ -15,6 +15,7 @@ from cnna.compiler.lower.layout import Words
 
 WALKS = 4  # of runs, at most: images, blocks, rows and columns
 STAY = (1, 0)  # a walk of one step
+TOGETHER = 1 << 24  # bits that are unpacked at once, a byte each: a batch of 64 has ten thousand sets, and a bit for each pair
 
 
 def conflicts(space: str, size: int, used: Sequence[Words], spans: Sequence[Range]) -> list[list[int]]:
@@ -67,11 +68,14 @@ def _runs(used: Sequence[Words]) -> tuple[NDArray[np.int64], NDArray[np.int64], 
 def _listed(before: Sequence[int], spans: NDArray[np.int64]) -> list[list[int]]:
     """For each set, those that `before` has for it, or that have it, if they are used later. spans: as of `conflicts`."""
     count, size = len(before), -(-len(before) // 8)
-    packed = np.frombuffer(b"".join(bits.to_bytes(size, "little") for bits in before), np.uint8).reshape(count, size)
-    found = np.flatnonzero(np.unpackbits(packed, axis=1, bitorder="little", count=count))
-    ones, others = np.divmod(found, count)
     firsts, lasts = spans.T
-    pairs = [found[lasts[others] > firsts[ones]], (others * count + ones)[lasts[ones] > firsts[others]]]
+    pairs: list[NDArray[np.int64]] = []
+    rows = max(TOGETHER // count, 1)
+    for low in range(0, count, rows):
+        packed = np.frombuffer(b"".join(bits.to_bytes(size, "little") for bits in before[low : low + rows]), np.uint8)
+        found = np.flatnonzero(np.unpackbits(packed.reshape(-1, size), axis=1, bitorder="little", count=count)) + low * count
+        ones, others = np.divmod(found, count)
+        pairs += [found[lasts[others] > firsts[ones]], (others * count + ones)[lasts[ones] > firsts[others]]]
     whose, numbered = np.divmod(np.unique(np.concatenate(pairs)), count)
     numbers = numbered.tolist()
     return [numbers[low:high] for low, high in pairwise(whose.searchsorted(np.arange(count + 1)).tolist())]

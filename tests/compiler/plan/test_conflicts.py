@@ -23,8 +23,10 @@ def some_words(rng):
     return feature_words(place, Box(*ranges, step), DECK)
 
 
-@pytest.mark.parametrize("count", [1, 2, 7, 60])
-def test_conflicts_are_those_of_the_words_one_by_one(count, seed):
+@pytest.mark.parametrize(("count", "together"), [(1, 1), (2, 9), (7, 20), (60, 250), (60, 1 << 24)])
+def test_conflicts_are_those_of_the_words_one_by_one(count, together, seed, monkeypatch):
+    """Also where the pairs are listed in several steps, as those of a large batch are, to take little memory."""
+    monkeypatch.setattr("cnna.compiler.plan.conflicts.TOGETHER", together)
     rng = np.random.default_rng([seed, count])
     used = [some_words(rng) for _ in range(count)]
     sets = [set(listed(words).tolist()) for words in used]
