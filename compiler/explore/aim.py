@@ -98,7 +98,7 @@ class Aim:
         end = " (slow end)" * (self.target_fps is not None or self.target_ms is not None)
         enough = f" of those that reach {self.targets}{end}" if self.given else ""
         if self.objective in SPEEDS:
-            costs = listed([NAMES[axis] for axis in self.axes])
+            costs = listed([NAMES[axis] for axis in dict.fromkeys(self.axes)])
             return f"those that none beats in {SPEED_NAMES[self.objective]}, {costs} at once{enough}"
         if self.objective in LEAST:
             return f"the quickest that takes the least {NAMES[self.objective]}{enough}"

@@ -16,6 +16,7 @@ from cnna.spec.counts import listed, many
 from cnna.spec.errors import UserError
 from cnna.spec.exploring import AXES
 from cnna.spec.host_time.end_to_end import TO_ANSWER, rate
+from cnna.spec.machine import limits
 
 if TYPE_CHECKING:
     from cnna.compiler.explore.aim import Aim
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from cnna.compiler.explore.workers import Workers
     from cnna.compiler.placements import Placements
 
+MOST_BATCH = limits("conv", "images")[1]  # of a run of a program
 Early = Callable[[Mapping[str, Any]], object]  # gets the figures of a point
 
 
@@ -49,8 +51,8 @@ def space(
         raise UserError("explore predicts with the plain road to DDR; give bytes_per_cycle or latency")
     if clocks and ddr.given():
         raise UserError("--clock is not for another DDR: the board's moves as many bytes in a second at every clock")
-    if batch is not None and batch < 1:
-        raise UserError(f"--batch {batch}: must be at least 1")
+    if batch is not None and not 1 <= batch <= MOST_BATCH:
+        raise UserError(f"--batch {batch}: must be within 1..{MOST_BATCH}")
     if board not in BOARDS:
         raise UserError(f"--board {board}: there is no such board; there are {', '.join(BOARDS)}")
     from cnna.compiler.explore.grid import configurations

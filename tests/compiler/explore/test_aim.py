@@ -58,6 +58,11 @@ def test_what_cannot_be_in_the_answer_is_ruled_out_and_nothing_else() -> None:
     assert not front.needless(LEAST, least(1), POINTS[:2])
 
 
+def test_an_axis_that_is_named_twice_counts_once() -> None:
+    """The line under the table would name it twice."""
+    assert str(Aim(axes=("dsp", "dsp"))) == str(Aim(axes=("dsp",)))
+
+
 def test_ddr_is_a_budget_an_axis_and_an_objective() -> None:
     """A point of the answer would never be compiled, or a design be offered that leaves the DDR to nobody else."""
     traffic = Aim(ddr_traffic=5)

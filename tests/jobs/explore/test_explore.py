@@ -80,7 +80,8 @@ def test_tilings_are_what_the_command_writes(
     ("board", "options", "said"),
     [
         ("moon", {}, "--board moon: there is no such board; there are zcu102"),
-        ("zcu102", {"batch": 0}, "--batch 0: must be at least 1"),
+        ("zcu102", {"batch": 0}, "--batch 0: must be within 1..511"),
+        ("zcu102", {"batch": 512}, "--batch 512: must be within 1..511"),
         ("zcu102", {"dsp": 1}, "no configuration fits"),
         ("zcu102", {"axes": ()}, "--axes: none is named"),
         ("zcu102", {"ddr": cnna.Ddr(latency=0)}, "--ddr-latency 0: must be within"),
