@@ -3,7 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,12 +75,22 @@ def filling(path: Path, contents: Contents) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        shutil.rmtree(path, ignore_errors=True)
-        if there:
-            path.mkdir(exist_ok=True)
+        with suppress(OSError):  # what cannot be removed does not hide the cause
+            _empty(path)
+            if not there:
+                path.rmdir()
         if isinstance(error, OSError):
             raise UserError(_words(error, path)) from None
         raise
+
+
+def _empty(folder: Path) -> None:
+    """Removes what is in a folder. The folder itself, or a link to it, is the user's and stays as it was."""
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry, ignore_errors=True)
+        else:
+            entry.unlink(missing_ok=True)
 
 
 def _words(error: OSError, path: Path) -> str:

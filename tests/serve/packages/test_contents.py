@@ -76,11 +76,11 @@ def test_a_compiler_of_open_quotes_is_one_line(repository: Path, tmp_path: Path)
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("there", ["", "a folder", "a link"])
 def test_a_full_disk_leaves_no_half_package(
-    there: bool, published: Path, wheels: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    there: str, published: Path, wheels: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A user would read that standard output has no space, and then that the folder is there already."""
+    """A user would read that standard output has no space, and then that the folder is there already. One's own folder stays."""
 
     def full(source: Path, place: Path) -> None:
         (Path(place) / "half" if Path(place).is_dir() else Path(place)).write_bytes(b"1")
@@ -88,7 +88,9 @@ def test_a_full_disk_leaves_no_half_package(
 
     output = tmp_path / "out"
     if there:
-        output.mkdir()
+        (own := tmp_path / "own" if there == "a link" else output).mkdir(mode=0o750)
+        if own != output:
+            output.symlink_to(own)
     for kind, more in (("image", ["--wheels", wheels]), ("service", ["--wheels", wheels]), ("library", [])):
         with monkeypatch.context() as patch:
             patch.setattr(shutil, "copy", full)
@@ -98,5 +100,7 @@ def test_a_full_disk_leaves_no_half_package(
         assert said.rstrip().endswith(": no space left on device")
         assert "standard output" not in said
         assert said.count("\n") == 1
-        assert output.is_dir() == there
+        assert output.is_dir() == bool(there)
+        assert output.is_symlink() == (there == "a link")
+        assert not there or output.stat().st_mode & 0o777 == 0o750
         assert not list(output.rglob("*"))
