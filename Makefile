@@ -11,6 +11,7 @@ DAILY = -m "not slow and not soak and not yosys and not aarch64 and not host_cos
 TESTS =
 INSTALLED = .venv/installed
 READY = .venv/ready
+PREDICTOR = compiler/predict compiler/cost compiler/graph compiler/lower spec spec/program # whose sources its machine code is made of
 SITE_READY = .venv/installed-docs
 export ORT_DISABLE_TELEMETRY ?= 1 # onnxruntime would report to its maker; `import cnna` says so too, but some programs import it first
 unexport PYTHONDONTWRITEBYTECODE # with it, each of the many processes that tests start would compile every module anew
@@ -128,7 +129,7 @@ clean:  ## removes all that make has made here; simulators stay in the user's ca
 help:  ## lists these
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
 
-$(READY): $(INSTALLED) $(wildcard compiler/predict/*.py)
+$(READY): $(INSTALLED) $(wildcard $(PREDICTOR:%=%/*.py))
 	@$(BIN)/python -m cnna.compiler.predict || true # without a C compiler it stays Python
 	@touch $@
 

@@ -52,6 +52,15 @@ def test_that_of_other_sources_is_not_used(tmp_path):
     assert not usable(tmp_path)
 
 
+def test_make_makes_it_anew_after_a_change_of_any_source():
+    """Else the predictor would take three times as long without a word, until somebody asks `cnna doctor`."""
+    line = "import sys, cnna.compiler.predict.predict; print(*(name for name in sys.modules if name.startswith('cnna.')))"
+    done = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, check=True)
+    rooms = {module[len("cnna.") :].rpartition(".")[0].replace(".", "/") for module in done.stdout.split()} - {"", "compiler"}
+    known = next(line for line in (machine_code.ROOT / "Makefile").read_text().splitlines() if line.startswith("PREDICTOR = "))
+    assert rooms <= set(known.partition("#")[0].split())
+
+
 def test_a_debugger_sees_the_sources(tmp_path):
     """One could not step into machine code, and coverage would call every line of it unreached."""
     (tmp_path / SOURCES).write_text("{}")
