@@ -1,5 +1,6 @@
 """Public estimators: Vela gets our graph, SCALE-Sim's clocks are those of its whole run, and the table says who says what."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -57,7 +58,7 @@ def test_vela_reads_the_file_as_the_same_network(graph: ir.Graph, tmp_path: Path
 def test_what_has_no_writer_is_refused(graph: ir.Graph) -> None:
     """A layer would be left out, and the estimate be of less work."""
     node = graph.nodes[0]
-    wrong = ir.Graph(**{**graph.__dict__, "nodes": (ir.Node(node.name, ir.Maximum(), node.inputs, node.output),)})
+    wrong = replace(graph, nodes=(ir.Node(node.name, ir.Maximum(), node.inputs, node.output),))
     with pytest.raises(ValueError, match="no writer for Maximum"):
         tflite_of(wrong)
 
