@@ -111,6 +111,7 @@ def test_what_no_configuration_can_run_names_the_file(
 ) -> None:
     """A user with several models would not learn which of them it is: the graph in a file has any name."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("cnna.jobs.explore.sweep.MOST_BATCH", 1 << 20)  # so that it comes to the compiler
     onnx.save(quantised, "q.onnx")
     assert main(["explore", "q.onnx", "--dsp", "48", "--bram", "60", "--batch", "70000", "--cache", "c", "--jobs", "1"]) == 2
     assert capsys.readouterr().err.startswith("cnna: q.onnx: ")
