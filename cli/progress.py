@@ -8,6 +8,7 @@ import shutil
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import TracebackType
 from typing import TypeVar
@@ -69,7 +70,7 @@ class Progress:
             self.paint()
 
 
-class Alive:
+class Alive(ABC):
     """A context in which a line to standard error says that a command is at work, whenever it has printed nothing for so long.
 
     Only where there is no terminal, which shows `Progress`. A command says in `at_work` what the line is.
@@ -90,9 +91,9 @@ class Alive:
         if self._watcher is not None:
             self._watcher.join()
 
+    @abstractmethod
     def at_work(self) -> str:
         """The line."""
-        raise NotImplementedError
 
     def line(self, text: str) -> None:
         """Prints a line of the command's own."""

@@ -39,6 +39,7 @@ from cnna.spec.cpu_ops import numpy_suffices, only_views
 from cnna.spec.ddr import PLANNED, DdrSpeed
 from cnna.spec.errors import ModelError
 from cnna.spec.garbage import held_back
+from cnna.spec.machine import MOST_BATCH
 from cnna.spec.manifest import (
     ACCELERATOR,
     CPU,
@@ -52,9 +53,7 @@ from cnna.spec.manifest import (
     ProgramEntry,
     TensorEntry,
 )
-from cnna.spec.regmap import command_fields, program_version
-
-MAX_BATCH = command_fields("conv")["images"].limits[1]
+from cnna.spec.regmap import program_version
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,8 +122,8 @@ class Program:
 
 def check_batch(batch: int, name: str) -> None:
     """ModelError: no run of a program takes so many images."""
-    if not 1 <= batch <= MAX_BATCH:
-        raise ModelError(f"{name}: a batch of {batch} is not within 1..{MAX_BATCH}; run several batches")
+    if not 1 <= batch <= MOST_BATCH:
+        raise ModelError(f"{name}: a batch of {batch} is not within 1..{MOST_BATCH}; run several batches")
 
 
 @held_back()

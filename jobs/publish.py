@@ -21,7 +21,7 @@ from cnna.spec.checks.archive import is_archive
 from cnna.spec.config import Config
 from cnna.spec.counts import many
 from cnna.spec.errors import CheckError, UserError, about_model
-from cnna.spec.machine import limits
+from cnna.spec.machine import MOST_BATCH
 from cnna.spec.samples.preprocess import from_entry
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 BATCHES = (1, 4, 8)
 SAMPLES = 4
-MOST_BATCH = limits("conv", "images")[1]  # of a run of a program
 ADVICE = f"must be numbers within 1..{MOST_BATCH}, such as {','.join(map(str, BATCHES))}"
 
 

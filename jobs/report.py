@@ -15,11 +15,11 @@ from cnna.jobs.options.ddr import Ddr
 from cnna.jobs.result import ASIDE, Result, picture_html
 from cnna.spec.artifact import Artifact, held
 from cnna.spec.boards import ddr_of
-from cnna.spec.called import called
 from cnna.spec.ddr import DdrSpeed
 from cnna.spec.errors import DataError
 from cnna.spec.files import write_bytes, write_text
 from cnna.spec.json_text import json_text
+from cnna.spec.names import called
 
 GivenArtifact: TypeAlias = str | PathLike[str] | bytes | Artifact | Compiled
 Figures: TypeAlias = Mapping[str, Any]

@@ -58,4 +58,5 @@ def signal_bits(signal: str, widths: dict[str, int]) -> int:
     raise KeyError(signal)
 
 
+MOST_BATCH = limits("conv", "images")[1]  # images of a run of a program
 COPY_BITS = REGISTERS["STREAM_IN_BYTES"].fields[0].bits  # of the bytes that a copy between a stream port and DDR moves

@@ -1,12 +1,16 @@
-"""Names that a user gives, beside those that there are: what is missing, what is unknown, and which names are nearest.
+"""Names that a user gives, beside those that there are: what is missing, what is unknown, and which names are nearest. And the name
+of a model.
 
 All lists are bounded, so that a model with thousands of layers still gets one line.
 """
 
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
+from pathlib import Path
 
 MOST, NEAREST, LETTERS = 12, 3, 100
+ALL_ALIKE = ("", "main_graph", "torch_jit", "torch-jit-export", "main", "graph", "model", "tf2onnx")
+ALTERED = ("torch_jit_", "main_graph_")  # beginnings of names that torch and tools make of these
 
 
 def differences(given: Collection[object], wanted: Collection[str], what: str = "inputs") -> str:
@@ -58,3 +62,9 @@ def in_line(names: Iterable[str]) -> str:
 def _asked(name: str, missing: Collection[str]) -> str:
     likely = nearest(name[:LETTERS], missing)
     return f"{name} (did you mean {likely[0]}?)" if likely else name
+
+
+def called(name: str, file: str | Path) -> str:
+    """What a model is called: by the name of its graph or, where an exporter gives that name to all graphs, by its file's."""
+    alike = name in ALL_ALIKE or name.startswith(ALTERED)
+    return (Path(file).stem or name or "model") if alike else name

@@ -8,9 +8,10 @@ from cnna.cli.main import Outcome
 from cnna.cli.options import CONFIG_HELP, add_shape_option, configuration, given_shapes, warned
 from cnna.cli.picture_options import add_picture_options, given_preprocess
 from cnna.cli.progress import Progress
-from cnna.jobs.publish import ADVICE, BATCHES, MOST_BATCH, SAMPLES, publish
+from cnna.jobs.publish import ADVICE, BATCHES, SAMPLES, publish
 from cnna.serve.models import fallback
 from cnna.spec.errors import UserError
+from cnna.spec.machine import MOST_BATCH
 
 DEFAULT = ",".join(map(str, BATCHES))
 

@@ -29,9 +29,9 @@ from cnna.compiler.graph.float_ops import Onnx
 from cnna.compiler.graph.ir import Graph, Node, Tensor
 from cnna.compiler.graph.node_names import node_name
 from cnna.compiler.passes.pipeline import PLAIN, run_passes
-from cnna.spec.called import called
 from cnna.spec.checks import archive
 from cnna.spec.errors import ModelError, about_model
+from cnna.spec.names import called
 
 OPSET_MAX = onnx.defs.onnx_opset_version()
 Warn = Callable[[str], object]  # takes a line that a user should read

@@ -16,7 +16,7 @@ from cnna.spec.counts import listed, many
 from cnna.spec.errors import UserError
 from cnna.spec.exploring import AXES
 from cnna.spec.host_time.end_to_end import TO_ANSWER, rate
-from cnna.spec.machine import limits
+from cnna.spec.machine import MOST_BATCH
 
 if TYPE_CHECKING:
     from cnna.compiler.explore.aim import Aim
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from cnna.compiler.explore.workers import Workers
     from cnna.compiler.placements import Placements
 
-MOST_BATCH = limits("conv", "images")[1]  # of a run of a program
 Early = Callable[[Mapping[str, Any]], object]  # gets the figures of a point
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from cnna.cli.main import main
 from cnna.cli.options import add_shape_option, configuration, given_shapes
-from cnna.compiler.compile import MAX_BATCH
 from cnna.spec.config import PRESETS, Config, as_dict, preset
 from cnna.spec.errors import UserError
+from cnna.spec.machine import MOST_BATCH
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -128,7 +128,7 @@ def test_a_cache_below_nothing_is_refused(tmp_path: Path, capsys: pytest.Capture
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("batch", ["0", "-1", "1.5", "many", str(MAX_BATCH + 1)])
+@pytest.mark.parametrize("batch", ["0", "-1", "1.5", "many", str(MOST_BATCH + 1)])
 @pytest.mark.parametrize("command", [["explain", "m.onnx"], ["convert", "m.onnx", "--calib", "x.npz", "-o", "m.cnna"]])
 def test_a_batch_beyond_a_run_is_refused_before_anything_is_read(
     command: list[str], batch: str, capsys: pytest.CaptureFixture[str]
@@ -138,4 +138,4 @@ def test_a_batch_beyond_a_run_is_refused_before_anything_is_read(
         main([*command, "--batch", batch])
     assert done.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert f"argument --batch: '{batch}' is no batch; one is 1 to {MAX_BATCH} images" in line
+    assert f"argument --batch: '{batch}' is no batch; one is 1 to {MOST_BATCH} images" in line

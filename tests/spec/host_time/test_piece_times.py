@@ -3,11 +3,11 @@
 import pytest
 
 from cnna.compiler.explain.explain import explain
-from cnna.spec.called import called
 from cnna.spec.config import preset
 from cnna.spec.host_time.end_to_end import PIECE_SECONDS
 from cnna.spec.host_time.piece_times import HEADS, piece_lines, several
 from cnna.spec.manifest import ACCELERATOR, CPU
+from cnna.spec.names import called
 
 from ...compiler.explain.test_explain import NETWORKS, network
 
