@@ -166,7 +166,7 @@ def _with_taps(kernel: Kernel, config: Config, batch: int) -> Kernel:
 
 def _weights(part: Part, own: Part, window: ir.Window) -> int:
     """Bytes of weights. own: the part with the taps that count here, with which its stream has another length."""
-    size, taps = part.stream.data.size, (part.phase.window if part.phase else window).kernel[1]
+    size, taps = part.stream.size, (part.phase.window if part.phase else window).kernel[1]
     if isinstance(part, VectorPart) and isinstance(own, VectorPart) and own.apart and not part.apart:
         return int(size * steps_in_row(taps, own.apart) // taps)
     return int(size)

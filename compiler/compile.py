@@ -24,6 +24,7 @@ from cnna.compiler.graph import ir
 from cnna.compiler.graph.dump import GraphWriter
 from cnna.compiler.lower.kernels import ConvKernel, Lowered
 from cnna.compiler.lower.lower import lower, macs_of
+from cnna.compiler.lower.weights import ConstantSegment
 from cnna.compiler.passes.pipeline import Dump
 from cnna.compiler.plan.allocate import Allocation, activation_bytes
 from cnna.compiler.plan.command import PlannedCommand
@@ -68,7 +69,7 @@ class Program:
     config: Config
     batch: int
     program: bytes
-    constants: bytes
+    packed: ConstantSegment
     segments: Mapping[str, int]
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
@@ -77,6 +78,11 @@ class Program:
     commands: tuple[CommandEntry, ...]
     activations: Mapping[str, int]
     spans: Sequence[PredictedSpan] | None = None
+
+    @property
+    def constants(self) -> bytes:
+        """The constant segment. It is packed when somebody asks for it: those who only predict do not."""
+        return self.packed.data
 
     @property
     def macs(self) -> int:
@@ -155,7 +161,7 @@ def compile_graph(
         batch,
         made.program,
         made.constants,
-        {"constant": len(made.constants), **allocation.segments},
+        {"constant": made.constants.size, **allocation.segments},
         tuple(_port(graph, name, name, lowered, allocation, folds.get(name)) for name in graph.inputs),
         tuple(_port(graph, *names, lowered, allocation) for names in zip(graph.outputs, lowered.outputs, strict=True)),
         _layers(graph, lowered, commands, config, batch),

@@ -58,7 +58,7 @@ def _work(lowered: Lowered, last: Mapping[str, int], config: Config) -> list[_Wo
             first[name] = time
             live += words[name]
         steps = [kernel_clocks(kernel, lowered, config, images) + KERNEL_CLOCKS for images in (1, None)]
-        weights = sum(part.stream.data.size for part in kernel.parts) / ddr_rate(config)
+        weights = sum(part.stream.size for part in kernel.parts) / ddr_rate(config)
         work.append(_Work((steps[0], steps[1]), weights, {name: words[name] for name in own}, live))
         live -= sum(words[name] for name in own if last[name] == time)
     return work

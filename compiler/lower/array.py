@@ -1,6 +1,7 @@
 """Kernels of the array: convolutions, and the selection of channels that lie off block boundaries."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,8 @@ from cnna.compiler.lower.weights import behind_table, coded_stream, conv_stream,
 from cnna.spec.arith import pack_params
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.errors import ModelError
+
+LOWEST = -128  # without it, no weights overflow the packed multiplier
 
 
 def conv(low: Lowering, node: ir.Node[ir.Conv], layer: int) -> list[Kernel]:
@@ -64,17 +67,19 @@ def _conv_parts(
         needed = group_low * channels_in // config.ci, -(-group_high * channels_in // config.ci)
         ranges.append(_whole_sets(needed, first_block, config))
     params = blocked(pack_params(bias, mult, shift), config.co, fill=int(pack_params(0, 0, 1)))
+    lowest = weights.min() == LOWEST  # few networks have such a weight
     parts, first = [], 0
     while first < len(ranges):
         count = next((n for n in range(1, len(ranges) - first) if ranges[first + n] != ranges[first]), len(ranges) - first)
         span, chunks = ranges[first], range(first, first + count)
-        spread = np.stack([_chunk_weights(weights, groups, chunk, span, config) for chunk in chunks])
-        if packing_overflows(spread, config.cascade, config.depth).any():
+        spread = partial(_spread, weights, groups, chunks, span, config)
+        if lowest and packing_overflows(spread(), config.cascade, config.depth).any():
             wide = config.depth == 1
             why = "all -128 too" if wide else "-128, and so does one beside a negative weight of the channel before"
             what = f"{config.cascade} weights of -128 at consecutive input channels overflow the packed multiplier if their inputs"
             raise ModelError(f"{low.graph.name}: node '{node.name}': {what} are {why}; quantise weights to -127..127")
-        stream = conv_stream(params[first : first + count], spread, config)
+        size = (span[1] - span[0]) * config.ci * config.co * weights.shape[2] * weights.shape[3]
+        stream = conv_stream(params[first : first + count], size, spread, config)
         parts.append(ConvPart(first, count, span[0], span[1] - span[0], stream))
         first += count
     return tuple(parts)
@@ -84,6 +89,11 @@ def _whole_sets(blocks: Range, first_block: int, config: Config) -> Range:
     """The range of blocks, widened to whole sets: `first_block` is the source's first block in its map."""
     low, high = (first_block + edge for edge in blocks)
     return low - low % config.depth - first_block, high + -high % config.depth - first_block
+
+
+def _spread(weights: NDArray[np.int8], groups: int, chunks: range, span: Range, config: Config) -> NDArray[np.int8]:
+    """Weights of chunks, as `conv_stream` takes them."""
+    return np.stack([_chunk_weights(weights, groups, chunk, span, config) for chunk in chunks])
 
 
 def _chunk_weights(weights: NDArray[np.int8], groups: int, chunk: int, span: Range, config: Config) -> NDArray[np.int8]:
@@ -121,6 +131,7 @@ def picked_channels(low: Lowering, node: ir.Node, layer: int, source: View, pick
             spread[0, place // config.ci - span[0], 0, 0, channel, place % config.ci] = 1
         offset = np.where(np.arange(config.co) < len(wanted), 0, zero)  # unused channels hold the zero point
         params = pack_params(offset, 1 << UNIT_SHIFT, UNIT_SHIFT)[None]
-        parts.append(ConvPart(chunk, 1, span[0], span[1] - span[0], conv_stream(params, spread, config)))
+        stream = conv_stream(params, spread.size, partial(np.asarray, spread), config)
+        parts.append(ConvPart(chunk, 1, span[0], span[1] - span[0], stream))
     fields = replace(low.common(replace(node, inputs=node.inputs[:1]), layer, ir.Window(), zero, FULL), source=source)
     return ConvKernel.of(fields, mid=FULL, add=None, parts=tuple(parts))

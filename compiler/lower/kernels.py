@@ -4,8 +4,9 @@ A kernel is one pass of the array or the vector engine over whole maps; `tile` c
 commands. Maps are counted in channel blocks of `ci` channels, images as those of the batch.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from cnna.compiler.graph.ir import Clamp, Combine, Window
 
 Range = tuple[int, int]  # first, and one past the last
+LEAD_BYTES = 128  # by which streams that are packed already are told apart first
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,10 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """Bytes that the weight engine brings to a ring. data: uint8 [ports, bytes].
+    """Bytes that the weight engine brings to a ring: `data`, uint8 [ports, length].
+
+    They are packed when somebody reads them. Plans that are only compared need no more than their number, and `lead`, with which
+    they begin, so that most streams can be told apart.
 
     Each chunk of a kernel takes `unit_words` ring words: first `param_words`, then weights. In the vector ring each block takes as
     many; if they are uniform, only the first takes parameters. Before them all lie `table_words`, for the first command of the
@@ -55,11 +60,31 @@ class Stream:
     (`spec.codebook`).
     """
 
-    data: NDArray[np.uint8]
+    ports: int
+    length: int
+    lead: bytes
+    packed: Callable[[], NDArray[np.uint8]]
     unit_words: int
     param_words: int
     table_words: int = 0
     book_beats: int = 0
+
+    @cached_property
+    def data(self) -> NDArray[np.uint8]:
+        """The bytes, port by port."""
+        return self.packed()
+
+    @property
+    def size(self) -> int:
+        """How many bytes they are, on all ports."""
+        return self.ports * self.length
+
+    @classmethod
+    def of(cls, data: NDArray[np.uint8], unit_words: int, param_words: int, book_beats: int = 0) -> "Stream":
+        """The stream of bytes that are packed already."""
+        ports, length = data.shape
+        lead = data[0, :LEAD_BYTES].tobytes()
+        return cls(ports, length, lead, partial(np.asarray, data), unit_words, param_words, book_beats=book_beats)
 
 
 @dataclass(frozen=True)

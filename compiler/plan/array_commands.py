@@ -53,7 +53,7 @@ def conv_commands(
             "ring": WEIGHT_RING,
             "seg": SEGMENTS.index("constant"),
             "ddr": stream + start * BEAT_BYTES,
-            "port": part.stream.data.shape[1],
+            "port": part.stream.length,
             "beats": beats,
             "repeat": repeat,
             "code": code,

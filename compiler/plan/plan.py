@@ -6,7 +6,7 @@ from functools import cached_property
 
 from cnna.compiler.cost import cost
 from cnna.compiler.lower.kernels import Kernel, Lowered, Stream, one_by_one
-from cnna.compiler.lower.weights import constant_segment
+from cnna.compiler.lower.weights import ConstantSegment, constant_segment
 from cnna.compiler.plan.allocate import Allocation, allocate, in_bands, streamed_ports
 from cnna.compiler.plan.command import KnownCommands, PlanContext, PlannedCommand
 from cnna.compiler.plan.emit import emitted
@@ -54,7 +54,7 @@ class Plan:
     tilings: Mapping[Kernel, Tiling]
     commands: list[PlannedCommand]
     program: bytes
-    constants: bytes
+    constants: ConstantSegment
     way: Way
     clocks: int
 
@@ -98,11 +98,11 @@ class Planner:
         return row_bands(self.lowered, self.config, self.limits)
 
     @cached_property
-    def _constants(self) -> tuple[bytes, Mapping[Stream, int]]:
+    def _constants(self) -> tuple[ConstantSegment, Mapping[Stream, int]]:
         """The segment of constants, and the offset of each stream in it."""
         streams = [part.stream for kernel in self.lowered.kernels for part in kernel.parts]
-        constants, offsets = constant_segment(streams)
-        return constants, dict(zip(streams, offsets, strict=True))
+        constants = constant_segment(streams)
+        return constants, dict(zip(streams, constants.offsets, strict=True))
 
     def plan(self, way: Way) -> Plan:
         """The plan of a way. ModelError: it exceeds a limit, for the reasons that `allocate` and `emit` give."""

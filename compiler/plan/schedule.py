@@ -151,7 +151,7 @@ def _table(config: Config, kernel: Kernel, phase: Phase, streams: Mapping[int, i
         "ring": WEIGHT_RING if array else VECTOR_RING,
         "seg": SEGMENTS.index("constant"),
         "ddr": streams[id(part)],
-        "port": part.stream.data.shape[1],
+        "port": part.stream.length,
         "code": PLAIN,
         "beats": part.stream.table_words * stripe // BEAT_BYTES,
         "repeat": 1,

@@ -90,7 +90,7 @@ def _vector_weights(
         "ring": VECTOR_RING,
         "seg": SEGMENTS.index("constant"),
         "ddr": stream + (0 if load else table + skipped) * config.vector_word_bytes,
-        "port": part.stream.data.shape[1],
+        "port": part.stream.length,
         "code": PLAIN,
         "beats": (unit * count - spared + (table if load else 0)) * config.vector_word_beats,
         "repeat": 1,

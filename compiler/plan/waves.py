@@ -109,7 +109,7 @@ class _Order:
                 "conv" if isinstance(kernel, ConvKernel) else "vector",
                 origin,
                 kernel_clocks(kernel, lowered, config) + BAND_CLOCKS,
-                sum(part.stream.data.size for part in kernel.parts) / rate,
+                sum(part.stream.size for part in kernel.parts) / rate,
                 needs,
             )
             for kernel, origin, needs in zip(lowered.kernels, origins, _needs(lowered), strict=True)

@@ -39,7 +39,7 @@ def test_ring_words_hold_parameters_then_weights(config):
     chunks, blocks, kh, kw = 2, 2 + config.depth % 2, 2, 3
     params = rng.integers(0, 2**63, (chunks, config.co), np.uint64)
     weights = rng.integers(-128, 128, (chunks, blocks, kh, kw, config.co, config.ci)).astype(np.int8)
-    stream = conv_stream(params, weights, config)
+    stream = conv_stream(params, weights[0].size, lambda: weights, config)
     words = ring_words(stream, config)
     assert stream.unit_words * chunks == len(words)
     assert stream.param_words == config.param_words
@@ -75,13 +75,32 @@ def test_equal_streams_share_their_place():
     """Every stream must be found at its aligned offset; an equal one may take no room again."""
     config, rng = preset("tiny"), np.random.default_rng(1)
     made = [vector_stream(rng.integers(0, 9, (n, config.ci), np.uint64), None, config) for n in (1, 3, 2)]
-    data, offsets = constant_segment([*made, made[1]])
+    segment = constant_segment([*made, made[1]])
+    data, offsets = segment.data, segment.offsets
     assert offsets[3] == offsets[1]
     assert len(data) % SEGMENT_ALIGN == 0
-    assert len(data) == len(constant_segment(made)[0])
+    assert len(data) == segment.size == constant_segment(made).size
     for stream, offset in zip([*made, made[1]], offsets, strict=True):
         assert offset % STREAM_ALIGN == 0
         assert data[offset : offset + stream.data.size] == stream.data.tobytes()
+
+
+def test_only_streams_that_begin_alike_are_packed_to_place_them():
+    """Plans that are only compared would pack all weights; but streams that differ behind their lead must not share a place."""
+    config, rng = preset("tiny"), np.random.default_rng(1)
+    params = rng.integers(0, 2**63, (2, 1, config.co), np.uint64)
+    weights = rng.integers(-127, 128, (3, 1, 1, 1, 1, config.co, config.ci)).astype(np.int8)
+    made = [
+        conv_stream(params[own], weights[0].size, lambda taken=taken: weights[taken], config)
+        for own, taken in ((0, 0), (0, 1), (0, 0), (1, 2))
+    ]
+    segment = constant_segment(made)
+    assert ["data" in vars(stream) for stream in made] == [True, True, True, False], "the last one's parameters are its own"
+    assert [segment.offsets.index(offset) for offset in segment.offsets] == [0, 1, 0, 3]
+    for stream, offset in zip(made, segment.offsets, strict=True):
+        assert stream.data.tobytes()[: len(stream.lead)] == stream.lead
+        assert segment.data[offset : offset + stream.size] == stream.data.tobytes()
+    assert len(segment.data) == segment.size
 
 
 def test_packing_overflows_only_where_a_whole_cascade_is_minus_128():

@@ -25,7 +25,7 @@ def scheduled():
     """The commands of a network with bands, convolutions and vector passes."""
     lowered = lower(networks.network(7), LITTLE)
     allocation, keys = allocate(lowered, LITTLE, "case"), stream_keys(lowered)
-    _, offsets = constant_segment([lowered.kernels[k].parts[p].stream for k, p in keys])
+    offsets = constant_segment([lowered.kernels[k].parts[p].stream for k, p in keys]).offsets
     plain = schedule(PlanContext(lowered, allocation, dict(zip(keys, offsets, strict=True)), LITTLE))
     return add_waits(plain, allocation.segments, LITTLE)
 

@@ -32,7 +32,7 @@ LITTLE = Config("little", pix=2, ci=4, co=8, ports=1, regions=1, bank_words=512,
 def commands_of(graph, config, batch=1):
     lowered = lower(graph, config, batch)
     allocation, keys = allocate(lowered, config, "case"), stream_keys(lowered)
-    _, offsets = constant_segment([lowered.kernels[k].parts[p].stream for k, p in keys])
+    offsets = constant_segment([lowered.kernels[k].parts[p].stream for k, p in keys]).offsets
     return schedule(PlanContext(lowered, allocation, dict(zip(keys, offsets, strict=True)), config))
 
 
