@@ -4,7 +4,6 @@ LUTs.
 
 import argparse
 import os
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 from cnna.cli.main import PAGES, Outcome
 from cnna.cli.options import add_cache_option, add_ddr_options, add_shape_option, configuration, ddr_options, given_shapes, warned
-from cnna.cli.progress import Alive, Progress
+from cnna.cli.progress import Progress, Steps
 from cnna.jobs.charts import chart_library
 from cnna.jobs.explore.confirm import checked_size
 from cnna.jobs.explore.explore import Explored, explore, tilings
@@ -31,7 +30,6 @@ SWEEP = (  # options that `explore` takes by the same names
     *("board", "dsp", "bram", "uram", "lut", "clock", "ddr_speed"),
     *("resume", "again", "search", "sampler", "seed"),
 )
-QUIET_SECONDS = 20.0  # after which a line says that the command is at work, where there is no terminal
 OUTPUTS = {"png": (".png",), "html": PAGES, "choices": (".json",)}
 
 
@@ -134,7 +132,7 @@ def run(args: argparse.Namespace) -> Outcome:
     if args.search is None and (args.sampler is not None or args.seed is not None):
         raise UserError("--sampler and --seed are for --search")
     wanted = {"jobs": cores(), "cache": args.cache, **_given(args)}
-    with Progress("compiling") as progress, Early(progress) as early:
+    with Early("compiling") as early:
         given: dict[str, Any] = {"ddr": ddr, "shapes": given_shapes(args), "warn": warned}
         given |= {"progress": early.step, "found": early.found}
         try:
@@ -150,8 +148,8 @@ def run(args: argparse.Namespace) -> Outcome:
         write_text(args.html, found.page(args.cache))
     figures = found.figures()
     if args.confirm is not None:
-        with Progress("confirming") as progress:
-            runs = found.confirm(args.confirm, args.confirm_size, Steps(progress))
+        with Steps("confirming", each=True) as steps:
+            runs = found.confirm(args.confirm, args.confirm_size, steps.step)
         print(f"\n{runs}")
         figures["confirmed"] = runs.figures()["runs"]
     return Outcome(figures, written=tuple(path for path in (args.png, args.html) if path))
@@ -221,40 +219,25 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class Steps:
-    """Shows what is under way; off a terminal by a line for each step, and one now and then for how far it is."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress, self._kind, self._said = progress, "", time.monotonic()
-
-    def __call__(self, done: int, total: int, what: str) -> None:
-        self._progress.step(done, total, what)
-        kind = "".join(letter for letter in what.partition(", about ")[0] if not letter.isdigit())  # steps count files and seconds
-        if not sys.stderr.isatty() and (kind != self._kind or time.monotonic() - self._said >= QUIET_SECONDS):
-            print(f"cnna: {what}", file=sys.stderr, flush=True)
-            self._kind, self._said = kind, time.monotonic()
-
-
-class Early(Alive):
+class Early(Steps):
     """Prints points as they come, to standard error: each that none so far beats. Off a terminal, a line says now and then how far
     the command is.
     """
 
-    def __init__(self, progress: Progress) -> None:
-        super().__init__(QUIET_SECONDS)
-        self._progress, self._points, self._of, self._last = progress, 0, (0, 0), ""
-        self._began = time.monotonic()
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self._points, self._of, self._last, self._began = 0, (0, 0), "", time.monotonic()
 
     def at_work(self) -> str:
-        """As of `Alive`."""
+        """As of `Steps`."""
         done, total = self._of
         seconds = f"at work for {time.monotonic() - self._began:,.0f} s"
         return f"{seconds}; {done:,} of {many(total, 'point')}, the last one {self._last}" if total else seconds
 
     def step(self, done: int, total: int, what: str) -> None:
-        """As of `Progress`."""
+        """As of `Steps`; all points are one step, so what is left follows from the pace of all."""
         self._of, self._last = (done, total), what
-        self._progress.step(done, total, what)
+        self._progress.count(done, total, what)
 
     def found(self, figures: Mapping[str, Any]) -> None:
         """A point."""

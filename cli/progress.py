@@ -1,22 +1,22 @@
 """Progress on a terminal: one line that is written over, with the seconds so far and, where they are known, those left.
 
 Elsewhere, and in the first PATIENCE_SECONDS, nothing is printed: a file of messages would fill with counted seconds. A command of
-many minutes says there now and then that it is at work (`Alive`).
+many minutes says there now and then what it is at (`Steps`).
 """
 
 import shutil
 import sys
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import TracebackType
 from typing import TypeVar
 
 PATIENCE_SECONDS = 2.0  # what takes less needs no line
 PAINT_SECONDS = 0.5
+QUIET_SECONDS = 20.0  # after which a line says that a command is at work, where there is no terminal
 CLEAR = "\r\033[K"
-Entered = TypeVar("Entered", bound="Alive")
+Entered = TypeVar("Entered", bound="Steps")
 
 
 class Progress:
@@ -51,37 +51,41 @@ class Progress:
         self._what, self._done, self._total = what or self._what, done, total
 
     def step(self, done: int, total: int, what: str) -> None:
-        """As `count`, for steps that follow each other: each has its own pace."""
-        if what != self._what or done < self._done:
+        """As `count`, for steps that follow each other: each has its own pace. What differs in numbers alone is one step."""
+        if kind_of(what) != kind_of(self._what) or done < self._done:
             self.say(what)
-        self.count(done, total)
+        self.count(done, total, what)
+
+    def text(self, width: int = 1000) -> str:
+        """The line, as of `line`."""
+        return line(self._what, self._done, self._total, time.monotonic() - self.began, width)
 
     def paint(self) -> None:
         """Writes the line, if its time has come."""
-        now = time.monotonic()
-        if self._shown and now - self._opened >= PATIENCE_SECONDS:
-            width = shutil.get_terminal_size().columns - 1
+        if self._shown and time.monotonic() - self._opened >= PATIENCE_SECONDS:
             self._painted = True
-            text = line(self._what, self._done, self._total, now - self.began, width)
-            print(f"{CLEAR}{text}", end="", file=sys.stderr, flush=True)
+            print(f"{CLEAR}{self.text(shutil.get_terminal_size().columns - 1)}", end="", file=sys.stderr, flush=True)
 
     def _paint_now_and_then(self) -> None:
         while not self._over.wait(PAINT_SECONDS):
             self.paint()
 
 
-class Alive(ABC):
-    """A context in which a line to standard error says that a command is at work, whenever it has printed nothing for so long.
+class Steps:
+    """A context that shows the steps of a command: on a terminal by `Progress`, elsewhere by a line to standard error whenever the
+    command has printed nothing for so long.
 
-    Only where there is no terminal, which shows `Progress`. A command says in `at_work` what the line is.
+    each: elsewhere, a line also says each step as it begins.
     """
 
-    def __init__(self, quiet_seconds: float) -> None:
+    def __init__(self, what: str, quiet_seconds: float = QUIET_SECONDS, each: bool = False) -> None:
+        self._progress, self._each, self._kind = Progress(what), each, ""
         self._quiet_seconds, self._printed = quiet_seconds, time.monotonic()
         self._over = threading.Event()
         self._watcher = None if sys.stderr.isatty() else threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self: Entered) -> Entered:
+        self._progress.__enter__()
         if self._watcher is not None:
             self._watcher.start()
         return self
@@ -90,10 +94,18 @@ class Alive(ABC):
         self._over.set()
         if self._watcher is not None:
             self._watcher.join()
+        self._progress.__exit__(kind, value, trace)
 
-    @abstractmethod
+    def step(self, done: int, total: int, what: str) -> None:
+        """As of `Progress`."""
+        self._progress.step(done, total, what)
+        if self._each and self._watcher is not None and kind_of(what) != self._kind:
+            self._kind = kind_of(what)
+            self.line(f"cnna: {what}")
+
     def at_work(self) -> str:
-        """The line."""
+        """The line that says that the command is at work."""
+        return f"cnna: {self._progress.text()}"
 
     def line(self, text: str) -> None:
         """Prints a line of the command's own."""
@@ -105,6 +117,11 @@ class Alive(ABC):
         while not self._over.wait(max(self._printed + self._quiet_seconds - time.monotonic(), 0.0)):
             if time.monotonic() - self._printed >= self._quiet_seconds:
                 self.line(self.at_work())
+
+
+def kind_of(what: str) -> str:
+    """A step without the files and seconds that it counts."""
+    return "".join(letter for letter in what.partition(", about ")[0] if not letter.isdigit())
 
 
 def line(what: str, done: int, total: int, seconds: float, width: int = 1000) -> str:

@@ -9,7 +9,7 @@ from cnna.cli.main import FAILED, Outcome
 from cnna.cli.metric_options import add_metric_option, given_metrics
 from cnna.cli.options import CONFIG_HELP, add_shape_option, configuration, given_shapes, warned
 from cnna.cli.picture_options import add_picture_options, given_preprocess
-from cnna.cli.progress import Progress, clear_line
+from cnna.cli.progress import Steps, clear_line
 from cnna.host.samples.arrays import CLASSES
 from cnna.jobs.prune import DEFAULT, EPOCHS, FIGURES, MOST_POINTS, prune
 from cnna.spec.errors import UserError
@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> Outcome:
     journal = args.journal or Path(f"{args.output}{JOURNAL}")
     checkpoint = args.checkpoint or Path(f"{args.output}{CHECKPOINT}")
     try:
-        with Progress("reading") as progress:
+        with Steps("reading") as steps:
             found = prune(
                 args.model,
                 args.calib,
@@ -127,7 +127,7 @@ def run(args: argparse.Namespace) -> Outcome:
                 epochs=EPOCHS if args.epochs is None else args.epochs,
                 checkpoint=None if args.finetune is None else checkpoint,
                 output=args.output,
-                progress=progress.step,
+                progress=steps.step,
                 warn=warned,
             )
     except (KeyboardInterrupt, SystemExit):

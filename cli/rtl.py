@@ -5,7 +5,7 @@ from pathlib import Path
 
 from cnna.cli.main import Outcome
 from cnna.cli.options import CONFIG_HELP, add_cache_option, configuration
-from cnna.cli.progress import Progress
+from cnna.cli.progress import Steps
 from cnna.jobs import rtl as jobs
 from cnna.spec.config import Config
 
@@ -21,13 +21,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> Outcome:
     """Generates everything, then writes every file by rename."""
     config = configuration(args.config)
-    with Progress("generating") as progress:
-        found = jobs.rtl(config, args.module, output=args.output, cache=args.cache, progress=progress.step)
+    with Steps("generating") as steps:
+        found = jobs.rtl(config, args.module, output=args.output, cache=args.cache, progress=steps.step)
     print(found)
     return Outcome(found.figures())
 
 
 def generated(config: Config, module: str | None = None, cache: Path | None = None) -> dict[str, bytes]:
     """As `cnna.jobs.rtl.generated`, with its progress on the terminal."""
-    with Progress("generating") as progress:
-        return jobs.generated(config, module, cache, lambda what: progress.count(0, 0, what))
+    with Steps("generating") as steps:
+        return jobs.generated(config, module, cache, lambda what: steps.step(0, 0, what))

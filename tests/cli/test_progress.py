@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from cnna.cli import main, progress
-from cnna.cli.explore import Steps
-from cnna.cli.progress import CLEAR, Alive, Progress, counter, line
+from cnna.cli.explore import Early
+from cnna.cli.progress import CLEAR, Progress, Steps, counter, line
 from cnna.host.samples.rows import rows_of
 from cnna.jobs.run import _watched
 from cnna.jobs.stage_seconds import StageSeconds
@@ -131,24 +131,24 @@ def test_samples_that_are_done_count_on_every_device(clocks: int, seen: list[tup
     assert counted == seen
 
 
-class Slow(Alive):
+class Slow(Steps):
     """A command that prints nothing of its own. said: what it was asked for."""
 
     def __init__(self, quiet_seconds: float) -> None:
-        super().__init__(quiet_seconds)
+        super().__init__("pruning", quiet_seconds)
         self.said = threading.Event()
 
     def at_work(self) -> str:
-        """A line."""
+        """As of `Steps`."""
         self.said.set()
-        return "at work"
+        return super().at_work()
 
 
 def test_off_a_terminal_a_line_says_that_a_command_is_at_work(capsys: pytest.CaptureFixture[str]) -> None:
     """A user would end a command that has said nothing for minutes, in the middle of its work."""
     with Slow(0.0) as command:
         assert command.said.wait(60)
-    assert capsys.readouterr().err.startswith("at work\n")
+    assert capsys.readouterr().err.startswith("cnna: pruning: 0 s\n")
     with Slow(1e6) as patient:
         patient.line("a point")
     assert capsys.readouterr().err == "a point\n"
@@ -165,8 +165,27 @@ def test_a_terminal_needs_no_such_line(capsys: pytest.CaptureFixture[str], monke
 
 def test_a_step_is_said_once_however_it_counts(capsys: pytest.CaptureFixture[str]) -> None:
     """A log would fill with the seconds that are left of a simulator's build."""
-    with Progress("confirming") as shown:
-        steps = Steps(shown)
+    with Steps("confirming", each=True) as steps:
         for what in ("building", "building: 1 of 90 files", "building: 12 of 90 files, about 80 s left", "running"):
-            steps(0, 0, what)
+            steps.step(0, 0, what)
     assert capsys.readouterr().err.splitlines() == ["cnna: building", "cnna: building: 1 of 90 files", "cnna: running"]
+
+
+def test_a_step_that_counts_in_its_name_keeps_its_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its clock would begin anew with each second that is counted down, and say 0 s all the time."""
+    clock = iter(range(0, 1000, 10))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    shown = Progress("reading")
+    for left in (30, 20, 10):
+        shown.step(0, 0, f"generating the Verilog of zcu102, about {left} s left")
+    assert shown.text() == "generating the Verilog of zcu102, about 10 s left: 10 s"
+
+
+def test_what_is_left_of_a_sweep_follows_from_all_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each point has another name. Its own seconds would stand for those of all points, and the end always be near."""
+    clock = iter(range(0, 1000, 100))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    early = Early("compiling")
+    for done, what in ((1, "compiled: zcu102-2x4x4"), (2, "not needed: zcu102-2x4x8, 512 bank words")):
+        early.step(done, 4, what)
+    assert Steps.at_work(early) == "cnna: not needed: zcu102-2x4x8, 512 bank words: 2 of 4, 200 s, about 200 s left"
