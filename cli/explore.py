@@ -134,7 +134,7 @@ def run(args: argparse.Namespace) -> Outcome:
     wanted = {"jobs": cores(), "cache": args.cache, **_given(args)}
     with Early("compiling") as early:
         given: dict[str, Any] = {"ddr": ddr, "shapes": given_shapes(args), "warn": warned}
-        given |= {"progress": early.step, "found": early.found}
+        given |= {"progress": early.step, "found": early.found, "confirm_size": args.confirm_size}
         try:
             found = explore(args.model, **wanted, **given)
         except (KeyboardInterrupt, SystemExit):

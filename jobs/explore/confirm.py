@@ -86,11 +86,41 @@ class Confirmation(Result):
         return "\n".join([*table, f"on the simulated RTL, with the DDR that was predicted for{why}"])
 
 
-def checked_size(size: int | None) -> int | None:
-    """UserError: no image has that size."""
+def checked_size(size: int | None, networks: "Sequence[Placements]" = ()) -> int | None:
+    """UserError: no image has that size, or one of the networks does not run with such images."""
     if size is not None and size < 1:
         raise UserError(f"--confirm-size {size}: must be at least 1 pixel")
+    if size is not None:
+        for network in networks:
+            _check_smaller(network, size)
     return size
+
+
+def _check_smaller(network: "Placements", size: int) -> None:
+    """UserError: the network does not run with images of this longer edge. It takes a second, where a sweep takes minutes."""
+    from cnna.compiler.frontend.onnx_model.smaller import STEP, image_size, smaller
+    from cnna.compiler.placements import Placements
+
+    own = image_size(network.proto)
+    if own is None or size > max(own):
+        most = "its input is no image of known size" if own is None else f"its images are {own[0]}x{own[1]}"
+        raise UserError(f"--confirm-size {size}: {network.name}: {most}")
+    if size == max(own):
+        return
+    if size % STEP:
+        raise UserError(f"--confirm-size {size}: must be a multiple of {STEP}: networks halve their images five times")
+    model = smaller(network.proto, size)
+    try:
+        same = model is not None and len(Placements(model).programs) == len(network.programs)
+    except ModelError:
+        same = False
+    if not same:
+        raise _too_small(network, size, max(own))
+
+
+def _too_small(network: "Placements", edge: int, own: int) -> UserError:
+    text = f"--confirm: {network.name} does not run with images of {edge} pixels, since its nodes name their sizes"
+    return UserError(f"{text}; --confirm-size {own} runs it whole")
 
 
 def confirmed(points: "Sequence[Point]", networks: "Sequence[Placements]", means: Means) -> Iterator[Confirmed]:
@@ -127,15 +157,9 @@ class Run(NamedTuple):
 
 def _run(network: "Placements", point: "Point", means: Means) -> Run:
     """The program to run. UserError: the model does not run with images of such a size."""
-    from cnna.compiler.frontend.onnx_model.smaller import STEP, image_size, sizes
+    from cnna.compiler.frontend.onnx_model.smaller import sizes
 
-    own = image_size(network.proto)
     if means.size is not None:
-        if own is None or means.size > max(own):
-            most = "its input is no image of known size" if own is None else f"its images are {own[0]}x{own[1]}"
-            raise UserError(f"--confirm-size {means.size}: {network.name}: {most}")
-        if means.size % STEP and means.size != max(own):
-            raise UserError(f"--confirm-size {means.size}: must be a multiple of {STEP}: networks halve their images five times")
         return _made(network, point, means.size)
     made = _made(network, point, None)
     for edge in sizes(network.proto):
@@ -159,10 +183,7 @@ def _made(network: "Placements", point: "Point", edge: int | None) -> Run:
     except ModelError:
         made = None
     if model is None or made is None or len(made.programs) != len(network.programs):
-        raise UserError(
-            f"--confirm: {network.name} does not run with images of {edge} pixels, since its nodes name their sizes; "
-            f"--confirm-size {max(own or (0,))} runs it whole"
-        )
+        raise _too_small(network, edge, max(own or (0,)))
     return Run(made, image_size(model))
 
 

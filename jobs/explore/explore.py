@@ -109,7 +109,7 @@ class Explored(Drawn):
         until a run takes few clocks. Each configuration needs a simulator, whose build takes minutes. What was counted is kept.
         UserError: the model does not run with such images. RunError: the simulator fails.
         """
-        means = Means(self.speed, self.kept, checked_size(size), progress or quiet)
+        means = Means(self.speed, self.kept, checked_size(size, self.networks), progress or quiet)
         if count < 1:
             raise UserError(f"--confirm {count}: must be at least 1")
         return Confirmation(runs=tuple(confirmed(self.best[:count], self.networks, means)))
@@ -177,6 +177,7 @@ def explore(
     search: int | None = None,
     sampler: str = SAMPLERS[0],
     seed: int = 1,
+    confirm_size: int | None = None,
     cache: str | PathLike[str] | None = None,
     found: Early | None = None,
     progress: Progress | None = None,
@@ -197,10 +198,10 @@ def explore(
     `if __name__ == "__main__":`. executor: "dask://HOST:PORT", a cluster that compiles instead. What is predicted is kept in
     `cache` (None: the user's cache folder) as it comes, and never compiled twice, unless `again`. resume: something must be kept
     already. search: predicts so many points at most, those of earlier calls included, which Optuna proposes; None: all. sampler: of
-    Optuna, "tpe", "nsga2" or "random", with this seed. found: gets the figures of each point as it comes; `pareto` marks those that
-    none so far beats. UserError: no such board, objective or sampler, nothing fits or reaches the targets, nothing of a model runs
-    on the accelerator, or no cluster answers. ModelError: a model cannot be read or compiled. ToolError: processes end again and
-    again, or a cluster has another cnna.
+    Optuna, "tpe", "nsga2" or "random", with this seed. confirm_size: is checked for a later `confirm`. found: gets the figures of
+    each point as it comes; `pareto` marks those that none so far beats. UserError: no such board, objective or sampler, nothing
+    fits or reaches the targets, nothing of a model runs on the accelerator, or no cluster answers. ModelError: a model cannot be
+    read or compiled. ToolError: processes end again and again, or a cluster has another cnna.
     """
     tell, warnings, speed = progress or quiet, Warnings(warn), ddr or Ddr()
     own, configs, budget = space(board, {"dsp": dsp, "bram36": bram, "luts": lut, "uram288": uram}, batch, speed, sweep, clock)
@@ -210,6 +211,7 @@ def explore(
     for one in models:
         with about_model(name_of(one)):
             known.append(placements(one, shapes, warnings))
+    checked_size(confirm_size, known)
     from cnna.compiler.explore.explore import Sweep
     from cnna.compiler.explore.search import Search
 

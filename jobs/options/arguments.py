@@ -254,7 +254,7 @@ ANY_MODEL = Kind(f"{MODEL.words}; or a .cnna, a Compiled or an Artifact", lambda
 OWN: Mapping[str, Mapping[str, Kind]] = {
     "compile": {"model": ANY_MODEL},
     "compare_evaluations": dict.fromkeys(("first", "second"), Kind("a path, an Evaluated, or figures", _is_evaluation)),
-    "explore": {"model": Kind(f"{MODEL.words}; or several", _are_models), "search": WHOLE},
+    "explore": {"model": Kind(f"{MODEL.words}; or several", _are_models), **dict.fromkeys(("search", "confirm_size"), WHOLE)},
     "compare_benchmarks": dict.fromkeys(("first", "second"), Kind("a path, a Benched, or figures", _is_benchmark)),
     "publish": {"labels": PATH},
     "eval": {"data": PATH, "labels": PATH},

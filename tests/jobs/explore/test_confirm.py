@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import pytest
 
-from cnna import quantize
+from cnna import explore, quantize
 from cnna.compiler.explore.explore import evaluate
 from cnna.compiler.explore.point import option
 from cnna.compiler.frontend.onnx_model.smaller import image_size, sizes, smaller
@@ -34,7 +34,7 @@ net (float[1,3,64,96] x) => (float[1,5] y)
 def quantised(text: str = NETWORK) -> onnx.ModelProto:
     """The network in int8, with random weights."""
     rng, model = np.random.default_rng(5), onnx.parser.parse_model(text)
-    shapes = {"w": (8, 3, 3, 3), "v": (5, 8), "b": (5,)}
+    shapes = {"w": (8, 3, 3, 3), **({"v": (5, 8), "b": (5,)} if "Gemm" in text else {})}
     weights = [onnx.numpy_helper.from_array(rng.normal(size=shape).astype(np.float32), name) for name, shape in shapes.items()]
     model.graph.initializer.extend(weights)
     rows, columns = image_size(model) or (0, 0)
@@ -90,16 +90,30 @@ def test_the_rtl_confirms_a_point_once(tmp_path: Path, monkeypatch: pytest.Monke
     assert again == [whole, small]
 
 
-def test_a_size_that_is_none_is_refused(tmp_path: Path) -> None:
-    """A long run would be of another size than was asked for."""
-    network = Placements(quantised())
-    point = evaluate(network.pieces(TINY), TINY, 1)
-    with pytest.raises(UserError, match="--confirm-size 128: net: its images are 64x96"):
-        list(confirmed([point], [network], means(tmp_path, size=128)))
-    with pytest.raises(UserError, match="must be a multiple of 32"):
-        list(confirmed([point], [network], means(tmp_path, size=40)))
-    with pytest.raises(UserError, match="--confirm-size 0: must be at least 1 pixel"):
-        confirm.checked_size(0)
+FIXED = """<ir_version: 8, opset_import: ["" : 17]>
+fixed (float[1,3,64,64] x) => (float[1,8,1024] y)
+<float[8,3,3,3] w, int64[3] shape = {1, 8, 1024}>
+{ c = Conv<kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1]>(x, w)
+  y = Reshape(c, shape) }"""
+
+
+@pytest.mark.parametrize(
+    ("text", "size", "said"),
+    [
+        (NETWORK, 0, "--confirm-size 0: must be at least 1 pixel"),
+        (NETWORK, 40, "--confirm-size 40: must be a multiple of 32"),
+        (NETWORK, 128, "--confirm-size 128: net: its images are 64x96"),
+        (FIXED, 32, "fixed does not run with images of 32 pixels.*; --confirm-size 64 runs it whole"),
+    ],
+)
+def test_a_size_that_is_none_is_refused_before_the_sweep(text: str, size: int, said: str) -> None:
+    """A user would hear it after minutes of work."""
+
+    def found(figures: object) -> None:
+        raise AssertionError("something was compiled")
+
+    with pytest.raises(UserError, match=said):
+        explore(quantised(text), dsp=100, confirm_size=size, found=found)
 
 
 def test_the_table_says_by_how_much() -> None:
