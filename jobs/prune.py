@@ -290,8 +290,7 @@ class _Judging:
 
     def lost(self, results: "Results") -> tuple[float, str] | None:
         """The points, and what they are of."""
-        ours, theirs = self.judge.loss(results), self.judge.loss(self.whole()[1])
-        return None if ours is None or theirs is None else (ours.points - theirs.points, ours.of)
+        return self.judge.more_lost(results, self.whole()[1])
 
 
 NETWORKS = ("float", "int8", "pruned_float", "pruned_int8")
@@ -377,7 +376,7 @@ def _lines(
     if lost is not None:
         points = f"{lost[0]:.2f}{f' ± {error:.2f}' if error else ''}"
         lines.append(f"in int8 it loses {points} points of {lost[1]} on {on}, against the whole network in int8")
-        if error == 0:
+        if error == 0 and count > NONE_DIFFERS:
             lines[-1] += f"; no sample differs, as may be where up to {NONE_DIFFERS * MOST_POINTS / count:.2g} points are lost"
     for what, found in (("agreement with the whole float network", agreement), ("top-1", top1)):
         shares = [f"{network.replace('_', ' ')} {value:.1%}" for network, value in found.items() if value is not None]

@@ -145,20 +145,41 @@ class Judge:
 
         None: no output can be compared.
         """
+        lost = [Loss(round(one.lost, DIGITS), SAID[one.choice[0]]) for one in found.outputs if one.lost is not None]
+        return self._of_classes(found) or max(lost, default=None)
+
+    def _of_classes(self, found: Results) -> Loss | None:
+        """The loss by classes; None: outputs are compared as numbers."""
         if self.in_float.top1 is not None and found.top1 is not None:
             return Loss(round(100 * (self.in_float.top1 - found.top1), DIGITS), LABELLED)
         if found.agreement is not None and self.classifies(found):
             return Loss(round(100 * (1 - found.agreement), DIGITS), AGREEMENT)
-        lost = [Loss(round(one.lost, DIGITS), SAID[one.choice[0]]) for one in found.outputs if one.lost is not None]
-        return max(lost, default=None)
+        return None
+
+    def more_lost(self, one: Results, other: Results) -> Loss | None:
+        """How much more one network loses than another: by classes as of `loss`, or else of the output of which this is the most.
+
+        None: no output can be compared.
+        """
+        ours, theirs = (self._of_classes(each) for each in (one, other))
+        if ours is not None and theirs is not None:
+            return Loss(ours.points - theirs.points, ours.of)
+        several = len(one.outputs) > 1
+        return max(
+            [
+                Loss(round(mine.lost - its.lost, DIGITS), SAID[mine.choice[0]] + (f" of '{mine.name}'" if several else ""))
+                for mine, its in zip(one.outputs, other.outputs, strict=True)
+                if mine.lost is not None and its.lost is not None
+            ],
+            default=None,
+        )
 
     def loss_error(self, one: Results, other: Results) -> float | None:
         """The standard error, in points, of how much more one network loses than another on the same samples.
 
         None: the loss is of outputs that are compared as numbers, or there is one sample.
         """
-        losses = [self.loss(each) for each in (one, other)]
-        if self.count < 2 or any(each is None or each.of not in (LABELLED, AGREEMENT) for each in losses):
+        if self.count < 2 or any(self._of_classes(each) is None for each in (one, other)):
             return None
         pairs = (one.right, other.right) if one.right and other.right else (one.alike, other.alike)
         differences = np.subtract(*(np.array(each, np.float64) for each in pairs))

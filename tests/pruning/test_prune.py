@@ -269,3 +269,25 @@ def test_layers_without_a_plain_form_are_not_solved(samples: np.ndarray) -> None
     assert found.layers[-1]["error"] is None
     (before,), (after,) = answers(scaled, {"x": samples}), answers(found.proto, {"x": samples})
     assert np.square(after - before).sum() < 1e-6 * np.square(before).sum()
+
+
+def test_of_several_outputs_each_is_compared_with_itself(samples: np.ndarray) -> None:
+    """What one output loses would be taken from what another one does, in other units, and called certain."""
+    nodes = NODES.replace("y = Gemm", "m = MaxPool <kernel_shape = [1, 1]> (s) y = Gemm")
+    network = model(nodes, spare_weights(), "float[N,3,12,12] x", "float[N,6] y, float[N,16,12,12] m")
+    found = cnna.prune(network, samples, "tiny", fewer_clocks=0.25)
+    assert found.proto is not None
+    assert found.of == "top-1 of 'm'"
+    assert found.lost_error is None
+    held = samples[::4]
+    whole, pruned = (answers(made, {"x": held})[1].argmax(1) for made in (network, found.proto))
+    assert found.lost == pytest.approx(100 * np.mean(whole != pruned), abs=10)
+    assert "no sample differs" not in str(found)
+
+
+def test_nothing_is_said_of_the_certainty_of_two_samples(network: onnx.ModelProto, samples: np.ndarray) -> None:
+    """A user would read that up to 150 points of a hundred may be lost."""
+    right = answers(network, {"x": samples})[0].argmax(1)
+    found = cnna.prune(network, samples[:5], "tiny", fewer_clocks=0.25, labels=right[:5])
+    assert found.judged_on == 2
+    assert "no sample differs" not in str(found)
