@@ -55,6 +55,12 @@ def write_clocks(fields: Fields, config: Config) -> NDArray[np.int64]:
 
 def source_words(fields: Fields, config: Config, block: int, groups: tuple[int, int]) -> Words:
     """The words that a block's requests read, group by group and tap by tap. groups: the first, and one past the last."""
+    addresses, asked = source_addresses(fields, config, block, groups)
+    return np.where(asked, _numbers(addresses, config), NONE)
+
+
+def source_addresses(fields: Fields, config: Config, block: int, groups: tuple[int, int]) -> tuple[Words, Mask]:
+    """As `source_words`: the sums of addresses and steps, and which of them are requested."""
     width, height = fields["out_width"], fields["out_height"]
     count = fields["images"] * height * width
     n = np.arange(groups[0] * config.pix, min(groups[1], command_groups(fields, config)) * config.pix)
@@ -71,16 +77,16 @@ def source_words(fields: Fields, config: Config, block: int, groups: tuple[int, 
     address = _addresses("src", fields, n) + blocks * fields["src_block"] + ky * fields["src_ky"] + kx * fields["src_kx"]
     if fields.get("window_apart"):
         return _window_words(fields, config, address, (inside, here, column), steps)
-    words = np.where(inside, _numbers(address, config), NONE)
     if fields.get("b_flat"):  # one word for all pixels, read by the first lane
-        words[:, :, 0] = NONE
-        words[:, :, 0, 0] = _numbers(np.array(fields["src"] + blocks * fields["b_block"]), config)
-    return words.reshape(-1, config.pix)
+        address[:, :, 0, 0] = fields["src"] + blocks * fields["b_block"]
+        inside[:, :, 0] = False
+        inside[:, :, 0, 0] = True
+    return address.reshape(-1, config.pix), inside.reshape(-1, config.pix)
 
 
 def _window_words(
     fields: Fields, config: Config, address: Words, masks: tuple[Mask, Mask, Words], steps: Sequence[Sequence[int]]
-) -> Words:
+) -> tuple[Words, Mask]:
     """The words of steps with several taps, of which lane i reads tap t as word i + t. steps: the taps of each, in a row.
 
     masks: whether a lane's first tap is inside, whether its row is there, and its column. At two taps from lane to lane, a step and
@@ -102,7 +108,7 @@ def _window_words(
             needed[..., number, lanes:] = True
     beyond = address[..., -1:] + np.arange(1, TAPS) * fields["src_x"] + swaps
     words = np.concatenate([address, beyond], -1)
-    return np.where(needed, _numbers(words, config), NONE).reshape(-1, lanes + TAPS - 1)
+    return words.reshape(-1, lanes + TAPS - 1), needed.reshape(-1, lanes + TAPS - 1)
 
 
 def plane_words(prefix: str, fields: Fields, config: Config, blocks: tuple[int, int], groups: tuple[int, int]) -> Words:

@@ -17,6 +17,7 @@ from cnna.compiler.predict.ddr_beats import BeatModel, Behind, State, Transfer
 from cnna.compiler.predict.known_stretches import KnownStretches, Stretch, WalkGroups, key_of, writes_of
 from cnna.compiler.predict.read_ahead import QuickReads, SlowWrites, first_reads
 from cnna.compiler.predict.ready import Ready
+from cnna.compiler.predict.request_parts import GroupParts
 from cnna.compiler.predict.shared_port import (
     WRITTEN_CLOCKS,
     ArrayWrites,
@@ -27,7 +28,7 @@ from cnna.compiler.predict.shared_port import (
     WrittenPart,
     simulate,
 )
-from cnna.compiler.predict.walk_parts import GroupParts, group_parts
+from cnna.compiler.predict.walk_parts import group_parts
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import DdrSpeed
 
@@ -356,7 +357,7 @@ class FlowRates:
         if walk := work.writing:
             first = walk.group_at(now - walk.begin)
             for prefix in ("dst", "res") if walk.fields["res_enable"] else ("dst",):
-                requesters[prefix] = ArrayWrites(prefix, walk.fields, config, walk.blocks, walk.groups.ends, first, clocks)
+                requesters[prefix] = ArrayWrites(prefix, walk.fields, config, walk.blocks, walk.groups.ends, first)
         if (walk := work.reading) and walk.slow:
             requesters |= self._slow(walk, work.flows["vector"], now)
         elif walk:

@@ -22,7 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 MODULES = (
-    *("ready", "known_stretches", "shared_port", "ddr_beats", "read_ahead", "flow_rates"),
+    *("ready", "known_stretches", "request_parts", "shared_port", "ddr_beats", "read_ahead", "flow_rates"),
     *("event_loop", "weight_ports", "transfers", "predict"),
 )
 PACKAGE = "cnna.compiler.predict"

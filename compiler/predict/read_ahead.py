@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
+from cnna.compiler.predict.request_parts import GroupParts
 from cnna.compiler.predict.shared_port import DueParts, Requester
-from cnna.compiler.predict.walk_parts import GroupParts
 
 FETCHED_GROUPS: Final = 16  # groups that the fetch holds until the engine takes them
 AHEAD_GROUPS: Final = (
@@ -100,7 +100,7 @@ class QuickReads(Requester):
     ) -> None:
         super().__init__()
         self._groups, self._written, self._group = parts, written, first
-        self._most = AHEAD_GROUPS * max(map(len, parts.writes))
+        self._most = AHEAD_GROUPS * parts.writes.most()
         self._fetched: deque[float] = deque()  # the clocks at which the engine takes the groups that the fetch holds
         self._last_taken = -inf
         self._parts = [*begun[1:]]  # of the group that is being read
@@ -134,7 +134,7 @@ class QuickReads(Requester):
                 self._fetched.popleft()
             if len(self._fetched) >= FETCHED_GROUPS or self._written.waiting >= self._most:
                 return 0
-            self._parts = self._groups.reads[self._group % len(self._groups.reads)].copy()
+            self._parts = self._groups.reads.of(self._group % len(self._groups.reads))
         self.done += 1
         self._offers.append((clock, self._parts.copy()))
         return self._parts.pop(0)
@@ -148,7 +148,7 @@ class QuickReads(Requester):
         """Notes that a group has been read, whose writes are then due."""
         self._fetched.append(taken)
         self._last_taken = taken
-        parts = self._groups.writes[self._group % len(self._groups.writes)][skip:]
+        parts = self._groups.writes.of(self._group % len(self._groups.writes))[skip:]
         for part in parts:
             self._written.add_part(taken + SLOW_CLOCKS - TAKEN_CLOCKS, part)
         self._read.append((clock, taken))

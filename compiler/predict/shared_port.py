@@ -6,14 +6,15 @@ and stores.
 """
 
 from abc import ABC, abstractmethod
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from math import inf
 from typing import Final
 
-from cnna.compiler.cost.engine_steps import Fields
+from cnna.compiler.cost.engine_steps import Fields, command_groups
 from cnna.compiler.lower.kernels import Range
-from cnna.compiler.predict.walk_parts import GroupParts, written_parts
+from cnna.compiler.predict.request_parts import GroupParts, Parts
+from cnna.compiler.predict.walk_parts import PIECE_GROUPS, written_parts
 from cnna.spec.config import Config
 
 READ_AHEAD: Final = 8  # clocks by which the vector engine's reads are ahead of their use, where these take longer
@@ -112,26 +113,57 @@ class DueParts(Requester):
         return self._banks[number]
 
 
-class ArrayWrites(DueParts):
+class ArrayWrites(Requester):
     """The array's writes, or its reads of residual operands: half a group of one block a clock, at the end of each group.
 
-    ends: when each group of the walk ends. They begin with number `first`, at clock 0. Only parts that are due within `clocks` are
-    made. Nothing delays the array.
+    ends: when each group of the walk ends. They begin with number `first`, at clock 0. Nothing delays the array. Parts are looked
+    up as they are due, because most stretches are known or end early.
     """
 
-    def __init__(
-        self, prefix: str, fields: Fields, config: Config, blocks: Range, ends: Sequence[int], first: int, clocks: int
-    ) -> None:
+    def __init__(self, prefix: str, fields: Fields, config: Config, blocks: Range, ends: Sequence[int], first: int) -> None:
         super().__init__()
-        size, own = config.chunk_blocks, blocks[1] - blocks[0]
-        begin = (ends[first - 1] if first else 0) + 2 * size
-        last = min(bisect_left(ends, clocks + begin, first) + 1, first + clocks, len(ends))
-        parts = written_parts(prefix, fields, config, blocks, (first, last))
-        for number in range(len(parts)):  # there may be fewer groups than `ends`
-            half, block = divmod(number, own)
-            due = ends[first + half // 2] - begin + half % 2 * size + block
-            for banks in parts[number]:
-                self.add_part(due, banks)
+        self._walk = prefix, fields, config, blocks
+        self._size, self._own, self._ends = config.chunk_blocks, blocks[1] - blocks[0], ends
+        self._begin = (ends[first - 1] if first else 0) + 2 * self._size
+        self._group, self._half, self._block = first, 0, 0  # of the next request
+        self._groups = min(len(ends), command_groups(fields, config))  # there may be fewer than `ends`
+        self._parts = Parts([], 1, [])
+        self._request = self._number = 0  # of the next request and part, among those of a piece of the walk
+        self.wake = inf
+        if first < self._groups:
+            self._look_up()
+            self.wake = float(ends[first] - self._begin)
+
+    def _look_up(self) -> None:
+        """Looks up the parts of the piece that has the next group."""
+        piece, group = divmod(self._group, PIECE_GROUPS)
+        prefix, fields, config, blocks = self._walk
+        self._parts = parts = written_parts(prefix, fields, config, blocks, piece)
+        self._request = request = group * 2 * self._own
+        self._number = request * parts.each if parts.each else parts.starts[request]
+
+    def offer(self, clock: int) -> int:
+        """The next part. It is due, because `wake` is its clock."""
+        parts, number = self._parts, self._number
+        self._number = number + 1
+        if number + 1 == (parts.starts[self._request + 1] if not parts.each else (self._request + 1) * parts.each):
+            self._request += 1
+            self._go_on()
+        return parts.flat[number]
+
+    def _go_on(self) -> None:
+        """Goes on to the next request."""
+        self._block += 1
+        if self._block == self._own:
+            self._block, self._half = 0, 1 - self._half
+            if not self._half:
+                self._group += 1
+                if self._group == self._groups:
+                    self.wake = inf
+                    return
+                if self._group % PIECE_GROUPS == 0:
+                    self._look_up()
+        self.wake = float(self._ends[self._group] - self._begin + self._half * self._size + self._block)
 
 
 class WrittenPart:
@@ -200,7 +232,7 @@ class VectorReads(Requester):
         early = min(first, int(WRITTEN_CLOCKS / pace)) if written.behind is None else 0
         for number in range(early):
             due = WRITTEN_CLOCKS - int((early - number) * pace)
-            written.add([WrittenPart(BEFORE, due, part) for part in parts.writes[first - early + number]])
+            written.add([WrittenPart(BEFORE, due, part) for part in parts.writes.of(first - early + number)])
         self._clock = 0
         self._parts = self._made(parts)
 
@@ -217,7 +249,7 @@ class VectorReads(Requester):
     def _made(self, all_parts: GroupParts) -> Iterator[int]:
         late = 0  # clocks that reads had to wait
         for group in range(self._first, len(all_parts.reads)):
-            parts, own = all_parts.reads[group], all_parts.writes[group]
+            parts, own = all_parts.reads.of(group), all_parts.writes.of(group)
             begin = self._clock
             for part in parts:
                 self.done += 1

@@ -14,6 +14,11 @@ from cnna.spec.regmap import ADDRESS_BITS, DECK_BIT
 Number = Any  # an integer, or an array of them
 
 
+def address_words(depth: int) -> int:
+    """How many addresses a deck may have: modulo this number, addresses and steps are added."""
+    return 1 << (ADDRESS_BITS if depth == 1 else DECK_BIT)
+
+
 def sets_on(base: Number, blocks: Number, depth: int) -> Number:
     """The sets by which block number `blocks` of a walk lies behind its first block, which is at the address `base`."""
     return blocks if depth == 1 else ((base >> DECK_BIT & 1) + blocks) >> 1

@@ -8,12 +8,12 @@ from cnna.compiler.predict.known_stretches import WalkGroups
 from cnna.compiler.predict.read_ahead import (
     COMMAND_CLOCKS,
     SLOW_CLOCKS,
-    GroupParts,
     GroupReads,
     QuickReads,
     SlowWrites,
     first_reads,
 )
+from cnna.compiler.predict.request_parts import GroupParts, Parts
 from cnna.compiler.predict.shared_port import simulate
 from cnna.spec.config import preset
 from cnna.spec.ddr import DdrSpeed
@@ -27,7 +27,7 @@ MANY = 1000  # blocks
 
 def parts(read):
     """Of groups that are read in a clock, and written in two."""
-    return GroupParts([[read]] * 10, [[OWN] * WRITES] * 10, 0, MANY)
+    return GroupParts(Parts.of_lists([[read]] * 10), Parts.of_lists([[OWN] * WRITES] * 10), 0, MANY)
 
 
 def rate(read, groups):
@@ -93,7 +93,8 @@ def test_a_walk_takes_the_same_clocks_in_one_block_or_in_several(blocks):
 def test_a_command_begins_with_a_pause_that_only_quick_writes_show(writes, blocks, pauses):
     """Layers of one short command for each row would end too early: the RTL takes 163 clocks for 80 groups of two writes."""
     written = SlowWrites(100 * writes)
-    reads = QuickReads(GroupParts([[OTHER]] * 10, [[OWN] * writes] * 10, 0, blocks), 0, first_reads(1), 0, written)
+    walk = GroupParts(Parts.of_lists([[OTHER]] * 10), Parts.of_lists([[OWN] * writes] * 10), 0, blocks)
+    reads = QuickReads(walk, 0, first_reads(1), 0, written)
     simulate([written, reads], 1000)
     assert written.ended == 100 * writes + pauses * COMMAND_CLOCKS
 
