@@ -5,6 +5,7 @@ unused words behind each row prevent this. Maps of one width get the same pitch,
 """
 
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from cnna.spec.config import Config
 MOST_EXTRA = 6  # unused words behind a row; enough for every stride up to 4
 LEAST_GAIN = 0.03  # unused words must save this fraction of the readers' clocks, because loads and stores then go row by row
 GROUPS = 512  # the number of groups of a kernel that are examined
+KEPT = 4096  # walks whose clocks are kept: layers have sizes in common, and so have configurations that differ in memory alone
 
 
 def set_pitches(lowered: Lowered, config: Config) -> Lowered:
@@ -39,21 +41,23 @@ def _clocks(readers: list[Kernel], lowered: Lowered, pitch: int, config: Config)
         dest = lowered.maps[kernel.dest.map]
         steps = sum(work.steps for work in kernel_steps(kernel, dest.height * dest.width, lowered.maps, config, pitch))
         apart = isinstance(kernel, VectorKernel) and kernel.parts[0].apart  # then the words of a group lie in different banks
-        total += steps * (1 if apart else group_clocks(kernel.window.stride, (dest.height, dest.width), pitch, config))
+        walk = kernel.window.stride, (dest.height, dest.width), pitch
+        total += steps * (1 if apart else group_clocks(*walk, config.pix, config.banks))
     return total
 
 
-def group_clocks(stride: tuple[int, int], size: tuple[int, int], pitch: int, config: Config) -> float:
+@lru_cache(KEPT)
+def group_clocks(stride: tuple[int, int], size: tuple[int, int], pitch: int, pix: int, banks: int) -> float:
     """Mean clocks to read a group of output pixels once: the most words that it needs from one bank.
 
-    size: rows and columns of the output. Pixels in the padding count as if they were read.
+    size: rows and columns of the output. Pixels in the padding count as if they were read. banks: of a region.
     """
     height, width = size
     pixels = height * width
-    n = np.arange(min(-(-pixels // config.pix), GROUPS) * config.pix)
+    n = np.arange(min(-(-pixels // pix), GROUPS) * pix)
     address = n % width * stride[1] + n // width * stride[0] * pitch
-    bank = np.sort(np.where(n < pixels, address % config.banks, -1 - n % config.pix).reshape(-1, config.pix), axis=1)
+    bank = np.sort(np.where(n < pixels, address % banks, -1 - n % pix).reshape(-1, pix), axis=1)
     most = np.ones(len(bank), np.int64)
-    for others in range(1, config.pix):  # in sorted rows, as many equal words stand side by side
+    for others in range(1, pix):  # in sorted rows, as many equal words stand side by side
         most += (bank[:, others:] == bank[:, :-others]).any(axis=1)
     return float(np.mean(most))

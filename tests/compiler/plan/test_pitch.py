@@ -23,7 +23,7 @@ def test_group_clocks_count_the_fullest_bank(name, stride, size, pitch):
     pixels = [(y * stride[0] * pitch + x * stride[1]) % config.banks for y in range(size[0]) for x in range(size[1])]
     groups = [pixels[n : n + config.pix] for n in range(0, len(pixels), config.pix)]
     wanted = sum(max(Counter(group).values()) for group in groups) / len(groups)
-    assert group_clocks(stride, size, pitch, config) == pytest.approx(wanted)
+    assert group_clocks(stride, size, pitch, config.pix, config.banks) == pytest.approx(wanted)
 
 
 def test_stride_two_layers_of_resnet_get_room():
@@ -33,8 +33,8 @@ def test_stride_two_layers_of_resnet_get_room():
     lowered = set_pitches(lower(b.graph(b.conv(b.input(64, 14, 14), 32, ir.Window((1, 1), (2, 2)))), config), config)
     pitch = lowered.maps[b.inputs[0]].pitch
     assert pitch > 14
-    assert group_clocks((2, 2), (7, 7), 14, config) > 1.5
-    assert group_clocks((2, 2), (7, 7), pitch, config) == 1
+    assert group_clocks((2, 2), (7, 7), 14, config.pix, config.banks) > 1.5
+    assert group_clocks((2, 2), (7, 7), pitch, config.pix, config.banks) == 1
 
 
 def test_maps_of_one_width_have_one_pitch():
