@@ -185,7 +185,7 @@ def _names(text: str) -> list[str]:
     found = [name.strip() for name in text.split(",") if name.strip()]
     if not found:
         raise argparse.ArgumentTypeError(
-            f"{text}: names nothing; leave the option out, or name one or several, separated by commas"
+            f"{text!r} names nothing; leave the option out, or name one or several, separated by commas"
         )
     return found
 

@@ -61,8 +61,8 @@ class Least(NamedTuple):
 
 
 def _plain(value: float) -> str:
-    """A number as a user would write it: without an exponent."""
-    return f"{value:,.9f}".rstrip("0").rstrip(".")
+    """A number as a user would write it: without an exponent, unless it is beyond all that anything reaches."""
+    return f"{value:,.9f}".rstrip("0").rstrip(".") if value < 1e15 else f"{value:g}"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ interrupted is not lost. A line that cannot be read, such as the last one of a m
 import json
 import logging
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
 from hashlib import sha256
@@ -63,7 +64,7 @@ class Kept:
     """The predictions of a network, and its plans. folder: None keeps them nowhere. name: of what they follow from."""
 
     def __init__(self, folder: Path | None, network: str, forget: bool = False) -> None:
-        """network: its digest. forget: takes none of what is kept. UserError: nothing can be written there."""
+        """network: its digest. forget: takes none of what is kept. UserError: nothing can be read or written there."""
         self.name = sha256(f"{network}\0{compiler_digest()}".encode()).hexdigest()[:DIGITS]
         self._path = folder / FOLDER / f"{self.name}.jsonl" if folder is not None else None
         self._planned = self._path.with_suffix(PLANS) if self._path is not None else None
@@ -105,7 +106,7 @@ class Kept:
         """It stays in its file until it is wanted: programs of small arrays are long."""
         if name not in self._places:
             return None
-        with path.open("rb") as file:
+        with _about_file(path), path.open("rb") as file:
             file.seek(self._places[name])
             line = file.readline()
         try:
@@ -115,11 +116,11 @@ class Kept:
             return None
 
     def _find_plans(self, path: Path) -> None:
-        """Where the line of each plan begins."""
+        """Where the line of each plan begins. UserError: it cannot be read."""
         if not path.exists():
             return
         place = 0
-        with path.open("rb") as file:
+        with _about_file(path), path.open("rb") as file:
             for line in file:
                 try:
                     name, _ = json.loads(line)
@@ -129,7 +130,8 @@ class Kept:
                 place += len(line)
 
     def _read(self, path: Path) -> None:
-        text = path.read_text(errors="replace") if path.exists() else ""
+        with _about_file(path):
+            text = path.read_text(errors="replace") if path.exists() else ""
         for line in text.splitlines():
             try:
                 name, entry = json.loads(line)
@@ -138,12 +140,18 @@ class Kept:
                 logging.getLogger(__name__).debug("%s: a line cannot be read", path)
 
 
-def _append(path: Path, entry: Sequence[Any]) -> int:
-    """Writes a line, and says where it begins. UserError: it cannot be written."""
+@contextmanager
+def _about_file(path: Path) -> Iterator[None]:
+    """UserError: it cannot be read or written."""
     try:
-        with path.open("ab") as file:  # one write, so that lines of two commands do not mix
-            written = file.write(f"\n{json.dumps(entry)}".encode())  # what a command that was killed left behind ends here
-            file.flush()
-            return file.tell() - written + 1
+        yield
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; --cache names another folder") from None
+
+
+def _append(path: Path, entry: Sequence[Any]) -> int:
+    """Writes a line, and says where it begins. UserError: it cannot be written."""
+    with _about_file(path), path.open("ab") as file:  # one write, so that lines of two commands do not mix
+        written = file.write(f"\n{json.dumps(entry)}".encode())  # what a command that was killed left behind ends here
+        file.flush()
+        return file.tell() - written + 1

@@ -101,7 +101,11 @@ def read(entry: Mapping[str, Any]) -> Planned:
 
 
 def read_part(entry: Mapping[str, Any]) -> Part:
-    """The inverse of `asdict`."""
+    """The inverse of `asdict`. ValueError, KeyError, TypeError: it is none."""
     whole = dict(entry["whole"])
     works = {name: None if whole[name] is None else HostWork(**whole[name]) for name in WORKS}
-    return Part(**{**entry, "whole": EndToEnd(**{**whole, **works, "uncounted": Range(**whole["uncounted"])})})
+    found = Part(**{**entry, "whole": EndToEnd(**{**whole, **works, "uncounted": Range(**whole["uncounted"])})})
+    counts = found.cycles, found.bytes, found.macs, found.accesses
+    if found.cycles == 0 or any(type(count) is not int or count < 0 for count in counts):
+        raise ValueError(f"{counts} are not all counts")
+    return found

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from cnna.compiler.explore.workers import Workers
     from cnna.compiler.placements import Placements
 
+OPTION_OF = {"bram36": "bram", "luts": "lut", "uram288": "uram"}  # of fields of Budget
 Early = Callable[[Mapping[str, Any]], object]  # gets the figures of a point
 
 
@@ -57,6 +58,9 @@ def space(
     from cnna.compiler.explore.grid import configurations
     from cnna.compiler.explore.sizes import budget_of
 
+    for name, value in limits.items():
+        if value is not None and value < 0:
+            raise UserError(f"--{OPTION_OF.get(name, name)} {value}: must be at least 0")
     own = BOARDS[board]
     budget = budget_of(own)._replace(**{name: value for name, value in limits.items() if value is not None})
     return own, configurations(budget, own, swept, clocks), budget
@@ -66,7 +70,8 @@ def conditions(ddr: Ddr, board: Board, weights: Sequence[float], clocks: Sequenc
     """With what is predicted. weights: of the networks. clocks: at others than the preset's, the board's DDR has other figures."""
     from cnna.compiler.explore.tasks import Conditions
 
-    shares = tuple(weight / sum(weights) for weight in weights)
+    parts = [weight / max(weights) for weight in weights]  # their sum is finite, whatever the weights are
+    shares = tuple(part / sum(parts) for part in parts)
     return Conditions(None if clocks else ddr.predicted(board.ddr), native_host(), shares)
 
 

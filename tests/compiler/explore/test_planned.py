@@ -1,5 +1,6 @@
 """Points that differ in DDR or clock alone share a plan, and each is what it would be by itself."""
 
+import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -20,6 +21,7 @@ from cnna.compiler.placements import Pieces
 from cnna.spec.boards import BOARDS, ddr_of
 from cnna.spec.config import Config, preset
 from cnna.spec.ddr import PLANNED, DdrSpeed
+from cnna.spec.errors import UserError
 
 from ... import networks
 from .points import Fixed, Unbound
@@ -78,6 +80,30 @@ def test_another_command_takes_the_plans_that_are_kept(tmp_path: Path) -> None:
     assert (third.compiled, third.plans) == (4, 1)
     assert list(map(repr, third.points)) == [repr(alone(point)) for point in third.points]
     assert swept(CONFIGS[:4], (3000,), tmp_path).plans == 0
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "plans"])
+def test_a_cache_that_cannot_be_read_is_one_line(tmp_path: Path, kind: str) -> None:
+    """A user would see an internal error, and not which folder to give up."""
+    swept(CONFIGS[:1], (None,), tmp_path)
+    (file,) = (tmp_path / FOLDER).glob(f"*.{kind}")
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(UserError, match=rf"{file.name}: Is a directory; --cache names another folder"):
+        Kept(tmp_path, "n")
+
+
+@pytest.mark.parametrize("damage", [None, 0, -1, 1.5, "1"], ids=repr)
+def test_a_prediction_of_no_clocks_is_made_anew(tmp_path: Path, damage: object) -> None:
+    """A file that is damaged would end in an internal error, or in images without end a second."""
+    (point,) = swept(CONFIGS[:1], (None,), tmp_path).points
+    (file,) = (tmp_path / FOLDER).glob("*.jsonl")
+    lines = [json.loads(line) for line in file.read_text().split("\n") if line]
+    for _, entry in lines:
+        entry["cycles"] = damage
+    file.write_text("\n".join(map(json.dumps, lines)))
+    (again,) = swept(CONFIGS[:1], (None,), tmp_path).points
+    assert repr(again) == repr(point)
 
 
 def test_workers_make_no_plan_twice() -> None:

@@ -14,7 +14,8 @@ import cnna
 from cnna.cli import explore as command
 from cnna.cli.main import main
 from cnna.compiler.explore.aim import Aim
-from cnna.jobs.explore.sweep import reached
+from cnna.jobs.explore.sweep import conditions, reached
+from cnna.spec.boards import BOARDS
 from cnna.spec.config import preset
 
 from ...compiler.explore.points import point
@@ -83,6 +84,9 @@ def test_tilings_are_what_the_command_writes(
         ("zcu102", {"batch": 0}, "--batch 0: must be within 1..511"),
         ("zcu102", {"batch": 512}, "--batch 512: must be within 1..511"),
         ("zcu102", {"dsp": 1}, "no configuration fits"),
+        ("zcu102", {"dsp": -5}, "--dsp -5: must be at least 0"),
+        ("zcu102", {"uram": -1}, "--uram -1: must be at least 0"),
+        ("zcu102", {"target_fps": 1e300, "dsp": 60}, r"reaches 1e\+300 images a second"),
         ("zcu102", {"axes": ()}, "--axes: none is named"),
         ("zcu102", {"ddr": cnna.Ddr(latency=0)}, "--ddr-latency 0: must be within"),
         ("zcu102", {"ddr": cnna.Ddr(road="zcu102-ps")}, "explore predicts with the plain road"),
@@ -177,6 +181,12 @@ def test_a_target_that_nothing_reaches_is_said_in_plain_figures() -> None:
     assert "e+" not in str(raised.value)
     with pytest.raises(cnna.UserError, match=r"least work of 3 rules them out; .* and the fewest bytes of these are 5 MB an image"):
         reached([known], Aim(ddr_traffic=4), 3)
+
+
+@pytest.mark.parametrize("weights", [(1e308, 1e308), (5e-324, 5e-324), (3, 3)], ids=repr)
+def test_weights_of_any_size_are_shares(weights: tuple[float, float]) -> None:
+    """The sum of large ones is infinite, and each share would be none."""
+    assert conditions(cnna.Ddr(), BOARDS["zcu102"], weights).shares == (0.5, 0.5)
 
 
 def test_speeds_of_ddr_are_an_axis(
