@@ -10,7 +10,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from cnna.pruning.coupled import Labels
 from cnna.pruning.follow import Followed
 from cnna.pruning.moves import slices_of
-from cnna.pruning.values import attributes, captured
+from cnna.pruning.values import attributes, drop_unread, read
 
 Mask = NDArray[np.bool_]
 SPLIT_INPUT = 13  # the first opset in which a Split reads its sizes
@@ -53,31 +53,15 @@ def cut(found: Followed, removed: Collection[int], changed: Mapping[str, np.ndar
         more[fresh] = value
         return fresh
 
-    read = _read(model)
+    before = read(model)
     for node in model.graph.node:
         _restate(node, left, found, _opset(model), state)
-    _drop(model, values, read - _read(model))
-    tensors = [numpy_helper.from_array(np.ascontiguousarray(value), name) for name, value in {**values, **more}.items()]
+    tensors = [numpy_helper.from_array(np.asarray(value, order="C"), name) for name, value in {**values, **more}.items()]
     del model.graph.initializer[:]
     model.graph.initializer.extend(tensors)
     _declare(model, tensors)
+    drop_unread(model, before)  # a shape, say, for which another one stands now
     return model
-
-
-def _read(model: ModelProto) -> set[str]:
-    """The names of all that nodes read or the model answers."""
-    nodes = {name for node in model.graph.node for name in (*node.input, *captured(node))}
-    return nodes | {value.name for value in model.graph.output}
-
-
-def _drop(model: ModelProto, values: dict[str, np.ndarray], names: Collection[str]) -> None:
-    """Constants go for which others stand now, such as a shape; old models declare them as inputs too."""
-    gone = set(names) & set(values)
-    for name in gone:
-        del values[name]
-    declared = [value for value in model.graph.input if value.name not in gone]
-    del model.graph.input[:]
-    model.graph.input.extend(declared)
 
 
 def _declare(model: ModelProto, tensors: list[TensorProto]) -> None:

@@ -67,8 +67,8 @@ def network(model: ModelProto, name: str, feeds: Mapping[str, Array]) -> Network
             kind = helper.tensor_dtype_to_np_dtype(tensor.data_type)
             raise ModelError(f"{name}: constant '{tensor.name}' is {kind}; pruning takes a model in float32")
     shown = [output for node in copy.graph.node for output in node.output if output]
-    session = Session(showing(copy, shown).SerializeToString(), name, brief=True)
-    values = session.run(feeds)
+    values = Session(showing(copy, shown).SerializeToString(), name, brief=True).run(feeds)
+    copy = with_stated_sizes(copy, name, values, feeds)
     shapes = {key: value.shape for key, value in {**values, **feeds}.items() if isinstance(value, np.ndarray)}
     shapes |= {tensor.name: tuple(tensor.dims) for tensor in copy.graph.initializer}
     return Network(copy, name, shapes)
@@ -109,6 +109,38 @@ def folded(model: ModelProto, name: str) -> ModelProto:
     return model
 
 
+def with_stated_sizes(model: ModelProto, name: str, values: Mapping[str, Any], feeds: Mapping[str, Array]) -> ModelProto:
+    """The model in which a Reshape whose size is computed, as `x.view(x.size(0), -1)` is, reads the samples' axis and constants.
+
+    values: what all nodes make of one sample, `feeds`. The model as it is where two samples have other answers then.
+    """
+    copy, known = ModelProto(), {tensor.name for tensor in model.graph.initializer}
+    copy.CopyFrom(model)
+    sizes = {**values, **feeds}
+    for node in copy.graph.node:
+        computed = node.op_type == "Reshape" and len(node.input) > 1 and node.input[1] not in {*known, *feeds}
+        if (
+            computed
+            and not attributes(node).get("allowzero")
+            and sizes[node.input[0]].shape[:1] == (1,) == sizes[node.output[0]].shape[:1]
+        ):
+            node.input[1] = fresh = f"{node.output[0]}:size"
+            copy.graph.initializer.append(numpy_helper.from_array(np.array([0, *sizes[node.output[0]].shape[1:]], np.int64), fresh))
+    if len(copy.graph.initializer) == len(model.graph.initializer):
+        return model
+    kept = showing(copy, [value.name for value in model.graph.output]).graph.node
+    del copy.graph.node[:]
+    copy.graph.node.extend(kept)
+    drop_unread(copy, read(model))
+    two = {key: np.concatenate([value, value]) for key, value in feeds.items()}
+    try:
+        wanted = Session(model.SerializeToString(), name, brief=True).run(two)
+    except ModelError:  # one sample is all that it takes
+        return copy
+    made = Session(copy.SerializeToString(), name, brief=True).run(two)
+    return copy if all(np.array_equal(made[key], value, equal_nan=True) for key, value in wanted.items()) else model
+
+
 def showing(model: ModelProto, tensors: Sequence[str]) -> ModelProto:
     """The model with some tensors as outputs, and only the nodes that make them."""
     wanted, kept = set(tensors), []
@@ -127,6 +159,21 @@ def showing(model: ModelProto, tensors: Sequence[str]) -> ModelProto:
     declared = {value.name: value for value in model.graph.output}
     found.graph.output.extend(declared.get(name) or helper.make_empty_tensor_value_info(name) for name in dict.fromkeys(tensors))
     return found
+
+
+def read(model: ModelProto) -> set[str]:
+    """The names of all that nodes read or the model answers."""
+    nodes = {name for node in model.graph.node for name in (*node.input, *captured(node))}
+    return nodes | {value.name for value in model.graph.output}
+
+
+def drop_unread(model: ModelProto, before: set[str]) -> None:
+    """Removes constants that were read before, and are not now. Old models declare them as inputs too."""
+    gone = (before - read(model)) & {tensor.name for tensor in model.graph.initializer}
+    for field in (model.graph.initializer, model.graph.input):
+        kept = [one for one in field if one.name not in gone]
+        del field[:]
+        field.extend(kept)
 
 
 def captured(node: NodeProto) -> set[str]:

@@ -87,6 +87,10 @@ NETWORKS: dict[str, tuple[str, dict[str, Any]]] = {
         f"{STEM} h = Resize (r, , , to)",
         {**FIRST, "to": numbers(1, 8, 16, 16), **_last(8)},
     ),
+    "a size that is found": (
+        f"{STEM} z = Shape (x) n = Gather (z, one) k = Unsqueeze (n, ax) to = Concat <axis = 0> (k, b) h = Reshape (r, to)",
+        {**FIRST, "one": np.array(0, np.int64), "ax": numbers(0), "b": numbers(8, 8, 8), **_last(8)},
+    ),
     "pad": (f"{STEM} h = Pad (r, wd)", {**FIRST, "wd": numbers(0, 0, 1, 2, 0, 0, 1, 0), **_last(8)}),
     "transposed": (
         f"{STEM} t = ConvTranspose <strides = [2, 2]> (r, w2, b2) h = Conv (t, w3)",
