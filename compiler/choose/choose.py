@@ -8,20 +8,21 @@
 3. `mixed` makes plans in waves, where the vector engine has enough to do, and puts weights in another order. The predictor alone
    judges them, and one of them is taken only if it is clearly faster than the best finalist.
 
-A program is planned once and predicted once, whatever ways lead to it. The numbers are in `plan.limits`.
+A program is planned once and predicted once, whatever ways lead to it. Its prediction ends as soon as it certainly is not chosen.
+The numbers are in `plan.limits`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
+from math import inf
 
 from cnna.compiler.choose.mixed import Predict, Predicted, clocks, mixed
-from cnna.compiler.choose.search import finalists, unlike
+from cnna.compiler.choose.search import finalists, in_waves, unlike
 from cnna.compiler.lower.kernels import Lowered
 from cnna.compiler.plan.forced import NOTHING, Forced
 from cnna.compiler.plan.limits import LIMITS, PlanLimits
 from cnna.compiler.plan.plan import Plan, Planner
 from cnna.compiler.predict.known_stretches import KnownStretches
-from cnna.compiler.predict.predict import Count, PredictedSpan, predicted_spans
+from cnna.compiler.predict.predict import Count, PredictedSpan, TooManyClocksError, predicted_spans
 from cnna.spec.config import Config
 
 Chosen = tuple[Plan, Sequence[PredictedSpan] | None]
@@ -37,25 +38,39 @@ def fastest_plan(
     """
 
     known = KnownStretches()
+    found: dict[bytes, Sequence[PredictedSpan]] = {}  # a plan of `mixed` may be one of the finalists
 
-    @cache  # a plan of `mixed` may be one of the finalists
-    def predict(program: bytes) -> Sequence[PredictedSpan]:
-        return predicted_spans(program, config, count=count, known=known)
+    def predict(program: bytes, most: float) -> Sequence[PredictedSpan] | None:
+        if program not in found:
+            try:
+                found[program] = predicted_spans(program, config, count=count, known=known, most=most)
+            except TooManyClocksError:
+                return None
+        return found[program]
 
     planner = Planner(lowered, config, name, limits, forced)
     plans = unlike(finalists(planner, count))
     if plans[0].clocks > limits.predicted_clocks:
         return plans[0], None
-    return taken(plans, mixed(planner, plans[0].way.cut, predict), predict, limits)
+    return taken(plans, unlike(in_waves(planner, plans[0].way.cut)), config, predict, limits)
 
 
-def taken(plans: Sequence[Plan], others: Iterable[Predicted], predict: Predict, limits: PlanLimits = LIMITS) -> Chosen:
-    """The fastest of the finalists `plans`, or of `others` if that is clearly faster. One plan alone is taken without spans."""
-    others = list(others)
-    if len(plans) == 1 and not others:
+def taken(plans: Sequence[Plan], waved: Sequence[Plan], config: Config, predict: Predict, limits: PlanLimits = LIMITS) -> Chosen:
+    """The fastest of the finalists `plans`, or what `mixed` makes of the plans `waved` if that is clearly faster.
+
+    One plan alone is taken without spans. A plan is given up as soon as it certainly takes too many clocks. It would
+    not be taken, and it would not change how others are judged.
+    """
+    if len(plans) == 1 and not waved:
         return plans[0], None
-    predicted = [(plan, predict(plan.program)) for plan in plans]
-    most = (1 + limits.same_share) * min(map(clocks, predicted))
-    best = next(one for one in predicted if clocks(one) <= most)
-    other = min(others, key=clocks, default=best)
-    return other if clocks(other) <= limits.clearly * clocks(best) else best
+    predicted: list[Predicted] = []
+    least = inf
+    for plan in plans:
+        spans = predict(plan.program, (1 + limits.same_share) * least)
+        if spans is not None:
+            predicted.append((plan, spans))
+            least = min(least, clocks(predicted[-1]))
+    best = next(one for one in predicted if clocks(one) <= (1 + limits.same_share) * least)
+    most = limits.clearly * clocks(best)
+    other = min(mixed(waved, config, predict, most), key=clocks, default=best)
+    return other if clocks(other) <= most else best

@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 
 MODULES = (
     *("ready", "known_stretches", "request_parts", "shared_port", "ddr_beats", "read_ahead", "flow_rates"),
-    *("event_loop", "weight_ports", "transfers", "predict"),
+    *("event_loop", "weight_ports", "transfers", "command_walks", "least_left", "predict"),
 )
 PACKAGE = "cnna.compiler.predict"
 HERE = Path(__file__).parent

@@ -11,13 +11,12 @@ from itertools import count
 from math import inf
 from typing import Final
 
-import numpy as np
-
 from cnna.compiler.cost.engine_steps import Fields, command_steps
-from cnna.compiler.predict.bank_clocks import WALK, WRITES, walk_clocks, write_clocks
+from cnna.compiler.predict.command_walks import READ_CLOCKS, START_CLOCKS, seen_clocks, walk_groups
 from cnna.compiler.predict.event_loop import EventLoop, Handed, Process, Queue, Released
 from cnna.compiler.predict.flow_rates import ActiveEngines, Walk
-from cnna.compiler.predict.known_stretches import KnownStretches, WalkGroups
+from cnna.compiler.predict.known_stretches import KnownStretches
+from cnna.compiler.predict.least_left import ROUNDED, LeastLeft
 from cnna.compiler.predict.read_ahead import COMMAND_CLOCKS
 from cnna.compiler.predict.ready import Lasting
 from cnna.compiler.predict.transfers import Transfers
@@ -29,18 +28,14 @@ from cnna.spec.machine import BURST_BEATS
 from cnna.spec.program.commands import WRITE_BYTES, Command, commands
 from cnna.spec.regmap import COUNTED, VECTOR_OPS
 
-START_CLOCKS: Final = 130  # from start until the program's first write takes effect
 TAKE_CLOCKS: Final = 6  # from a GO until the engine has the command
 QUEUED = {"load": 2, "weight": 5, "conv": 4, "vector": 4, "store": 2}  # commands that an engine holds, including the active one
-READ_CLOCKS = {"conv": 19, "vector": 14}  # from the clock at which a wait is met to the first step
 PLAN_CLOCKS: Final = 11  # from the first step of a command's last block to the next command's, besides one a lane: it is planned
-WRITE_CLOCKS = {"conv": 44, "vector": 39}  # from a unit's last step until other engines see it, besides the cascades' clocks
 ARRAY_CLOCKS: Final = 42  # from the array's steps to the writes of their results, besides the cascades' clocks
 TABLE_CLOCKS: Final = 7  # from an engine's last step before a table until that is written, besides its words and writes
 TABLE_WRITES: Final = 64  # clocks
 RESULT_CLOCKS: Final = 18  # for which results of the command before may hold up these writes
 PAGE_WRITES = BURST_BEATS * BEAT_BYTES // WRITE_BYTES  # register writes in a burst of the program
-GROUPED = tuple(dict.fromkeys((*WALK, *WRITES)))  # the fields on which `_Simulation._groups` depends
 PREDICTING = "predicting commands"
 QUANTUM: Final = 64  # words of a ring whose arrival is looked up together
 
@@ -59,14 +54,24 @@ class PredictedSpan:
 
 
 def predicted_spans(
-    program: bytes, config: Config, memory: DdrSpeed = PLANNED, count: Count | None = None, known: KnownStretches | None = None
+    program: bytes,
+    config: Config,
+    memory: DdrSpeed = PLANNED,
+    count: Count | None = None,
+    known: KnownStretches | None = None,
+    most: float = inf,
 ) -> list[PredictedSpan]:
     """A span for each command of a program, in program order. count: is told of each command that has ended.
 
     known: what the predictions of other programs have simulated, of the same configuration and DDR; this one adds to it.
+    TooManyClocksError: the program certainly takes more clocks than `most`; this is often known after a small part of them.
     ArtifactError: the engines wait for each other forever.
     """
-    return _Simulation(list(commands(program)), config, memory, count, known).run()
+    return _Simulation(list(commands(program)), config, memory, count, known, most).run()
+
+
+class TooManyClocksError(Exception):
+    """A program takes more clocks than its prediction is wanted for."""
 
 
 @dataclass
@@ -131,19 +136,30 @@ class _Simulation:
     """The processes of the engines, and their progress."""
 
     def __init__(
-        self, program: Sequence[Command], config: Config, memory: DdrSpeed, count: Count | None, known: KnownStretches | None
+        self,
+        program: Sequence[Command],
+        config: Config,
+        memory: DdrSpeed,
+        count: Count | None,
+        known: KnownStretches | None,
+        most: float,
     ) -> None:
         self.program, self.config, self.memory, self.count = program, config, memory, count
-        self.machine = EventLoop(config, memory, known)
+        self.known = KnownStretches() if known is None else known
+        self.machine = EventLoop(config, memory, self.known)
         self.queues = {engine: Queue() for engine in QUEUED}
         self.written: list[ChunkWrites] = []
         self.spans: dict[int, PredictedSpan] = {}
         self.vector_block = VectorBlock()
         self.results = {"conv": 0, "vector": 0}  # clocks for which the last results of an engine's last command pass the tables
-        self.groups = (KnownStretches() if known is None else known).groups
+
+        self.most = most
+        self.left = LeastLeft(program, config, memory, self.known) if most < inf else None
 
     def run(self) -> list[PredictedSpan]:
         """Runs all engines until the program has ended."""
+        if self.left and self.left.whole > self.most + ROUNDED:
+            raise TooManyClocksError
         ports = WeightPorts(self.machine, self.queues["weight"], self._span)
         moved = Transfers(self.machine, self.queues, ports, lambda command: self._waits(vars(command.f), 0), self._span)
         processes = {"program": self._register_writes(), "fetched": self._fetches(), "written": self._array_writes()}
@@ -195,28 +211,15 @@ class _Simulation:
                 counts.append((self.machine.units[engine], fields[f"wait_{engine}_count"] + unit * fields[f"wait_{engine}_step"]))
         return Units(counts, late)
 
-    def _groups(self, fields: Fields, blocks: int, made: int) -> WalkGroups:
-        """The groups of a walk: of so many blocks that are read and written. Many tiles and layers have equal ones.
-
-        A group takes one clock a step, or longer if its reads or the writes of its results need more.
-        """
-        key = blocks, made, *[fields.get(name, 0) for name in GROUPED]
-        found = self.groups.get(key)
-        if found is None:
-            reads, writes = walk_clocks(fields, self.config), write_clocks(fields, self.config)
-            slow = bool((writes > reads).all())
-            found = self.groups[key] = WalkGroups(np.maximum(blocks * reads, made * writes), slow)
-        return found
-
-    def _has_upper(self, fields: Fields) -> bool:
-        """Whether the upper half of the last group has pixels; they are written last."""
-        pixels = fields["images"] * fields["out_height"] * fields["out_width"]
-        return (pixels - 1) % self.config.pix >= self.config.half
-
     def _span(self, command: Command, begin: float, end: float, held: tuple[float, float]) -> None:
         self.spans[command.number] = PredictedSpan(command.engine, int(begin), int(end), (int(held[0]), int(held[1])))
         if self.count:
             self.count(len(self.spans), len(self.program), PREDICTING)
+
+    def _check(self, command: Command, unit: int, begin: float) -> None:
+        """TooManyClocksError: the program takes too many, since a chunk or block begins so late."""
+        if self.left and self.left.exceeds(self.most, command, unit, begin):
+            raise TooManyClocksError
 
     # --- the array ---
 
@@ -225,7 +228,7 @@ class _Simulation:
         fields, config, machine = vars(command.f), self.config, self.machine
         taken, begin = machine.now, inf
         work = command_steps("conv", fields, config)
-        groups = self._groups(fields, work.blocks, work.made)
+        groups = walk_groups(fields, work.blocks, work.made, config, self.known)
         own = groups.clocks
         latency = config.cascade // config.depth
         for chunk in range(fields["chunks"]):
@@ -235,12 +238,13 @@ class _Simulation:
             yield waits
             late = self._late(command, taken, own[0]) if chunk == 0 else 0
             begin = min(begin, machine.now)
+            self._check(command, chunk, machine.now)
             low = chunk * config.chunk_blocks
             blocks = (low, min(low + config.chunk_blocks, fields["dst_blocks"]))
             self.written.append(written := ChunkWrites(Walk(fields, blocks, groups, machine.now + latency + ARRAY_CLOCKS)))
             yield from self._chunk(work.each, [own[0] + late, *own[1:]], bool(fields["stream"]))
             written.end = machine.now + latency + ARRAY_CLOCKS
-            end = machine.end_unit("conv", latency + WRITE_CLOCKS["conv"] - (0 if self._has_upper(fields) else work.made))
+            end = machine.end_unit("conv", seen_clocks("conv", fields, work.made, config))
         window = max(RESULT_CLOCKS - config.table_words, 0) * min(work.written / (groups.ends[-1] / len(own)), 1.0)
         self.results["conv"] = min(work.written * len(own), int(window))
         self.queues["conv"].released += 1
@@ -296,7 +300,7 @@ class _Simulation:
         ring, taken, begin = machine.rings[1], machine.now, inf
         work = command_steps("vector", fields, config)
         depthwise = VECTOR_OPS[fields["op"]] == "depthwise"
-        groups = self._groups(fields, 1, 1)
+        groups = walk_groups(fields, 1, 1, config, self.known)
         slow, clocks = groups.slow, float(groups.ends[-1])
         for block in range(fields["blocks"]):
             unit, inner = divmod(block, config.chunk_blocks)
@@ -311,6 +315,7 @@ class _Simulation:
             yield waits
             yield machine.after(self._late(command, taken, groups.clocks[0]) if block == 0 else 0)
             begin = min(begin, max(machine.now, loaded))
+            self._check(command, block, max(machine.now, loaded))
             least = max(machine.now, loaded) + clocks
             follows = machine.now <= self.vector_block.end + 1
             planned = machine.now + PLAN_CLOCKS + config.pix
@@ -320,7 +325,7 @@ class _Simulation:
             machine.work.reading, ring.freed = None, ring.taken
             yield machine.after(max(least - machine.now, 0.0))
             if inner == config.chunk_blocks - 1 or block == fields["blocks"] - 1:
-                end = machine.end_unit("vector", WRITE_CLOCKS["vector"] - (0 if self._has_upper(fields) else 1))
+                end = machine.end_unit("vector", seen_clocks("vector", fields, 1, config))
         self.queues["vector"].released += 1
         self._span(command, begin, end, (taken, machine.now))
 

@@ -10,6 +10,7 @@ from cnna.compiler.predict.event_loop import EventLoop, Process, Queue
 from cnna.compiler.predict.ready import Lasting, Ready
 from cnna.compiler.predict.weight_ports import AllAnswered, Ended, WeightPorts
 from cnna.spec.config import BEAT_BYTES
+from cnna.spec.ddr import DdrSpeed
 from cnna.spec.machine import LOAD_ROOM_BEATS, READS_OUTSTANDING, RUNS_AHEAD, WRITES_OUTSTANDING
 from cnna.spec.program.commands import Command
 
@@ -58,10 +59,7 @@ class Transfers:
             dealt[-1][1].following = transfer
         dealt.append((command, transfer))
         runs = fields["runs"] * fields["blocks"]
-        later = (
-            max(runs - RUNS_AHEAD * machine.config.ports, 0) * transfer.size * BEAT_BYTES / (runs * machine.memory.bytes_per_cycle)
-        )
-        yield machine.after(max(runs, later))
+        yield machine.after(deal_clocks(transfer, runs, machine.config.ports, machine.memory))
         self.queues[command.engine].released += 1
 
     def asking(self) -> Process:
@@ -83,7 +81,7 @@ class Transfers:
             yield self.asked[number]
             command, transfer = self.dealt["load"][number]
             self.machine.work.begun += transfer.size
-            yield from self._move(command, transfer, 0)
+            yield from self._move(command, transfer)
 
     def stores(self) -> Process:
         """Moves the stores whose runs the ports have.
@@ -99,21 +97,36 @@ class Transfers:
             rate = BESIDE_BEATS if machine.work.delayed() else machine.config.ports
             transfer.read_ahead(int(rate * (clock - machine.now - ASK_CLOCKS)))
             yield machine.after(clock - machine.now)
-            yield from self._move(command, transfer, machine.memory.latency_cycles)
+            yield from self._move(command, transfer)
 
-    def _move(self, command: Command, transfer: Transfer, latency: int) -> Process:
+    def _move(self, command: Command, transfer: Transfer) -> Process:
         machine, engine, begin = self.machine, command.engine, self.machine.now
         machine.work.moving[engine] = transfer
-        yield from machine.flow(engine, transfer.size * BEAT_BYTES, self._most(engine, transfer))
+        size = transfer.size * BEAT_BYTES
+        yield from machine.flow(engine, size, size / least_move_clocks(engine, transfer, machine.config.ports, machine.memory))
         del machine.work.moving[engine]
-        end = machine.end_unit(engine, latency + END_CLOCKS[engine])
+        end = machine.end_unit(engine, end_clocks(engine, machine.memory))
         self.ended(command, begin, end, (begin, machine.now))
 
-    def _most(self, engine: str, transfer: Transfer) -> float:
-        """The bytes that a transfer can move in a clock: a beat at each port, but each burst beyond those outstanding waits."""
-        ports, bursts = self.machine.config.ports, transfer.bursts
-        rounds = -(-bursts // OUTSTANDING[engine]) - 1
-        beats = -(-transfer.size // ports)
-        waits = rounds * (self.machine.memory.latency_cycles + ROUND_CLOCKS[engine])
-        rest = beats * (bursts - rounds * OUTSTANDING[engine]) / bursts
-        return transfer.size * BEAT_BYTES / max(beats, waits + rest)
+
+def deal_clocks(transfer: Transfer, runs: int, ports: int, memory: DdrSpeed) -> float:
+    """From the clock at which the ports get a command's first run until they can get another command's. runs: of the command."""
+    later = max(runs - RUNS_AHEAD * ports, 0) * transfer.size * BEAT_BYTES / (runs * memory.bytes_per_cycle)
+    return max(float(runs), later)
+
+
+def least_move_clocks(engine: str, transfer: Transfer, ports: int, memory: DdrSpeed) -> float:
+    """The clocks in which a transfer moves if nothing holds it up: a beat at each port, but each burst beyond those outstanding
+    waits.
+    """
+    bursts = transfer.bursts
+    rounds = -(-bursts // OUTSTANDING[engine]) - 1
+    beats = -(-transfer.size // ports)
+    waits = rounds * (memory.latency_cycles + ROUND_CLOCKS[engine])
+    rest = beats * (bursts - rounds * OUTSTANDING[engine]) / bursts
+    return max(float(beats), waits + rest)
+
+
+def end_clocks(engine: str, memory: DdrSpeed) -> int:
+    """From a transfer's last beat until other engines see the unit. Its write responses come late."""
+    return END_CLOCKS[engine] + (memory.latency_cycles if engine == "store" else 0)

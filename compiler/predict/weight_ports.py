@@ -12,7 +12,7 @@ from typing import Final
 from cnna.compiler.predict.event_loop import Column, EventLoop, Process, Queue, Ring
 from cnna.compiler.predict.ready import Lasting, Ready
 from cnna.spec.codebook import BOOKS, CODES, PLAIN
-from cnna.spec.config import BEAT_BYTES
+from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.machine import BURST_BEATS, QUEUE_COMMANDS, READS_OUTSTANDING
 from cnna.spec.program.commands import Command
 
@@ -96,7 +96,7 @@ class WeightPorts:
         if part:
             yield Dealt(self, self.dealt[part])
         if not (vector and part):
-            beats, column = self._word_beats(command), ring.columns[part]
+            beats, column = word_beats(command, machine.config), ring.columns[part]
             left = command.f.beats * command.f.repeat // beats if beats else 0
             if not beats:  # books, which are no words of the ring
                 yield Open(self, part, command.f.beats)
@@ -151,13 +151,6 @@ class WeightPorts:
         after = max(over - (requests.made[requests.answered].beats - left), 0.0)
         return machine.now + after * beat_bytes / flow.speed if after <= left else inf
 
-    def _word_beats(self, command: Command) -> int:
-        """Beats on a port of each word of the ring that a command brings; 0: it brings none."""
-        config = self.machine.config
-        if command.f.ring:
-            return config.vector_word_beats
-        return {PLAIN: config.stripe_bytes // BEAT_BYTES, BOOKS: 0, CODES: config.stripe_bytes // BEAT_BYTES // 2}[command.f.code]
-
     def _request(self, part: int, request: BeatRequest) -> None:
         """Notes a request that is made now."""
         self.requests[part].open += request.beats
@@ -205,6 +198,13 @@ class WeightPorts:
     def when_dealt(self, number: int) -> float:
         """0 if port 0 has had room for the command of that number; inf: not yet."""
         return 0.0 if self.dealt[0] >= number - DEALT else inf
+
+
+def word_beats(command: Command, config: Config) -> int:
+    """Beats on a port of each word of the ring that a command brings; 0: it brings none."""
+    if command.f.ring:
+        return config.vector_word_beats
+    return {PLAIN: config.stripe_bytes // BEAT_BYTES, BOOKS: 0, CODES: config.stripe_bytes // BEAT_BYTES // 2}[command.f.code]
 
 
 class Open(Ready):

@@ -1,5 +1,7 @@
 """Of several plans, the compiler takes the one that the predictor finds to be the fastest, and predicts none of them twice."""
 
+from math import inf
+
 import numpy as np
 import pytest
 
@@ -34,14 +36,14 @@ def plans():
     return [Planner(lower(one_layer(size), TINY, 1), TINY, "one").plan(Way(0)) for size in (16, 4)]
 
 
-def predict(program):
+def predict(program, most=inf):
     return predicted_spans(program, TINY)
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_the_fastest_finalist_is_taken(plans, order):
     """If the first were taken, or the slowest, predictions would serve for nothing."""
-    made, spans = taken([plans[number] for number in order], [], predict)
+    made, spans = taken([plans[number] for number in order], [], TINY, predict)
     assert made is plans[1]
     assert spans == predict(plans[1].program)
 
@@ -51,13 +53,13 @@ def test_a_gain_that_the_predictor_cannot_tell_changes_no_program(plans, gain, f
     """Sixteen of 540,000 clocks, from a better predictor, gave ResNet-18 another program, and made its measurement stale."""
     one, other = plans
     clocks = {one.program: 540_000 + gain, other.program: 540_000}
-    made, _ = taken(plans, [], lambda program: [PredictedSpan("store", 0, clocks[program], (0, 0))])
+    made, _ = taken(plans, [], TINY, lambda program, most: [PredictedSpan("store", 0, clocks[program], (0, 0))])
     assert made is (one if first else other)
 
 
 def test_long_programs_and_single_ones_are_not_predicted(plans):
     """Compilation would take minutes longer, or longer for nothing: another order of the kernels may make the same program."""
-    assert taken(plans[:1], [], lambda program: pytest.fail("predicted")) == (plans[0], None)
+    assert taken(plans[:1], [], TINY, lambda program, most: pytest.fail("predicted")) == (plans[0], None)
     assert unlike([plans[0], plans[0]]) == plans[:1]
     whole = set_pitches(lower(networks.network(1007), TINY, 2), TINY)
     first = finalists(Planner(whole, TINY, "long"))[0]
@@ -68,7 +70,7 @@ def test_long_programs_and_single_ones_are_not_predicted(plans):
 
 def test_what_was_predicted_for_the_choice_is_what_is_reported(plans, monkeypatch):
     """Clocks of another program, or with another DDR, would stand in the manifest. Predicting again would take twice as long."""
-    program = compile.compile_graph(one_layer(4), TINY, choose=lambda *given: taken(plans, [], predict))
+    program = compile.compile_graph(one_layer(4), TINY, choose=lambda *given: taken(plans, [], TINY, predict))
     slower = program.predicted(DdrSpeed(2)).cycles
     monkeypatch.setattr(compile, "predicted_spans", lambda *given: pytest.fail("predicted again"))
     assert program.entry()["predicted"]["cycles"] == max(span.end for span in program.spans if span.engine != "weight")
@@ -79,9 +81,9 @@ def test_equal_programs_are_predicted_once(monkeypatch):
     """Bands of several layers often make a program that is there already; compilation would take a third longer."""
     asked = []
 
-    def once(program, config, count, known):
+    def once(program, config, count, known, most):
         asked.append(program)
-        return predicted_spans(program, config, known=known)
+        return predicted_spans(program, config, known=known, most=most)
 
     monkeypatch.setattr(choose, "predicted_spans", once)
     whole = set_pitches(lower(networks.network(1007), TINY, 2), TINY)

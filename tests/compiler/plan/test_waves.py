@@ -8,7 +8,7 @@ import pytest
 
 from cnna.compiler.choose.choose import fastest_plan
 from cnna.compiler.choose.mixed import mixed
-from cnna.compiler.choose.search import finalists, in_waves
+from cnna.compiler.choose.search import finalists, in_waves, unlike
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.graph import ir
 from cnna.compiler.lower.kernels import VectorKernel, source_rows, views_of
@@ -130,7 +130,8 @@ def waved(lowered, config, name, count):
     """Whatever can run in waves does so, with its weights in another order if there is one."""
     planner = Planner(lowered, config, name, SMALL)
     best = finalists(planner)[0]
-    found = list(mixed(planner, best.way.cut, lambda program: predicted_spans(program, config)))
+    plans = unlike(in_waves(planner, best.way.cut))
+    found = list(mixed(plans, config, lambda program, most: predicted_spans(program, config)))
     return found[-1] if found else (best, None)
 
 
