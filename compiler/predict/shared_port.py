@@ -62,15 +62,16 @@ def simulate(
 
     last: if this one is over, the simulation ends with that clock.
     """
-    before = [requester.progress for requester in requesters]
-    for requester in requesters:
+    served = list[Requester](requesters)
+    before = [requester.progress for requester in served]
+    for requester in served:
         requester.ended = inf
     done = 0
     while done < clocks and not (last is not None and last.ended < inf):
         above = 0
         if beside is not None:
             beside.clock()
-        for requester in requesters:
+        for requester in served:
             asks = requester.asks
             if not asks and done >= requester.wake:
                 asks = requester.offer(done)
@@ -80,8 +81,8 @@ def simulate(
             if requester.over and requester.ended == inf:
                 requester.ended = float(done)
         done += 1
-    passed = [requester.progress - amount for requester, amount in zip(requesters, before, strict=True)]
-    return [amount / max(min(requester.ended, done), 1) for requester, amount in zip(requesters, passed, strict=True)]
+    passed = [requester.progress - amount for requester, amount in zip(served, before, strict=True)]
+    return [amount / max(min(requester.ended, done), 1) for requester, amount in zip(served, passed, strict=True)]
 
 
 class DueParts(Requester):

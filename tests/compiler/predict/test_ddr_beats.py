@@ -44,7 +44,7 @@ def test_ports_abreast_move_a_beat_each_a_clock():
 def test_a_port_that_meets_another_in_its_bank_falls_a_beat_behind():
     """Only that port must wait, and only once: from then on it is in another bank than the others."""
     ddr = reading(4, waiting=100)
-    ddr.load.moved = [4, 0, 0, 0]  # port 0 is where port 1 is
+    ddr.load.put([4, 0, 0, 0], ddr.load.waiting)  # port 0 is where port 1 is
     assert speed(ddr.load, ddr) == pytest.approx(4, rel=0.03)
     assert ddr.load.moved[0] - ddr.load.moved[2] == 4
     assert ddr.load.moved[2] - ddr.load.moved[1] == 1
@@ -53,7 +53,7 @@ def test_a_port_that_meets_another_in_its_bank_falls_a_beat_behind():
 def test_ports_in_one_bank_go_one_behind_the_other():
     """The first beats take a clock each; after that all ports are in banks of their own."""
     ddr = reading(4, fm_run=168, waiting=100)
-    ddr.load.moved = [0, 8, 0, 8]
+    ddr.load.put([0, 8, 0, 8], ddr.load.waiting)
     simulate([ddr.load], 4, ddr)
     assert ddr.load.moved == [4, 11, 2, 9]
     assert speed(ddr.load, ddr) == pytest.approx(4, rel=0.03)
@@ -75,7 +75,7 @@ def test_runs_of_a_beat_ask_for_the_banks_of_their_words(config):
         fields = {"fm": int(rng.integers(words_of_deck)), "fm_run": 7, "fm_block": 513, "run": run, "runs": 30, "blocks": 9}
         load = Transfer("load", fields, config)
         for number in range(load.size):
-            load.waiting[0] = 1
+            load.fifos[0].waiting = 1
             block, row = divmod(number, fields["runs"])
             step = sets_on(fields["fm"], block, config.depth)
             first = fields["fm"] + step * fields["fm_block"] + row * fields["fm_run"]
@@ -92,7 +92,7 @@ def test_long_runs_ask_for_the_banks_of_their_words_beyond_the_end_of_a_region(c
         base = region_words(config) - before
         load = Transfer("load", {"fm": base, "fm_run": run, "fm_block": 0, "run": run, "runs": 1, "blocks": 1}, config)
         for beat in range(load.size):
-            load.waiting[0] = 1
+            load.fifos[0].waiting = 1
             words = range(base + beat * config.beat_words, base + min(run, (beat + 1) * config.beat_words))
             bits = {word // region_words(config) * config.banks + word % config.banks for word in words}
             assert load.offer(beat) == sum(1 << bit for bit in bits), f"beat {beat} of a run that begins {before} words before"
@@ -103,7 +103,7 @@ def test_a_port_waits_for_a_lower_one_that_waits_too():
     config = Config("three", pix=2, ci=8, co=24, ports=3, regions=1, bank_words=128, ring_words=64, vector_ring_words=256)
     ddr = BeatModel(3, config.ports, LATENCY)
     ddr.load = Transfer("load", {"fm": 0, "fm_run": 1, "fm_block": 0, "run": 2, "runs": 3, "blocks": 1}, config)
-    ddr.load.waiting = [1, 1, 1]
+    ddr.load.put([0, 0, 0], [1, 1, 1])
     assert (ddr.load.offer(0), ddr.load.moved) == (0b0011, [1, 0, 0])
     assert (ddr.load.offer(1), ddr.load.moved) == (0b0110, [1, 1, 0])
     assert (ddr.load.offer(2), ddr.load.moved) == (0b1100, [1, 1, 1])
@@ -151,7 +151,7 @@ def test_ddr_gets_whole_bursts_of_a_store():
     """The FIFOs would seem to give DDR up to 15 beats a port more while other engines hold the store up."""
     ddr = BeatModel(4, ZCU102.ports, LATENCY)
     ddr.store = transfer("store")
-    ddr.store.moved, ddr.store.waiting = [70] * 4, [STORE_ROOM_BEATS - 70] * 4
+    ddr.store.put([70] * 4, [STORE_ROOM_BEATS - 70] * 4)
     for _ in range(CLOCKS):
         ddr.clock()
     assert ddr.store.fifo == 4 * (70 % BURST_BEATS)
@@ -174,7 +174,7 @@ def test_ddr_reads_before_it_writes_at_each_port(beats, written):
     ddr.store = transfer("store")
     before = list(ddr.store.waiting)
     simulate([ddr.load], CLOCKS, ddr)
-    ddr.store.waiting = [0, 0, 0, 0]
+    ddr.store.put(ddr.store.moved, [0, 0, 0, 0])
     for _ in range(64):
         ddr.clock()
     assert before == [STORE_ROOM_BEATS - BURST_BEATS] * 4, "DDR gets a port's first burst once that is whole"

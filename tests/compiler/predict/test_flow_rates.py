@@ -82,7 +82,7 @@ def test_runs_in_one_bank_halve_a_load_and_leave_ddr_to_others(speeds):
 def test_a_load_that_was_held_up_makes_up_for_it_from_its_fifos(speeds):
     """16 KiB would seem to come from DDR once more, and maps that are loaded beside the vector engine to take 2 % longer."""
     work = at_work("load", "store")
-    work.moving["load"].waiting = [LOAD_ROOM_BEATS] * 4
+    work.moving["load"].put([0] * 4, [LOAD_ROOM_BEATS] * 4)
     speeds.set(work, 0)
     assert work.flows["load"].speed > 50, "feature memory takes 64 bytes a clock, DDR gives 48"
     assert work.flows["store"].speed > 16, "DDR has nothing to read until room that is made now is asked for"
