@@ -9,7 +9,6 @@ that are not quiet.
 A clock that is final is yielded as a number, because the loop asks every wait after every resumption.
 """
 
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -121,12 +120,13 @@ class Loaded(Ready):
 class Column:
     """The part of a ring that some of the ports fill. asked: words that have been requested.
 
-    clocks: the clock at which as many words as the entry of `counts` says had come.
+    clocks: the clock at which as many words as the entry of `counts` says had come. near: the entry that was looked up last.
     """
 
     asked: int = 0
     counts: list[int] = field(default_factory=list)
     clocks: list[float] = field(default_factory=list)
+    near: int = 0
 
     def came(self, word: int) -> float:
         """The clock at which `word` words had come; inf: not known yet."""
@@ -134,7 +134,13 @@ class Column:
             return 0.0
         if not self.counts or self.counts[-1] < word:  # nearly always
             return inf
-        return self.clocks[bisect_left(self.counts, word)]
+        counts, found = self.counts, self.near  # a reader asks for words that follow each other
+        while counts[found] < word:
+            found += 1
+        while found and counts[found - 1] >= word:
+            found -= 1
+        self.near = found
+        return self.clocks[found]
 
 
 @dataclass
@@ -277,9 +283,17 @@ class EventLoop:
 
     def flow(self, name: str, amount: float, most: float) -> Process:
         """A process that lasts until a flow of this amount has passed."""
+        yield self.begin_flow(name, amount, most)
+        self.end_flow(name)
+
+    def begin_flow(self, name: str, amount: float, most: float) -> Flow:
+        """A flow of this amount, which begins to pass. `end_flow` has to be called when it has."""
         flow = self.work.flows[name] = Flow(amount, most)
         self.work.changed = True
-        yield flow
+        return flow
+
+    def end_flow(self, name: str) -> None:
+        """Notes that a flow has passed."""
         del self.work.flows[name]
         self.work.changed = True
 
@@ -290,7 +304,8 @@ class EventLoop:
     def wait_for_beats(self, part: int, beats: int) -> None:
         """Adds to the beats that a part's ports still have to receive for the rings. Negative: beats that have come."""
         waiting, asked = self.work.waiting, self.work.asked
-        for port in self._ports_of[part]:
+        first, end = (1, len(waiting)) if part else (0, 1)  # a loop over numbers; `ports_of` would make objects of them
+        for port in range(first, end):
             waiting[port] += beats
             if beats > 0:
                 asked[port] += beats

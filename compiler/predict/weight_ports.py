@@ -161,7 +161,7 @@ class WeightPorts:
         """DDR's answers to these ports, in the order of the requests."""
         machine = self.machine
         ports = self.machine.weight_ports[part]
-        requests = self.requests[part]
+        requests, name = self.requests[part], f"weight{part}"
         begin = inf
         for number in count():
             clock = requests.when_answered(number, machine.memory.latency_cycles)
@@ -174,7 +174,8 @@ class WeightPorts:
                 yield machine.loaded(made.loads)
             begin = min(begin, machine.now)
             machine.quiet = True
-            yield from machine.flow(f"weight{part}", made.beats * ports * BEAT_BYTES, BEAT_BYTES * ports)
+            yield machine.begin_flow(name, made.beats * ports * BEAT_BYTES, BEAT_BYTES * ports)
+            machine.end_flow(name)
             requests.open -= made.beats
             requests.answered += 1
             machine.wait_for_beats(part, -made.beats)
