@@ -23,16 +23,16 @@ from cnna.compiler.frontend.source_model import Readable
 from cnna.compiler.graph import ir
 from cnna.compiler.graph.dump import GraphWriter
 from cnna.compiler.lower.kernels import ConvKernel, Lowered
-from cnna.compiler.lower.lower import lower, macs_of
+from cnna.compiler.lower.lower import macs_of
 from cnna.compiler.lower.weights import ConstantSegment
 from cnna.compiler.passes.pipeline import Dump
 from cnna.compiler.plan.allocate import Allocation, activation_bytes
 from cnna.compiler.plan.command import PlannedCommand
 from cnna.compiler.plan.emit import describe_program
-from cnna.compiler.plan.fold import Fold, fold_inputs
-from cnna.compiler.plan.pitch import set_pitches
+from cnna.compiler.plan.fold import Fold
 from cnna.compiler.predict.predict import Count, PredictedSpan, predicted_spans
 from cnna.compiler.predict.timeline import Prediction, prediction
+from cnna.compiler.prepared import Prepared, prepared
 from cnna.spec.artifact import Artifact, ProgramPiece, artifact_of
 from cnna.spec.boards import ddr_of
 from cnna.spec.config import Config, as_dict
@@ -141,18 +141,19 @@ def compile_graph(
     count: Count | None = None,
     choose: Choose = fastest_plan,
     choices: ProgramChoices | None = None,
+    ready: Prepared | None = None,
 ) -> Program:
     """Compiles an int8 graph for `batch` images a run. `dump` gets the graph with its inputs folded; count: as of `fastest_plan`.
 
-    choose: chooses the plan of the lowered kernels. choices: what of it is chosen already. ModelError: it does
-    not fit; names node, limit and remedy.
+    choose: chooses the plan of the lowered kernels. choices: what of it is chosen already. ready: the graph, if it is prepared for
+    this configuration and batch. ModelError: it does not fit; names node, limit and remedy.
     """
     check_batch(batch, graph.name)
-    folded, folds = fold_inputs(graph, config)
+    ready = ready or prepared(graph, config, batch)
     if dump:
-        dump("fold_inputs", folded)
-    choose = choose if choices is None else choices.chooser(graph.name, [node.name for node in folded.nodes])
-    made, spans = choose(set_pitches(lower(folded, config, batch), config), config, graph.name, count)
+        dump("fold_inputs", ready.folded)
+    choose = choose if choices is None else choices.chooser(graph.name, [node.name for node in ready.folded.nodes])
+    made, spans = choose(ready.lowered, config, graph.name, count)
     lowered, allocation, commands = made.lowered, made.allocation, made.commands
     tensors = _tensors(graph, lowered)
     return Program(
@@ -162,7 +163,7 @@ def compile_graph(
         made.program,
         made.constants,
         {"constant": made.constants.size, **allocation.segments},
-        tuple(_port(graph, name, name, lowered, allocation, folds.get(name)) for name in graph.inputs),
+        tuple(_port(graph, name, name, lowered, allocation, ready.folds.get(name)) for name in graph.inputs),
         tuple(_port(graph, *names, lowered, allocation) for names in zip(graph.outputs, lowered.outputs, strict=True)),
         _layers(graph, lowered, commands, config, batch),
         tensors,

@@ -20,7 +20,7 @@ from cnna.compiler.choose.search import finalists, in_waves, unlike
 from cnna.compiler.lower.kernels import Lowered
 from cnna.compiler.plan.forced import NOTHING, Forced
 from cnna.compiler.plan.limits import LIMITS, PlanLimits
-from cnna.compiler.plan.plan import Plan, Planner
+from cnna.compiler.plan.plan import KnownPlans, Plan, Planner
 from cnna.compiler.predict.known_stretches import KnownStretches
 from cnna.compiler.predict.predict import Count, PredictedSpan, TooManyClocksError, predicted_spans
 from cnna.spec.config import Config
@@ -30,29 +30,35 @@ Choose = Callable[[Lowered, Config, str, Count | None], Chosen]
 
 
 def fastest_plan(
-    lowered: Lowered, config: Config, name: str, count: Count | None = None, limits: PlanLimits = LIMITS, forced: Forced = NOTHING
+    lowered: Lowered,
+    config: Config,
+    name: str,
+    count: Count | None = None,
+    limits: PlanLimits = LIMITS,
+    forced: Forced = NOTHING,
+    plans: KnownPlans | None = None,
 ) -> Chosen:
     """The plan that takes the fewest clocks as far as can be told, and its predicted spans, if it was predicted for the choice.
 
-    count: as of `finalists` and `predicted_spans`. forced: what every plan has. ModelError: no way fits.
+    count: as of `finalists` and `predicted_spans`. forced: what every plan has. plans: as of `Planner`. ModelError: no way fits.
     """
 
     known = KnownStretches()
-    found: dict[bytes, Sequence[PredictedSpan]] = {}  # a plan of `mixed` may be one of the finalists
+    made: dict[bytes, Sequence[PredictedSpan]] = {}  # a plan of `mixed` may be one of the finalists
 
     def predict(program: bytes, most: float) -> Sequence[PredictedSpan] | None:
-        if program not in found:
+        if program not in made:
             try:
-                found[program] = predicted_spans(program, config, count=count, known=known, most=most)
+                made[program] = predicted_spans(program, config, count=count, known=known, most=most)
             except TooManyClocksError:
                 return None
-        return found[program]
+        return made[program]
 
-    planner = Planner(lowered, config, name, limits, forced)
-    plans = unlike(finalists(planner, count))
-    if plans[0].clocks > limits.predicted_clocks:
-        return plans[0], None
-    return taken(plans, unlike(in_waves(planner, plans[0].way.cut)), config, predict, limits)
+    planner = Planner(lowered, config, name, limits, forced, plans or KnownPlans())
+    found = unlike(finalists(planner, count))
+    if found[0].clocks > limits.predicted_clocks:
+        return found[0], None
+    return taken(found, unlike(in_waves(planner, found[0].way.cut)), config, predict, limits)
 
 
 def taken(plans: Sequence[Plan], waved: Sequence[Plan], config: Config, predict: Predict, limits: PlanLimits = LIMITS) -> Chosen:

@@ -9,14 +9,17 @@ import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 from cnna.compiler.accesses import accesses
+from cnna.compiler.choose.choose import fastest_plan
 from cnna.compiler.compile import Program, compile_graph
 from cnna.compiler.explore.point import Part
 from cnna.compiler.graph.ir import Graph
 from cnna.compiler.predict.predict import predicted_spans
 from cnna.compiler.predict.timeline import bars_of, last_clock
+from cnna.compiler.prepared import KeptPlans
 from cnna.spec.boards import ddr_of
 from cnna.spec.config import Config
 from cnna.spec.ddr import PLANNED, DdrSpeed
@@ -50,13 +53,16 @@ class Planned:
         return replace(self.part, cycles=cycles, whole=replace(self.part.whole, accelerator_seconds=seconds))
 
 
-def planned(pieces: Pieces, config: Config, batch: int, memory: DdrSpeed | None = None, native: bool = True) -> Planned:
+def planned(
+    pieces: Pieces, config: Config, batch: int, memory: DdrSpeed | None = None, native: bool = True, kept: KeptPlans | None = None
+) -> Planned:
     """Compiles the pieces of a model, in their order, and predicts. ModelError: one of them does not fit.
 
-    memory: None is the DDR of the configuration's board. native: whether the host has its native library.
+    memory: None is the DDR of the configuration's board. native: whether the host has its native library. kept: what is known of
+    plans for other configurations; gets what is made.
     """
-    speed = memory or ddr_of(config)
-    made = [compile_graph(piece, config, batch) if isinstance(piece, Graph) else piece for piece in pieces]
+    speed, kept = memory or ddr_of(config), kept or KeptPlans()
+    made = [_compiled(piece, config, batch, kept) if isinstance(piece, Graph) else piece for piece in pieces]
     entries = [one.entry(memory=speed) if isinstance(one, Program) else one for one in made]
     programs = [one for one in made if isinstance(one, Program)]
     there = [entry for entry in entries if entry["kind"] == ACCELERATOR]
@@ -69,6 +75,11 @@ def planned(pieces: Pieces, config: Config, batch: int, memory: DdrSpeed | None 
         clocks |= {PLANNED: sum(one.predicted(PLANNED).cycles for one in programs)}
     part = Part(cycles, sum(moved), sum(entry["macs"] for entry in there), whole, touched)
     return Planned(tuple(one.program for one in programs), part, tuple(clocks.items()), placed(pieces))
+
+
+def _compiled(piece: Graph, config: Config, batch: int, kept: KeptPlans) -> Program:
+    with kept.of(piece, config, batch) as ready:
+        return compile_graph(piece, config, batch, choose=partial(fastest_plan, plans=ready.known(config)), ready=ready)
 
 
 def clocks_of(program: bytes, config: Config, memory: DdrSpeed) -> int:

@@ -14,6 +14,7 @@ from cnna.compiler.explore.planned import Planned, placed, planned
 from cnna.compiler.explore.point import Part
 from cnna.compiler.graph.ir import Graph
 from cnna.compiler.placements import Pieces
+from cnna.compiler.prepared import KeptPlans
 from cnna.spec.boards import ddr_of
 from cnna.spec.config import Config
 from cnna.spec.ddr import DdrSpeed
@@ -140,9 +141,15 @@ def worked(source: Source, conditions: Conditions, task: Task) -> Done:
 
 def _planned(pieces: Pieces, wanted: Wanted, memory: DdrSpeed | None, native: bool) -> Planned | Refused:
     try:
-        return planned(pieces, wanted.config, wanted.batch, memory, native)
+        return planned(pieces, wanted.config, wanted.batch, memory, native, _kept())
     except ModelError as error:
         return Refused(str(error))
+
+
+@lru_cache(maxsize=1)
+def _kept() -> KeptPlans:
+    """Of each process: the next point may differ from the last ones in the weight ring alone."""
+    return KeptPlans()
 
 
 def networks(source: Source) -> Sequence[Network]:

@@ -1,11 +1,11 @@
 """Plans lowered kernels in one way: places, commands and a program. `choose` says which ways are tried, and takes one."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from cnna.compiler.cost import cost
-from cnna.compiler.lower.kernels import Kernel, Lowered, Stream, one_by_one
+from cnna.compiler.lower.kernels import ConvPart, Kernel, Lowered, Stream, one_by_one
 from cnna.compiler.lower.weights import ConstantSegment, constant_segment
 from cnna.compiler.plan.allocate import Allocation, allocate, in_bands, streamed_ports
 from cnna.compiler.plan.command import KnownCommands, PlanContext, PlannedCommand
@@ -21,6 +21,8 @@ from cnna.compiler.plan.segment import segment
 from cnna.compiler.plan.tile import Tiling
 from cnna.compiler.plan.waves import waves
 from cnna.spec.config import Config
+from cnna.spec.program.commands import Command
+from cnna.spec.program.commands import commands as decode
 
 
 @dataclass(frozen=True)
@@ -67,25 +69,44 @@ class _Programmed:
     segments: Mapping[str, int]
     commands: list[PlannedCommand]
     program: bytes
-    clocks: int
+
+
+@dataclass(eq=False)
+class KnownPlans:
+    """What plans of the same kernels have in common: in all ways, and for configurations that differ in the size of the weight ring
+    alone, as long as the weights of the same kernels come in one piece (`streaming`).
+
+    allocations: by way, and for kernels that are cut into waves by the size of that ring, which decides where.
+    """
+
+    streamed: dict[frozenset[Kernel], set[str]] = field(default_factory=dict)  # `streamed_ports` of kernels in any order
+    tilings: KnownTilings = field(default_factory=dict)
+    commands: KnownCommands = field(default_factory=dict)
+    uses: KnownUses = field(default_factory=KnownUses)
+    figures: cost.KnownFigures = field(default_factory=dict)
+    allocations: dict[tuple[Way, int], Allocation] = field(default_factory=dict)
+    made: list[_Programmed] = field(default_factory=list)
+
+
+def streaming(lowered: Lowered, config: Config) -> frozenset[int]:
+    """The words of a chunk's weights that the weight ring does not hold. The ring's size decides about nothing else of a program,
+    except for where kernels are cut into waves.
+    """
+    units = {part.stream.unit_words for kernel in lowered.kernels for part in kernel.parts if isinstance(part, ConvPart)}
+    return frozenset(unit for unit in units if unit > config.ring_words)
 
 
 @dataclass(eq=False)
 class Planner:
-    """Plans the same kernels in any way. Whatever several ways share is made once."""
+    """Plans the same kernels in any way. Whatever several ways share is made once. known: gets what is made."""
 
     lowered: Lowered
     config: Config
     name: str
     limits: PlanLimits = LIMITS
     forced: Forced = NOTHING
-    _streamed: dict[frozenset[Kernel], set[str]] = field(default_factory=dict)  # `streamed_ports` of kernels in any order
-    _tilings: KnownTilings = field(default_factory=dict)
-    _commands: KnownCommands = field(default_factory=dict)
-    _uses: KnownUses = field(default_factory=KnownUses)
-    _figures: cost.KnownFigures = field(default_factory=dict)
-    _allocations: dict[Way, Allocation] = field(default_factory=dict)
-    _made: list[_Programmed] = field(default_factory=list)
+    known: KnownPlans = field(default_factory=KnownPlans)
+    _clocks: dict[bytes, int] = field(default_factory=dict)
 
     @cached_property
     def in_other_order(self) -> Lowered:
@@ -116,34 +137,42 @@ class Planner:
             allocation = in_bands(allocation, cut_up, bands, self.config, self.forced)
         constants, offsets = self._constants
         streams = {(kernel, part): offsets[cut_up.kernels[kernel].parts[part].stream] for kernel, part in stream_keys(cut_up)}
-        plain = schedule(PlanContext(cut_up, allocation, streams, self.config, self._commands))
+        plain = schedule(PlanContext(cut_up, allocation, streams, self.config, self.known.commands))
         made = self._programmed(plain, allocation.segments)
+        clocks = self._estimated(made.program)
         apart = replace(cut_up, kernels=tuple(own for kernel in cut_up.kernels for own in one_by_one(kernel)))
         tilings = dict(zip(whole, allocation.tilings, strict=True))
-        return Plan(apart, allocation, tilings, made.commands, made.program, constants, way, made.clocks)
+        return Plan(apart, allocation, tilings, made.commands, made.program, constants, way, clocks)
 
     def _allocated(self, way: Way, cut_up: Lowered, streamed: set[str]) -> Allocation:
         """The allocation of a way, without bands: of one with bands it is the same."""
-        whole = replace(way, banded=False)
-        if whole not in self._allocations:
-            own = way.apart, streamed, way.waves > 0, self.forced, self._tilings
-            self._allocations[whole] = allocate(cut_up, self.config, self.name, *own)
-        return self._allocations[whole]
+        known, whole = self.known, (replace(way, banded=False), self.config.ring_words if way.waves else 0)
+        if whole not in known.allocations:
+            own = way.apart, streamed, way.waves > 0, self.forced, known.tilings
+            known.allocations[whole] = allocate(cut_up, self.config, self.name, *own)
+        return known.allocations[whole]
 
     def _streamed_ports(self, lowered: Lowered) -> set[str]:
-        kernels = frozenset(lowered.kernels)
-        if kernels not in self._streamed:
-            self._streamed[kernels] = streamed_ports(lowered, self.config)
-        return self._streamed[kernels]
+        kernels, known = frozenset(lowered.kernels), self.known.streamed
+        if kernels not in known:
+            known[kernels] = streamed_ports(lowered, self.config)
+        return known[kernels]
 
     def _programmed(self, plain: list[PlannedCommand], segments: Mapping[str, int]) -> _Programmed:
         """The program of commands without their waits. Ways that differ may have the same commands, so it is made once."""
-        for made in self._made:
+        for made in self.known.made:
             if made.plain == plain and made.segments == segments:
                 return made
-        commands = add_waits(plain, segments, self.config, self._uses)
-        program, taken = emitted(commands)
-        clocks = cost.total_cycles(cost.timeline_of(taken, self.config, known=self._figures))
-        made = _Programmed(plain, segments, commands, program, clocks)
-        self._made.append(made)
+        commands = add_waits(plain, segments, self.config, self.known.uses)
+        program, decoded = emitted(commands)
+        self._estimated(program, decoded)
+        made = _Programmed(plain, segments, commands, program)
+        self.known.made.append(made)
         return made
+
+    def _estimated(self, program: bytes, decoded: Iterable[Command] | None = None) -> int:
+        """The clocks of a program. decoded: its commands, if they are there."""
+        if program not in self._clocks:
+            spans = cost.timeline_of(decoded or decode(program), self.config, known=self.known.figures)
+            self._clocks[program] = cost.total_cycles(spans)
+        return self._clocks[program]
