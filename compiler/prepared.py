@@ -1,5 +1,7 @@
-"""Graphs that are ready to be planned, and what is known of their plans. Configurations share them that differ in the size of the
-weight ring or in the clock alone: kernels are the same, and so are most commands, waits and programs.
+"""Graphs that are ready to be planned, and what is known of their plans. Configurations share them.
+
+Kernels depend neither on the clock nor on the size of a memory, unless inputs are folded in another way for it. What tiles take
+does not depend on feature memory either. Places, commands, waits and programs do, but hardly on the weight ring.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,12 +12,13 @@ from typing import Any
 from cnna.compiler.graph import ir
 from cnna.compiler.lower.kernels import Lowered
 from cnna.compiler.lower.lower import lower
+from cnna.compiler.plan.find_tiling import KnownTilings
 from cnna.compiler.plan.fold import Fold, fold_inputs
 from cnna.compiler.plan.pitch import set_pitches
 from cnna.compiler.plan.plan import KnownPlans, streaming
 from cnna.spec.config import Config
 
-SHARED = ("name", "ring_words", "clock_mhz")  # what configurations that share kernels may differ in
+SHARED = ("name", "bank_words", "uram", "ring_words", "clock_mhz")  # what configurations that share kernels may differ in
 MOST_COMMANDS = 50_000  # of plans that are kept for later: some 3 kB each
 
 Key = tuple[Any, ...]
@@ -23,17 +26,23 @@ Key = tuple[Any, ...]
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A graph with its inputs folded, as kernels with their pitches. plans: what is known of them, by `streaming`."""
+    """A graph with its inputs folded, as kernels with their pitches.
+
+    tilings: of plans, by `streaming`. plans: what else is known of them, by the words of a bank too.
+    """
 
     graph: ir.Graph
     folded: ir.Graph
     folds: Mapping[str, Fold]
     lowered: Lowered
-    plans: dict[frozenset[int], KnownPlans] = field(default_factory=dict)
+    tilings: dict[frozenset[int], KnownTilings] = field(default_factory=dict)
+    plans: dict[tuple[frozenset[int], int], KnownPlans] = field(default_factory=dict)
 
     def known(self, config: Config) -> KnownPlans:
         """What is known of the plans for a configuration."""
-        return self.plans.setdefault(streaming(self.lowered, config), KnownPlans())
+        own = streaming(self.lowered, config)
+        tilings = self.tilings.setdefault(own, {})
+        return self.plans.setdefault((own, config.bank_words), KnownPlans(tilings=tilings))
 
     @property
     def commands(self) -> int:
@@ -43,7 +52,10 @@ class Prepared:
 
 def prepared(graph: ir.Graph, config: Config, batch: int) -> Prepared:
     """A graph of which nothing is known yet. ModelError: as of `lower`."""
-    folded, folds = fold_inputs(graph, config)
+    return _prepared(graph, *fold_inputs(graph, config), config, batch)
+
+
+def _prepared(graph: ir.Graph, folded: ir.Graph, folds: Mapping[str, Fold], config: Config, batch: int) -> Prepared:
     return Prepared(graph, folded, folds, set_pitches(lower(folded, config, batch), config))
 
 
@@ -60,9 +72,10 @@ class KeptPlans:
 
         ModelError: as of `lower`.
         """
-        key = id(graph), batch, *(value for name, value in vars(config).items() if name not in SHARED)
+        folded, folds = fold_inputs(graph, config)
+        key = id(graph), batch, frozenset(folds.items()), *(value for name, value in vars(config).items() if name not in SHARED)
         own = self._kept.pop(key, None)  # it has the graph, so that no other one gets its `id`
-        own = own or prepared(graph, config, batch)
+        own = own or _prepared(graph, folded, folds, config, batch)
         yield own
         self._kept[key] = own
         left = self._most
