@@ -47,17 +47,32 @@ LEAST = (*SIZES, "bandwidth")  # objectives whose answer is one point: the quick
 
 
 class Least(NamedTuple):
-    """What a point takes at least. seconds: of a batch. bytes: through DDR, of an image. bandwidth: of the DDR, exactly."""
+    """What a point takes at least. seconds: of the accelerator, for a batch. bytes: through DDR, of an image. bandwidth: of the
+    DDR, exactly. answered, latency: images a second at most and seconds at least, from picture to answer at the slow end, with the
+    host's work; without it they say nothing.
+    """
 
     seconds: float
     batch: int
     bytes: float
     bandwidth: int
+    answered: float = inf
+    latency: float = 0.0
+
+    @property
+    def alone(self) -> float:
+        """Images a second of the accelerator at most."""
+        return self.batch / self.seconds
 
     @property
     def fps(self) -> float:
-        """Images a second at most."""
-        return self.batch / self.seconds
+        """Images a second from picture to answer at most."""
+        return min(self.alone, self.answered)
+
+    @property
+    def late(self) -> float:
+        """Seconds from a batch alone to its answer at least."""
+        return max(self.seconds, self.latency)
 
 
 def _plain(value: float) -> str:
@@ -166,20 +181,27 @@ class Aim:
 
     def needless(self, config: Config, least: Least, points: Sequence[Point]) -> bool:
         """Whether a point cannot be in the answer, if it takes no less than this."""
-        late = self.target_ms is not None and least.seconds * 1e3 > self.target_ms
+        late = self.target_ms is not None and least.late * 1e3 > self.target_ms
         if late or least.fps < (self.target_fps or 0) or least.bytes > (self.ddr_traffic or inf) * 1e6:
             return True
-        most = 1 / least.seconds if self.objective == "latency" else least.fps
-        reached = (point for point in points if self.reached(point))
+        most = 1 / least.late if self.objective == "latency" else least.alone if self.objective == "alone" else least.fps
+        axes = () if "energy" in self.axes else tuple(self._least(axis, config, least) for axis in self.axes)
+        reached = [point for point in points if self.reached(point)]
         if self.objective in LEAST:
-            own = self._least(self.objective, config, least)
-            costs = ((self.cost(point, self.objective), self.speed(point)) for point in reached)
-            return any(cost < own or (cost == own and speed > most) for cost, speed in costs)
-        if self.objective in COSTS or "energy" in self.axes:
+            own = self._least(self.objective, config, least), -most, axes
+            return any((self.cost(point, self.objective), -self.speed(point), self._axes(point, axes)) < own for point in reached)
+        if self.objective in COSTS or not axes:
             return False
-        bounds = {axis: self._least(axis, config, least) for axis in self.axes}
-        quicker = (point for point in reached if self.speed(point) > most)
-        return any(all(self.cost(point, axis) <= cost for axis, cost in bounds.items()) for point in quicker)
+        return any(self._beats(self._axes(point, axes), self.speed(point), axes, most) for point in reached)
+
+    def _axes(self, point: Point, least: Sequence[float]) -> tuple[float, ...]:
+        """The costs of a point, if they are compared with the least of another one."""
+        return tuple(self.cost(point, axis) for axis in self.axes) if least else ()
+
+    def _beats(self, costs: Sequence[float], speed: float, least: Sequence[float], most: float) -> bool:
+        """Whether a point beats whatever takes no less than `least` and is no quicker than `most`. If all is equal it need not."""
+        no_more = speed >= most and all(one <= other for one, other in zip(costs, least, strict=True))
+        return no_more and (speed > most or costs != least)
 
     def _least(self, name: str, config: Config, least: Least) -> float:
         """Of one of COSTS; none is known of energy."""

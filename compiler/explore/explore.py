@@ -9,13 +9,15 @@ synthesised configurations (`sizes.py`).
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, product
+from math import inf
 
-from cnna.compiler.explore.aim import SIZES, Aim, Least
+from cnna.compiler.explore.aim import SIZES, Aim
 from cnna.compiler.explore.kept import Kept, Refused, key, plan_key
+from cnna.compiler.explore.least import Bound, Shape, alike, bounded, host_fps, least_of, shape_of
 from cnna.compiler.explore.planned import Pieces, part_of
 from cnna.compiler.explore.point import Part, Point
 from cnna.compiler.explore.sizes import bram36, dsp48e2, luts, uram288
-from cnna.compiler.explore.tasks import Bound, Conditions, Done, Shape, Source, Task, Wanted, alike, bounded, shape_of, worked
+from cnna.compiler.explore.tasks import Conditions, Done, Source, Task, Wanted, worked
 from cnna.compiler.explore.workers import Workers
 from cnna.spec.boards import ddr_of
 from cnna.spec.config import Config
@@ -58,17 +60,25 @@ class Sweep:
     _bounds: dict[Shape, Bound] = field(default_factory=dict)
     _making: set[tuple[int, str]] = field(default_factory=set)  # plans that a worker makes: network, and `plan_key`
     _before: Points | None = None  # with what the bound compares; None: all points
+    _by_accelerator: bool = False  # whether the bound leaves the host's work out
 
-    def run(self, wanted: Sequence[Wanted], steady: bool = False) -> None:
+    def run(self, wanted: Sequence[Wanted], steady: bool = False, by_accelerator: bool = False) -> None:
         """Predicts these points, in this order where one process does it. What the bound shows to be needless is left out: it
         depends on the order and the workers what that is, but not which points are in the answer.
 
-        steady: the bound is compared with the points of earlier runs alone, so that nothing depends on the workers.
+        steady: the bound is compared with the points of earlier runs alone, so that nothing depends on the workers. by_accelerator:
+        nothing is left out because its host is slow.
         """
         self._before = tuple(self.points) if steady else None
+        self._by_accelerator = by_accelerator
         self.total += len(wanted)
-        self.workers.run(bounded, self._unbounded(wanted), self._bound, (self.source,))
+        self.workers.run(bounded, self._unbounded(wanted), self._bound, (self.source, self.conditions.native))
         self.workers.run(worked, self._tasks(wanted), self._take, (self.source, self.conditions))
+
+    @property
+    def host_fps(self) -> float:
+        """As of `least.host_fps`, of the points so far."""
+        return host_fps(self._bounds, self.conditions.shares)
 
     def _unbounded(self, wanted: Sequence[Wanted]) -> list[tuple[Shape, ...]]:
         """The shapes of which no bound is known, those together that are bounded together."""
@@ -95,15 +105,11 @@ class Sweep:
 
     def _needless(self, one: Wanted) -> bool:
         """Whether the least that a point takes shows that it is not in the answer."""
-        config, memory = one.config, self.conditions.memory_of(one) or ddr_of(one.config)
-        works = [self._bounds.get(shape_of(number, one), ()) for number in range(len(self.kept))]
-        least = [sum(work.clocks(config, memory) for work in each) for each in works]
-        shares = self.conditions.shares
-        clocks = sum(share * each for share, each in zip(shares, least, strict=True))
-        moved = sum(share * sum(work.bytes for work in each) for share, each in zip(shares, works, strict=True))
-        bandwidth = one.bandwidth or memory.bytes_per_cycle * config.clock_mhz
-        bound = Least(clocks / (config.clock_mhz * 1e6), one.batch, moved / one.batch, bandwidth)
-        return clocks > 0 and self.aim.needless(config, bound, self._rivals(one))
+        bounds = [self._bounds.get(shape_of(number, one), Bound()) for number in range(len(self.kept))]
+        least = least_of(one, bounds, self.conditions)
+        if least is not None and self._by_accelerator:
+            least = least._replace(answered=inf, latency=0.0)
+        return least is not None and self.aim.needless(one.config, least, self._rivals(one))
 
     def _rivals(self, one: Wanted) -> Points:
         """With which points a point is compared. Each DDR has an answer of its own, unless the slowest one is wanted."""
@@ -195,11 +201,12 @@ def explore(
     everywhere = (1, *BATCHES) if sweep.aim.given else (1,)
     alone = sweep.aim.objective == "latency"  # no batch answers sooner than one image
     first = _in_order(ordered, (batch,) if batch else (1,) if alone else everywhere, speeds, sweep.aim)
-    sweep.run(first)
+    more_follow = not batch and not alone and not sweep.aim.given  # and may be of accelerators that wait for their host
+    sweep.run(first, by_accelerator=more_follow)
     if not sweep.points and sweep.refused and not sweep.discarded:
         raise ModelError(next(sweep.refused[one] for one in reversed(first) if one in sweep.refused))
     missing = len({one.config for one in sweep.refused} - {point.config for point in sweep.points})
-    if not batch and not alone and not sweep.aim.given:
+    if more_follow:
         best = {speed: _for_batches([point for point in sweep.points if point.asked == speed], sweep.aim) for speed in speeds}
         more = [config for config in ordered if any(config in own for own in best.values())]
         sweep.run([Wanted(*one) for one in product(more, BATCHES, speeds) if one[0] in best[one[2]]])

@@ -1,18 +1,15 @@
-"""What workers do for an exploration: they bound a network's work on an array, and predict it for the points of one plan."""
+"""What workers do for an exploration: they predict a network for the points of one plan."""
 
 import pickle
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias
 
-from cnna.compiler.bound import LeastWork, least_works
-from cnna.compiler.explore.grid import BANK_WORDS
 from cnna.compiler.explore.kept import Refused
 from cnna.compiler.explore.planned import Planned, placed, planned
 from cnna.compiler.explore.point import Part
-from cnna.compiler.graph.ir import Graph
 from cnna.compiler.placements import Pieces
 from cnna.compiler.prepared import KeptPlans
 from cnna.spec.boards import ddr_of
@@ -29,7 +26,6 @@ class Network(Protocol):
 
 
 Source: TypeAlias = "Path | Sequence[Network]"
-Bound: TypeAlias = Sequence[LeastWork]  # of each program of a network; none: it is not known
 
 
 class Wanted(NamedTuple):
@@ -58,15 +54,6 @@ class Conditions:
 
 
 @dataclass(frozen=True)
-class Shape:
-    """A network of this number on an array, with a batch: for that the least work is found."""
-
-    network: int
-    config: Config
-    batch: int
-
-
-@dataclass(frozen=True)
 class Task:
     """A network of this number for points whose configurations and batch have one plan. plan: what is known of it."""
 
@@ -83,41 +70,9 @@ class Done(NamedTuple):
     plans: int
 
 
-def shape_of(network: int, wanted: Wanted) -> Shape:
-    """It is the same for points whose least work does not differ."""
-    config, board = wanted.config, wanted.config.name.split("-")[0]
-    return Shape(network, replace(config, name=board, bank_words=BANK_WORDS[0], uram=False), wanted.batch)
-
-
-def alike(shape: Shape) -> Shape:
-    """Shapes for which this is equal are bounded together: their kernels differ in little."""
-    return replace(shape, config=replace(shape.config, name="", pix=16, ring_words=512, clock_mhz=1), batch=1)
-
-
-def bounded(source: Source, shapes: Sequence[Shape]) -> Sequence[Bound]:
-    """What a worker does to bound the points of shapes of one network. source: the networks, or the file of their pickle."""
-    try:
-        return _bounds(networks(source)[shapes[0].network], shapes)
-    except ModelError:  # one of them does not run; compiling says why
-        return [()] if len(shapes) == 1 else [bound for shape in shapes for bound in bounded(source, [shape])]
-
-
-def _bounds(network: Network, shapes: Sequence[Shape]) -> Sequence[Bound]:
-    found: dict[Shape, Bound] = {}
-    cuts: dict[str, tuple[Pieces, list[Shape]]] = {}
-    for shape in shapes:
-        pieces = network.pieces(shape.config)
-        cuts.setdefault(placed(pieces), (pieces, []))[1].append(shape)
-    for pieces, own in cuts.values():
-        wanted = [(shape.config, shape.batch) for shape in own]
-        each = [least_works(piece, wanted, BANK_WORDS) for piece in pieces if isinstance(piece, Graph)]
-        found |= dict(zip(own, zip(*each, strict=True), strict=False))
-    return [found.get(shape, ()) for shape in shapes]
-
-
 def worked(source: Source, conditions: Conditions, task: Task) -> Done:
-    """What a worker does. source: as of `bounded`. What differs between the points of a task may still move the cut between the
-    accelerator and the CPU; then they have several plans.
+    """What a worker does. source: the networks, or the file of their pickle. What differs between the points of a task may still
+    move the cut between the accelerator and the CPU; then they have several plans.
     """
     network, plans = networks(source)[task.network], dict[str, Planned | Refused]()
     made, found = 0, list[Part | Refused]()

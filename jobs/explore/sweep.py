@@ -138,9 +138,12 @@ def weights_of(weights: Sequence[float] | None, count: int) -> Sequence[float]:
     return found
 
 
-def reached(points: "Sequence[Point]", aim: "Aim", discarded: int) -> "list[Point]":
-    """The points of the answer. UserError: none does what it must."""
+def reached(points: "Sequence[Point]", aim: "Aim", discarded: int, host_fps: float = inf) -> "list[Point]":
+    """The points of the answer. host_fps: what the host does at most. UserError: none does what it must."""
     best = aim.best(points)
+    if not best and aim.given and aim.target_fps is not None and host_fps < aim.target_fps:
+        host = f"whatever the accelerator, the host's part alone allows {rate(host_fps)} images a second at the slow end"
+        raise UserError(f"no configuration reaches {aim.targets}: {host}; cnna explain says what runs on the CPU; ask for less")
     if not best and aim.given:
         quickest = max((point.fps for point in points), default=None)
         most = f"; the quickest that was compiled does {rate(quickest)} images a second {TO_ANSWER}" if quickest else ""

@@ -32,7 +32,7 @@ from cnna.spec.host_time.end_to_end import rates
 
 from ... import networks
 from ...agreement import artifact_of
-from .points import Fixed, explored
+from .points import Fixed, Unbound, explored
 from .points import point as written
 
 SMALL, ZU9 = Budget(250, 100), Budget(2520, 912)
@@ -153,8 +153,9 @@ def test_an_accelerator_that_outruns_its_host_is_not_the_quickest():
     assert [re.search(r'data-copy="([^",]*)', row)[1] for row in rows] == ["zcu104", option(tiny).partition(",")[0], "zcu102"]
 
 
-def test_larger_batches_are_tried_on_the_quickest_accelerators_too(points):
+def test_larger_batches_are_tried_on_the_quickest_accelerators_too(graph):
     """Where the host decides with one image, the small arrays are the first; a large one that leads with four would be left out."""
+    points, _ = explored([graph], configurations(SMALL)[::18], aim=Unbound())
     singly = [point for point in points if point.batch == 1]
     for front in (Aim().best(singly), Aim("alone").best(singly)):
         for config in [point.config for point in front[:4]]:
