@@ -163,11 +163,11 @@ class Sweep:
         kept, name = self.kept[task.network], self._plan_key(task.wanted[0])
         self._making.discard((task.network, name))
         self.plans += done.plans
-        if done.plan is not None:
-            kept.put_plan(name, done.plan)
         for one, result in zip(task.wanted, done.found, strict=True):
             kept.put(self._key(one), result)
             self._add(task.network, one, result)
+        if done.plan is not None:  # last: where the disk is full, the predictions may still fit
+            kept.put_plan(name, done.plan)
 
     def _add(self, number: int, one: Wanted, result: Part | Refused) -> None:
         """Makes a point, once all of its parts are there."""

@@ -15,7 +15,7 @@ from cnna.spec.config import Config, preset
 from cnna.spec.counts import listed, many
 from cnna.spec.errors import UserError
 from cnna.spec.exploring import AXES
-from cnna.spec.host_time.end_to_end import TO_ANSWER, rate
+from cnna.spec.host_time.end_to_end import IN_PYTHON, NATIVELY, TO_ANSWER, rate
 from cnna.spec.machine import MOST_BATCH
 
 if TYPE_CHECKING:
@@ -138,11 +138,12 @@ def weights_of(weights: Sequence[float] | None, count: int) -> Sequence[float]:
     return found
 
 
-def reached(points: "Sequence[Point]", aim: "Aim", discarded: int, host_fps: float = inf) -> "list[Point]":
-    """The points of the answer. host_fps: what the host does at most. UserError: none does what it must."""
+def reached(points: "Sequence[Point]", aim: "Aim", discarded: int, host_fps: float = inf, native: bool = True) -> "list[Point]":
+    """The points of the answer. host_fps: what the host does at most; native: in its library. UserError: none does what it must."""
     best = aim.best(points)
     if not best and aim.given and aim.target_fps is not None and host_fps < aim.target_fps:
-        host = f"whatever the accelerator, the host's part alone allows {rate(host_fps)} images a second at the slow end"
+        way = NATIVELY if native else IN_PYTHON
+        host = f"whatever the accelerator, the host's part, {way}, allows {rate(host_fps)} images a second at the slow end"
         raise UserError(f"no configuration reaches {aim.targets}: {host}; cnna explain says what runs on the CPU; ask for less")
     if not best and aim.given:
         quickest = max((point.fps for point in points), default=None)

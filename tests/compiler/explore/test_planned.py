@@ -93,6 +93,19 @@ def test_a_cache_that_cannot_be_read_is_one_line(tmp_path: Path, kind: str) -> N
         Kept(tmp_path, "n")
 
 
+def test_a_plan_that_does_not_fit_loses_no_prediction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a full disk, minutes of work would be lost with a plan that is long."""
+
+    def full(self: Kept, name: str, plan: object) -> None:
+        raise UserError("no space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Kept, "put_plan", full)
+        with pytest.raises(UserError, match="no space"):
+            swept(CONFIGS[:2], (None,), tmp_path)
+    assert len(Kept(tmp_path, "n")) == 2, "both clocks of the first plan"
+
+
 @pytest.mark.parametrize("damage", [None, 0, -1, 1.5, "1"], ids=repr)
 def test_a_prediction_of_no_clocks_is_made_anew(tmp_path: Path, damage: object) -> None:
     """A file that is damaged would end in an internal error, or in images without end a second."""
