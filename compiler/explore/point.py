@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from cnna.spec.boards import board_of, ddr_of
 from cnna.spec.config import OPTIONS, Config, as_dict, preset
@@ -36,6 +37,7 @@ class Point:
     """A configuration, a batch, and what each of the networks takes. shares: of the images, by network; their sum is 1.
 
     memory: the DDR that was predicted for; None: the board's. asked: million bytes a second of it, where these were asked for.
+    What each comparison with another point needs is computed once.
     """
 
     config: Config
@@ -69,7 +71,7 @@ class Point:
         """Clocks of a batch; of several networks, the mean by their shares, as of all figures here."""
         return round(self._mean(part.cycles for part in self.parts))
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         """DDR traffic of a batch."""
         return round(self._mean(part.bytes for part in self.parts))
@@ -84,12 +86,12 @@ class Point:
         """Multiply-accumulates of an image."""
         return round(self._mean(part.macs for part in self.parts))
 
-    @property
+    @cached_property
     def alone(self) -> float:
         """Images a second of the accelerator alone, at the configuration's clock."""
         return self.batch * self.config.clock_mhz * 1e6 / self._mean(part.cycles for part in self.parts)
 
-    @property
+    @cached_property
     def answered(self) -> Range:
         """Images a second from picture to answer, at both ends of what is modelled of the host."""
         if len(self.parts) == 1:
@@ -97,7 +99,7 @@ class Point:
         quick, slow = (self._mean(1 / getattr(part.answered, end) for part in self.parts) for end in ("quick", "slow"))
         return Range(1 / quick, 1 / slow)
 
-    @property
+    @cached_property
     def latency(self) -> Range:
         """Seconds from a batch alone to its answer; quick and slow as of `answered`."""
         ends = [part.whole.latency() for part in self.parts]
