@@ -86,16 +86,17 @@ class Transfer(Requester):
 
     def put(self, moved: Sequence[int], waiting: Sequence[int]) -> None:
         """Sets both, by port. The banks of the next beats are looked up again."""
-        for fifo, own, left in zip(self.fifos, moved, waiting, strict=True):
-            fifo.moved, fifo.waiting, fifo.needs = own, left, 0
+        for port, fifo in enumerate(self.fifos):
+            fifo.moved, fifo.waiting, fifo.needs = moved[port], waiting[port], 0
 
     def note(self, latency: int) -> None:
         """Notes how far a load is. The room that it makes now is filled `latency` clocks later. To be called every PAST_CLOCKS."""
         notes = latency // PAST_CLOCKS + 1
         self._past = (*self._past, tuple(self.moved))[-notes:]
         if len(self._past) == notes:
-            for fifo, moved in zip(self.fifos, self._past[0], strict=True):
-                fifo.answered = moved
+            answered = self._past[0]
+            for port, fifo in enumerate(self.fifos):
+                fifo.answered = answered[port]
 
     def read_ahead(self, beats: int) -> None:
         """For a store that has not begun: its FIFOs hold `beats` beats in all, but at least a burst each, and no more than fit."""
@@ -164,8 +165,8 @@ class Transfer(Requester):
         """Goes on from the position of an equal transfer."""
         (self.asks, self.done, self.over, self.asked, moved, waiting, self._past, answered), *others = position
         self.put(moved, waiting)
-        for fifo, own in zip(self.fifos, answered, strict=True):
-            fifo.answered = own
+        for port, fifo in enumerate(self.fifos):
+            fifo.answered = answered[port]
         if self.following:
             self.following.go_on(tuple(others))
 
@@ -223,16 +224,22 @@ class Transfer(Requester):
 
     def at_end_of_burst(self, port: int) -> bool:
         """Whether the last beat that DDR has brought to a port ended a burst: at a multiple of 256 bytes, or with its run."""
-        brought = self.fifos[port].moved + self.fifos[port].waiting
-        if brought == self.fifos[port].share:
+        fifo = self.fifos[port]
+        brought = fifo.moved + fifo.waiting
+        if brought == fifo.share:
             return self.following is None or port >= len(self.following.fifos) or self.following.at_end_of_burst(port)
-        run, beat = divmod(brought, self._run_beats)
-        block, row = divmod(run * self._ports + port, self._runs)
-        return not beat or not (block * self._ddr_block + row * self._ddr_run + beat) % BURST_BEATS
+        beat = brought % self._run_beats
+        if not beat:
+            return True
+        run = brought // self._run_beats * self._ports + port
+        return (run // self._runs * self._ddr_block + run % self._runs * self._ddr_run + beat) % BURST_BEATS == 0
 
     def brought(self, port: int) -> float:
         """Beats that DDR has brought to a port."""
-        return self.fifos[port].moved + self.fifos[port].waiting if port < len(self.fifos) else inf
+        if port >= len(self.fifos):
+            return inf
+        fifo = self.fifos[port]
+        return fifo.moved + fifo.waiting
 
     def _next_run(self, fifo: PortFifo, port: int) -> int:
         """The bank numbers of a port's next beat, whose run is looked up; 0 after the last one.
@@ -269,11 +276,13 @@ class Transfer(Requester):
 
     def _run_at(self, run: int, port: int, beat: int) -> Banks:
         """The banks of the next beats of a port's run of that number, AHEAD_BEATS at most. beat: the first one."""
-        block, row = divmod(run * self._ports + port, self._runs)
+        number = run * self._ports + port
+        block, row = number // self._runs, number % self._runs
         step, count, beats = self._beat_words, self._bank_count, min(self._run_beats - beat, AHEAD_BEATS)
         sets = block if self._depth == 1 else (block + self._first_deck) >> 1
         first = self._fm + sets * self._fm_block + row * self._fm_run + beat * step
-        region, place = divmod(first & self._address_mask, self._region_words)
+        address = first & self._address_mask
+        region, place = address // self._region_words, address % self._region_words
         left, starts = self._run - beat * step, range(beats)
         if self._words(0) > count:
             return [self._banks_around(first + number * step, min(step, left - number * step)) for number in starts]

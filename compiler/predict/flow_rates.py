@@ -15,7 +15,7 @@ from cnna.compiler.cost.engine_steps import Fields, taps_of
 from cnna.compiler.lower.kernels import Range
 from cnna.compiler.predict.ddr_beats import BeatModel, Behind, State, Transfer
 from cnna.compiler.predict.known_stretches import KnownStretches, Stretch, WalkGroups, key_of, writes_of
-from cnna.compiler.predict.read_ahead import QuickReads, SlowWrites, first_reads
+from cnna.compiler.predict.read_ahead import GroupReads, QuickReads, SlowWrites, first_reads
 from cnna.compiler.predict.ready import Ready
 from cnna.compiler.predict.request_parts import GroupParts
 from cnna.compiler.predict.shared_port import (
@@ -393,7 +393,7 @@ class FlowRates:
 
     def _slow(self, walk: Walk, flow: Flow, now: float) -> dict[str, Requester]:
         """The requesters of a slow walk. It goes on from what has been read and written by `now`; `flow` gets what is left."""
-        done, before, begun = int(walk.clocks - flow.left), first_reads(taps_of(walk.fields)), list[int]()
+        done, before, begun = int(walk.clocks - flow.left), list[GroupReads](), list[int]()
         if self._ahead and (self._ahead.walk is walk or walk.follows):
             last, gone = self._ahead, now - self._ahead.begin
             if last.walk is walk:  # rates are averages, but writes come in bursts
@@ -402,6 +402,8 @@ class FlowRates:
             passed = (walk.group_at(done) if last.walk is walk else len(last.walk.groups.ends)) - last.first
             before = last.reads.before(passed, gone)
             begun = last.reads.begun(int(gone))
+        else:
+            before = first_reads(taps_of(walk.fields))
         first = min(walk.group_at(done), len(walk.groups.ends) - 1)
         writes = SlowWrites(walk.clocks - done)
         skip = done - (walk.groups.ends[first] - walk.groups.clocks[first])

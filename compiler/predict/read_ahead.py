@@ -6,7 +6,6 @@ their banks in every clock. So each stretch begins with what the stretch before 
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf
 from typing import Final
 
@@ -25,12 +24,11 @@ TAKEN_CLOCKS: Final = 13  # from a group's read until the engine can take it
 SLOW_CLOCKS: Final = 39  # from a group's read to its first write
 
 
-@dataclass(frozen=True)
 class GroupReads:
-    """A group that has been read. read: when. taken: when the engine takes it; None: it follows from the groups before."""
+    """A group that has been read. read: when. taken: when the engine takes it; negative infinity: it follows from those before."""
 
-    read: float
-    taken: float | None = None
+    def __init__(self, read: float, taken: float = -inf) -> None:
+        self.read, self.taken = read, taken
 
 
 def first_reads(reads: int) -> list[GroupReads]:
@@ -107,7 +105,7 @@ class QuickReads(Requester):
         self._offers: list[tuple[int, list[int]]] = []  # clocks, and what was left then of the group
         self._read: list[tuple[float, float]] = []  # of the groups that have been read: when, and when the engine takes them
         for group in before:
-            self._note(group.read, self._taken(group.read) if group.taken is None else group.taken, 0 if self._read else skip)
+            self._note(group.read, self._taken(group.read) if group.taken == -inf else group.taken, 0 if self._read else skip)
         if begun:
             self.asks, self.done = begun[0], 1.0
             self._offers.append((0, [*begun]))

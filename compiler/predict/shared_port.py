@@ -137,7 +137,7 @@ class ArrayWrites(Requester):
 
     def _look_up(self) -> None:
         """Looks up the parts of the piece that has the next group."""
-        piece, group = divmod(self._group, PIECE_GROUPS)
+        piece, group = self._group // PIECE_GROUPS, self._group % PIECE_GROUPS
         prefix, fields, config, blocks = self._walk
         self._parts = parts = written_parts(prefix, fields, config, blocks, piece)
         self._request = request = group * 2 * self._own
