@@ -218,9 +218,9 @@ class _Simulation:
         if self.count:
             self.count(len(self.spans), len(self.program), PREDICTING)
 
-    def _check(self, command: Command, unit: int, begin: float) -> None:
+    def _check(self, left: LeastLeft, command: Command, unit: int, begin: float) -> None:
         """TooManyClocksError: the program takes too many, since a chunk or block begins so late."""
-        if self.left and self.left.exceeds(self.most, command, unit, begin):
+        if left.exceeds(self.most, command, unit, begin):
             raise TooManyClocksError
 
     # --- the array ---
@@ -240,7 +240,8 @@ class _Simulation:
             yield waits
             late = self._late(command, taken, own[0]) if chunk == 0 else 0
             begin = min(begin, machine.now)
-            self._check(command, chunk, machine.now)
+            if self.left:
+                self._check(self.left, command, chunk, machine.now)
             low = chunk * config.chunk_blocks
             blocks = (low, min(low + config.chunk_blocks, fields["dst_blocks"]))
             self.written.append(written := ChunkWrites(Walk(fields, blocks, groups, machine.now + latency + ARRAY_CLOCKS)))
@@ -317,7 +318,8 @@ class _Simulation:
             yield waits
             yield machine.after(self._late(command, taken, groups.clocks[0]) if block == 0 else 0)
             begin = min(begin, max(machine.now, loaded))
-            self._check(command, block, max(machine.now, loaded))
+            if self.left:
+                self._check(self.left, command, block, max(machine.now, loaded))
             least = max(machine.now, loaded) + clocks
             follows = machine.now <= self.vector_block.end + 1
             planned = machine.now + PLAN_CLOCKS + config.pix
