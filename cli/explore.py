@@ -11,7 +11,7 @@ from typing import Any
 
 from cnna.cli.main import PAGES, Outcome
 from cnna.cli.options import add_cache_option, add_ddr_options, add_shape_option, configuration, ddr_options, given_shapes, warned
-from cnna.cli.progress import Progress, Steps
+from cnna.cli.progress import Steps
 from cnna.jobs.charts import chart_library
 from cnna.jobs.explore.confirm import checked_size
 from cnna.jobs.explore.explore import Explored, explore, tilings
@@ -258,8 +258,8 @@ def _choices(args: argparse.Namespace, ddr: Ddr) -> Outcome:
     if len(args.model) > 1 or args.layer is not None or args.png or args.html:
         raise UserError("--choices is for one model, and not for --layer, --png or --html")
     tries = TRIES if args.tries is None else args.tries
-    with Progress("compiling") as progress:
-        given: dict[str, Any] = {"ddr": ddr, "shapes": given_shapes(args), "progress": progress.step, "warn": warned}
+    with Steps("compiling") as steps:
+        given: dict[str, Any] = {"ddr": ddr, "shapes": given_shapes(args), "progress": steps.step, "warn": warned}
         config = configuration(args.config or "zcu102")
         found = search_choices(args.model[0], config, batch=args.batch or 1, tries=tries, output=args.choices, **given)
     print(found)

@@ -65,5 +65,7 @@ def test_ctrl_c_ends_it_and_leaves_nothing(tmp_path: Path) -> None:
         until(lambda: children.read_text().split(), "it generates nothing")
         child.send_signal(signal.SIGINT)
         _, said = child.communicate(timeout=PATIENCE_SECONDS)
-    assert (child.returncode, said.splitlines()) == (130, ["cnna: interrupted"])
+    *work, end = said.splitlines()
+    assert (child.returncode, end) == (130, "cnna: interrupted")
+    assert all(line.startswith("cnna: generating the Verilog of zcu102") for line in work)  # on a slow machine it says so
     assert not (tmp_path / "ip").exists()
