@@ -13,7 +13,7 @@ from math import inf
 
 from cnna.compiler.explore.aim import SIZES, Aim
 from cnna.compiler.explore.kept import Kept, Refused, key, plan_key
-from cnna.compiler.explore.least import Bound, Shape, alike, bounded, host_fps, least_of, shape_of
+from cnna.compiler.explore.least import Bound, Shape, alike, bounded, host_ends, least_of, shape_of
 from cnna.compiler.explore.planned import Pieces, part_of
 from cnna.compiler.explore.point import Part, Point
 from cnna.compiler.explore.sizes import bram36, dsp48e2, luts, uram288
@@ -76,9 +76,9 @@ class Sweep:
         self.workers.run(worked, self._tasks(wanted), self._take, (self.source, self.conditions))
 
     @property
-    def host_fps(self) -> float:
-        """As of `least.host_fps`, of the points so far."""
-        return host_fps(self._bounds, self.conditions.shares)
+    def host(self) -> tuple[float, float]:
+        """As of `host_ends`, of the points so far."""
+        return host_ends(self._bounds, self.conditions.shares)
 
     def _unbounded(self, wanted: Sequence[Wanted]) -> list[tuple[Shape, ...]]:
         """The shapes of which no bound is known, those together that are bounded together."""

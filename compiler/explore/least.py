@@ -124,13 +124,16 @@ def least_of(one: Wanted, bounds: Sequence[Bound], conditions: Conditions) -> Le
     return Least(seconds, one.batch, moved / one.batch, bandwidth, answered, _mean(shares, [late for _, late in ends]))
 
 
-def host_fps(bounds: Mapping[Shape, Bound], shares: Sequence[float]) -> float:
-    """Images a second of the host at the slow end, if the accelerator took no time; infinite where a network is not known."""
-    images = 0.0
+def host_ends(bounds: Mapping[Shape, Bound], shares: Sequence[float]) -> tuple[float, float]:
+    """Images a second at most and seconds of a batch at least, at the slow end, if the accelerator took no time. Infinite and 0
+    where a network is not known.
+    """
+    image, late = 0.0, 0.0
     for number, share in enumerate(shares):
-        hosts = [host for shape, bound in bounds.items() if shape.network == number for host in bound.hosts]
-        images += share / _ends(hosts, 0.0)[0]
-    return 1 / images if images else inf
+        each = [_ends(bound.hosts, 0.0) for shape, bound in bounds.items() if shape.network == number]
+        image += share / max((fps for fps, _ in each), default=inf)
+        late += share * min((seconds for _, seconds in each), default=0.0)
+    return (1 / image if image else inf), late
 
 
 def _ends(hosts: Sequence[EndToEnd], seconds: float) -> tuple[float, float]:

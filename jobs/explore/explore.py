@@ -222,7 +222,7 @@ def explore(
         early(made, found or nobody)
         how = None if search is None else Search(search, sampler, seed, folder, again)
         points, refused = compiled(made, configs, batch, speeds, how)
-    best = reached(points, aim, made.discarded, made.host_fps, predicted.native)
+    best = reached(points, aim, made.discarded, made.host, predicted.native)
     return Explored(
         name=" and ".join(network.name for network in known),
         board=board,

@@ -138,13 +138,19 @@ def weights_of(weights: Sequence[float] | None, count: int) -> Sequence[float]:
     return found
 
 
-def reached(points: "Sequence[Point]", aim: "Aim", discarded: int, host_fps: float = inf, native: bool = True) -> "list[Point]":
-    """The points of the answer. host_fps: what the host does at most; native: in its library. UserError: none does what it must."""
-    best = aim.best(points)
-    if not best and aim.given and aim.target_fps is not None and host_fps < aim.target_fps:
-        way = NATIVELY if native else IN_PYTHON
-        host = f"whatever the accelerator, the host's part, {way}, allows {rate(host_fps)} images a second at the slow end"
-        raise UserError(f"no configuration reaches {aim.targets}: {host}; cnna explain says what runs on the CPU; ask for less")
+def reached(
+    points: "Sequence[Point]", aim: "Aim", discarded: int, host: tuple[float, float] = (inf, 0.0), native: bool = True
+) -> "list[Point]":
+    """The points of the answer. host: images a second at most and seconds at least, of it alone; native: with its native library.
+
+    UserError: no point does what it must.
+    """
+    best, (fps, late) = aim.best(points), host
+    if not best and (fps < (aim.target_fps or 0) or late * 1e3 > (aim.target_ms or inf)):
+        way = f"whatever the accelerator, the host's part, {NATIVELY if native else IN_PYTHON}, "
+        way += f"allows {rate(fps)} images a second" if fps < (aim.target_fps or 0) else f"takes {late * 1e3:.3g} ms"
+        why = f"{way} at the slow end; cnna explain says what runs on the CPU; ask for less"
+        raise UserError(f"no configuration reaches {aim.targets}: {why}")
     if not best and aim.given:
         quickest = max((point.fps for point in points), default=None)
         most = f"; the quickest that was compiled does {rate(quickest)} images a second {TO_ANSWER}" if quickest else ""

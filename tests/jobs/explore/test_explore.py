@@ -90,6 +90,7 @@ def test_tilings_are_what_the_command_writes(
         ("zcu102", {"uram": -1}, "--uram -1: must be at least 0"),
         ("zcu102", {"target_fps": 1e300, "dsp": 60}, r"reaches 1e\+300 images a second"),
         ("zcu102", {"target_fps": 1e5}, r"whatever the accelerator, the host's part, .*, allows [0-9,]+ images a second"),
+        ("zcu102", {"target_ms": 1e-3}, r"whatever the accelerator, the host's part, .*, takes [0-9.]+ ms at the slow end"),
         ("zcu102", {"axes": ()}, "--axes: none is named"),
         ("zcu102", {"ddr": cnna.Ddr(latency=0)}, "--ddr-latency 0: must be within"),
         ("zcu102", {"ddr": cnna.Ddr(road="zcu102-ps")}, "explore predicts with the plain road"),
