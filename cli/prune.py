@@ -3,6 +3,7 @@
 import argparse
 import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from cnna.cli.main import FAILED, Outcome
@@ -12,7 +13,7 @@ from cnna.cli.picture_options import add_picture_options, given_preprocess
 from cnna.cli.progress import Steps, clear_line
 from cnna.host.samples.arrays import CLASSES
 from cnna.jobs.prune import DEFAULT, EPOCHS, FIGURES, MOST_POINTS, prune
-from cnna.spec.errors import UserError
+from cnna.spec.errors import CnnaError, UserError
 
 OUTPUTS = {"output": (".onnx",), "report": ()}
 PAGE = ".html"
@@ -109,6 +110,7 @@ def run(args: argparse.Namespace) -> Outcome:
         raise UserError("--epochs and --checkpoint are of --finetune; name the samples to train on with it")
     journal = args.journal or Path(f"{args.output}{JOURNAL}")
     checkpoint = args.checkpoint or Path(f"{args.output}{CHECKPOINT}")
+    before = {path: _written(path) for path in (journal, checkpoint)}
     try:
         with Steps("reading") as steps:
             found = prune(
@@ -131,12 +133,24 @@ def run(args: argparse.Namespace) -> Outcome:
                 warn=warned,
             )
     except (KeyboardInterrupt, SystemExit):
-        if kept := [str(path) for path in (journal, checkpoint) if path.exists()]:
-            clear_line()
-            keeps = "keep" if len(kept) > 1 else "keeps"
-            print(f"cnna: {' and '.join(kept)} {keeps} what was measured; the same command goes on from it", file=sys.stderr)
+        _say_kept([path for path in before if path.exists()])
+        raise
+    except CnnaError:
+        _say_kept([path for path, time in before.items() if _written(path) != time])
         raise
     print(found)
     for path in args.report:
         found.save_report(path)
     return Outcome(found.figures(), 0 if found.met else FAILED, tuple(args.report))
+
+
+def _written(path: Path) -> int | None:
+    """When a file was written; None: there is none."""
+    return path.stat().st_mtime_ns if path.exists() else None
+
+
+def _say_kept(paths: Sequence[Path]) -> None:
+    if paths:
+        clear_line()
+        keeps = "keep" if len(paths) > 1 else "keeps"
+        print(f"cnna: {' and '.join(map(str, paths))} {keeps} what was measured; the same command goes on from it", file=sys.stderr)

@@ -151,7 +151,7 @@ def prune(
     source = shaped(model, shapes, Warnings(None)).proto
     judged = _Judging.of(model, data, found, test, labels, metrics_given(metrics), preprocess, shapes, tell)
     place = None if checkpoint is None else Path(checkpoint)
-    tuning = None if finetune is None else _tuning(model, finetune, found, preprocess, shapes, epochs, place, tell)
+    tuning = None if finetune is None else _tuning(model, source, finetune, found, preprocess, shapes, epochs, place, tell)
     from cnna.compiler.explore.kept import compiler_digest
     from cnna.compiler.quantise.sessions import feeds_of
     from cnna.pruning.journal import digest, opened
@@ -188,6 +188,7 @@ def check_tuning(epochs: int) -> None:
 
 def _tuning(
     model: GivenModel,
+    whole: "ModelProto",
     data: Data,
     found: Given,
     preprocess: Table | None,
@@ -196,16 +197,16 @@ def _tuning(
     checkpoint: Path | None,
     tell: Progress,
 ) -> "Callable[[ModelProto, ModelProto], ModelProto]":
-    """What trains a pruned network towards the whole one. DataError: samples or labels do not fit."""
+    """What trains a pruned network towards the whole one. ModelError: it cannot. DataError: samples or labels do not fit."""
     from cnna.compiler.quantise.sessions import feeds_of
-    from cnna.pruning.finetune import Samples, Tuning, fine_tuned, varied
+    from cnna.pruning.finetune import Samples, Tuning, fine_tuned, teacher_of, varied
 
     images = given(model, data, preprocess, shapes, Warnings(None)).images
     right = labels_of(None, data, images)
     feeds = list(feeds_of(found.graph, images, len(next(iter(images.values()))), found.preprocess))
     inputs = {name: np.concatenate([one[name] for one in feeds]) for name in found.graph.inputs}
     samples = Samples(inputs, None if right is None else right.classes)
-
+    teacher_of(whole, name_of(model), samples)  # what is wrong is said before the work
     tuning, augment = (Tuning.without_classes(epochs), varied) if right is None else (Tuning(epochs), None)
 
     def tuned(pruned: "ModelProto", whole: "ModelProto") -> "ModelProto":

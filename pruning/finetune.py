@@ -61,6 +61,11 @@ class Samples:
     def __len__(self) -> int:
         return len(next(iter(self.inputs.values())))
 
+    @property
+    def first(self) -> dict[str, NDArray[Any]]:
+        """One sample."""
+        return {key: value[:1] for key, value in self.inputs.items()}
+
 
 def varied(feeds: Tensors, generator: torch.Generator) -> Tensors:
     """Pictures mirrored, moved by up to a tenth, and half of them mixed with others; the whole network answers these too.
@@ -97,6 +102,25 @@ def distance(ours: Tensors, theirs: Tensors, classes: torch.Tensor | None) -> to
     return found
 
 
+def teacher_of(whole: ModelProto, name: str, samples: Samples) -> TorchGraph:
+    """The whole network as a module. ModelError: it cannot be trained here. DataError: samples are too few, or labels do not fit.
+
+    Call it before long work too.
+    """
+    if len(samples) < FEWEST:
+        few = f"fine-tuning needs {FEWEST} samples or more (every {HELD_OUT}th is held out); there are {len(samples)}"
+        raise DataError(f"{name}: {few}")
+    found = TorchGraph(whole, name)
+    answers = found.checked(samples.first)
+    if samples.classes is not None:
+        made = next(iter(answers.values())).numel()
+        if not 0 <= int(samples.classes.min()) <= int(samples.classes.max()) < made:
+            raise DataError(
+                f"{name}: labels of the samples to fine-tune on must lie within 0..{made - 1}, the classes of its first output"
+            )
+    return found
+
+
 class Trainer:
     """One run of training. UserError: the checkpoint is of another run. DataError: samples are too few, or labels do not fit."""
 
@@ -110,19 +134,12 @@ class Trainer:
         loss: Loss,
         augment: Augment | None,
     ) -> None:
-        if len(samples) < FEWEST:
-            raise DataError(
-                f"{name}: fine-tuning needs {FEWEST} samples or more (every {HELD_OUT}th is held out); there are {len(samples)}"
-            )
         self.pruned, self.samples, self.tuning, self.loss, self.augment = pruned, samples, tuning, loss, augment
-        self.net, self.teacher = (TorchGraph(model, name) for model in (pruned, whole))
-        first = {key: value[:1] for key, value in samples.inputs.items()}
-        for each in (self.net, self.teacher):
-            each.checked(first)
+        self.teacher, self.net = teacher_of(whole, name, samples), TorchGraph(pruned, name)
+        self.net.checked(samples.first)
         self._inputs = {key: torch.from_numpy(np.ascontiguousarray(value)) for key, value in samples.inputs.items()}
         self._classes = None if samples.classes is None else torch.from_numpy(samples.classes)
         self._alone = self._fixed_batch()
-        self._check_classes(name, first)
         self.optimiser = torch.optim.Adam(self.net.parameters(), tuning.rate)
         self.inside = self._alike_inside() if tuning.inside else []
         self.epoch, self.best, self.taken = 0, self._judged(), self._weights()
@@ -139,20 +156,6 @@ class Trainer:
         return any(
             value.type.tensor_type.shape.dim[0].dim_value == 1 for value in self.pruned.graph.input if value.name in self._inputs
         )
-
-    def _check_classes(self, name: str, first: Mapping[str, NDArray[Any]]) -> None:
-        if self._classes is None:
-            return
-        made = next(iter(self._answers(self.teacher, torch.tensor([0])).values())).numel()
-        if not 0 <= int(self._classes.min()) <= int(self._classes.max()) < made:
-            raise DataError(
-                f"{name}: labels of the samples to fine-tune on must lie within 0..{made - 1}, the classes of its first output"
-            )
-
-    @torch.no_grad()
-    def _answers(self, net: TorchGraph, places: torch.Tensor) -> Tensors:
-        made: Tensors = net({key: value[places] for key, value in self._inputs.items()})
-        return made
 
     def _of(self, places: torch.Tensor, generator: torch.Generator | None) -> torch.Tensor:
         feeds: Tensors = {key: value[places] for key, value in self._inputs.items()}

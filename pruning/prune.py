@@ -30,6 +30,7 @@ WITHIN = 0.0005  # of all clocks: so little short of what is wanted is as good; 
 HALVINGS = 4  # of the clocks to save, where a loss is stated
 MOST_SOLVED, FEWEST_SOLVED = 8, 3  # choices of widths that are solved, of which the best is taken
 MOST_WORK = 1e12  # multiply-accumulates of the runs in which they are: so large networks have fewer
+NO_GROUPS = "it has no layer whose channels may go: those of two-dimensional convolutions and of products by constant matrices may"
 Loss = Callable[[ModelProto], float]  # points that a network loses
 
 
@@ -136,7 +137,10 @@ def prune(fit: Fit, goal: Goal, memory: Memory, tell: Tell) -> Pruned:
     if not tries.first.widths:
         kept = sum(not family.order for family in search.families)
         nothing = f"nothing would be saved: no channels whose removal takes fewer clocks at {goal.config.name}"
-        nothing += f" ({kept} of {len(search.families)} groups of channels must stay, {_first_reason(search)})" if kept else ""
+        if not search.families:
+            nothing += f" ({NO_GROUPS})"
+        elif kept:
+            nothing += f" ({kept} of {len(search.families)} groups of channels must stay, {_first_reason(search)})"
         return _result(fit, search, _Try({}), before, False, nothing)
     reached = search.clocks(tries.first.widths).total <= target
     after = search.clocks(made.widths)
@@ -239,13 +243,14 @@ def _result(fit: Fit, search: Search, made: _Try, before: Clocks, met: bool, sai
     widths, errors = made.widths, made.errors
     after, whole, left = search.clocks(widths), Cut(fit.found, ()), Cut(fit.found, search.removed(widths))
     rows = []
-    for number, layer in fit.layers.items():
+    for number in sorted(fit.found.linear):  # deconvolutions too, which are cut but not solved
+        node = fit.found.network.nodes[number]
         (inputs, inputs_left), (outputs, outputs_left) = (
-            tuple(search.steps.width(name, cut) for cut in (whole, left)) for name in (layer.node.input[0], layer.node.output[0])
+            tuple(search.steps.width(name, cut) for cut in (whole, left)) for name in (node.input[0], node.output[0])
         )
         name, error = fit.found.network.called(number), errors.get(number)
         spent = before.nodes.get(number, 0), after.nodes.get(number, 0)
-        rows.append(LayerRow(name, layer.node.op_type, inputs, inputs_left, outputs, outputs_left, *spent, error))
+        rows.append(LayerRow(name, node.op_type, inputs, inputs_left, outputs, outputs_left, *spent, error))
     groups = []
     for family in search.families:
         names = tuple(fit.found.network.called(number) for number in family.nodes)

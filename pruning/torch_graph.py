@@ -75,8 +75,8 @@ class TorchGraph(nn.Module):
                 tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(now[tensor.name]), tensor.name))
         return made
 
-    def checked(self, feeds: Mapping[str, NDArray[Any]]) -> None:
-        """ModelError: for one sample, some answer is another than onnxruntime's."""
+    def checked(self, feeds: Mapping[str, NDArray[Any]]) -> dict[str, torch.Tensor]:
+        """The answers to one sample. ModelError: one is another than onnxruntime's."""
         wanted = Session(self.proto.SerializeToString(), self.called, brief=True).run(dict(feeds))
         try:
             with torch.no_grad():
@@ -90,6 +90,7 @@ class TorchGraph(nn.Module):
                 raise ModelError(
                     f"{self.called}: output '{key}' differs from onnxruntime's as a torch module; prune without --finetune"
                 )
+        return found
 
     def made_by(self, output: str) -> NodeProto | None:
         """The node that makes a tensor."""

@@ -186,6 +186,26 @@ def test_what_cannot_be_trained_is_said_before_the_work(
     assert error.count("\n") == 1
 
 
+@TORCH
+@pytest.mark.parametrize(
+    ("few", "operator", "said"), [(True, "Relu", "20 samples or more"), (False, "Softsign", "Softsign cannot be")]
+)
+def test_data_and_networks_that_cannot_be_trained_are_refused_before_the_search(
+    few: bool, operator: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The network would be searched and solved for minutes first."""
+    monkeypatch.setattr("cnna.pruning.prune.prune", lambda *_: pytest.fail("it was searched"))
+    command = _files(tmp_path)
+    weights: dict[str, Sequence[int] | NDArray[Any]] = {**SHAPES, "wf": (6, 16), "v": np.ones(16, np.float32)}
+    onnx.save(model(NODES.replace("Relu", operator), weights, "float[N,3,12,12] x", "float[N,6] y"), tmp_path / "m.onnx")
+    if few:
+        np.savez(tmp_path / "train.npz", x=sample((19, 3, 12, 12)))
+    assert main([*command, "-o", str(tmp_path / "p.onnx")]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
 def test_epochs_without_data_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A user would think that the network was trained."""
     files = ["prune", "m.onnx", "--calib", "x.npz", "--fewer-clocks", "25%", "-o", str(tmp_path / "p.onnx")]

@@ -1,18 +1,20 @@
 """The few best choices of widths: which are solved, and which of them is taken."""
 
 from collections.abc import Collection, Mapping
+from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 
 import cnna
+from cnna.cli.main import main
 from cnna.pruning import search
 from cnna.pruning.fit import Fit
 from cnna.pruning.prune import Goal, prepared, prune
 from cnna.pruning.seen import HELD_OUT, Count
 from cnna.spec.config import preset
-from tests.pruning.small import NODES, model, sample, spare_weights
+from tests.pruning.small import CONV, NODES, model, sample, spare_weights
 
 SAMPLES = 24
 SHARE = 0.2  # of the clocks: more than one family can save as much
@@ -117,3 +119,45 @@ def test_answers_that_are_no_numbers_are_refused() -> None:
     network, samples = model(nodes, spare_weights(), "float[N,3,12,12] x", "float[N,6] y"), sample((9, 3, 12, 12))
     with pytest.raises(cnna.DataError, match="answers some samples with NaN or infinity"):
         cnna.prune(network, samples, "tiny", fewer_clocks=0.25)
+
+
+def test_a_deconvolution_is_a_layer_of_the_report() -> None:
+    """A user would read that no layer got narrower, and that nearly half of the clocks are saved."""
+    nodes = f"a = Conv {CONV} (x, w1, b1) r = Relu (a) t = ConvTranspose <strides = [2, 2]> (r, wt, b2) y = Conv {CONV} (t, w3)"
+    weights = {"w1": (16, 3, 3, 3), "b1": (16,), "wt": (16, 16, 2, 2), "b2": (16,), "w3": (4, 16, 3, 3)}
+    network = model(nodes, weights, "float[N,3,12,12] x", "float[N,4,24,24] y")
+    found = cnna.prune(network, sample((9, 3, 12, 12)), "tiny", fewer_clocks=0.25)
+    rows = {layer["name"]: layer for layer in found.layers}
+    assert rows["t"]["op"] == "ConvTranspose"
+    assert (rows["t"]["channels"], rows["t"]["channels_left"]) == (16, rows["y"]["inputs_left"]) != (16, 16)
+    assert rows["t"]["clocks_left"] < rows["t"]["clocks"]
+    assert "of 3 layers, 1 got narrower" in str(found)
+
+
+def test_a_network_without_channels_that_may_go_is_told_so() -> None:
+    """A user of one-dimensional convolutions would look for a configuration at which something can be saved."""
+    network = model("y = Conv (x, w1)", {"w1": (16, 3, 3)}, "float[N,3,40] x", "float[N,16,38] y")
+    found = cnna.prune(network, sample((9, 3, 40)), "tiny", fewer_clocks=0.25)
+    assert "it has no layer whose channels may go: those of two-dimensional convolutions" in str(found)
+
+
+def test_an_error_at_the_end_keeps_what_was_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a full disk a user would find a file of a strange name, and start from the beginning."""
+
+    def full(*_: object) -> None:
+        raise cnna.UserError("p.onnx: no space left on device")
+
+    onnx.save(model(NODES, spare_weights(), "float[N,3,12,12] x", "float[N,6] y"), tmp_path / "m.onnx")
+    np.save(tmp_path / "x.npy", sample((9, 3, 12, 12)))
+    files = [str(tmp_path / name) for name in ("m.onnx", "x.npy", "p.onnx")]
+    command = ["prune", files[0], "--calib", files[1], "--config", "tiny", "--fewer-clocks", "25%", "-o", files[2]]
+    with monkeypatch.context() as patch:
+        patch.setattr("cnna.jobs.prune.Pruned.save", full)
+        assert main(command) == 2
+    assert f"{files[2]}.journal keeps what was measured; the same command goes on from it" in capsys.readouterr().err
+    assert main([*command, "--test", str(tmp_path / "none.npy")]) == 2
+    assert "keeps what was measured" not in capsys.readouterr().err, "nothing was, this time"
+    assert main(command) == 0
+    assert not Path(f"{files[2]}.journal").exists()
