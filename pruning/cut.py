@@ -80,6 +80,8 @@ def _restate(node: NodeProto, left: Cut, found: Followed, opset: int, state: Sta
     """Gives a node the sizes that it has now."""
     masks = left.masks(node.input[0]) if node.input else {}
     outputs = [left.masks(name) for name in node.output]
+    if all(mask.all() for each in (masks, *outputs) for mask in each.values()):
+        return  # sizes of what is whole may be computed, or in a form that is not followed
     if node.op_type in ("Conv", "ConvTranspose"):
         group, weights = attributes(node).get("group", 1), left.masks(node.input[1])
         if masks and group == len(masks[1]) and set(weights) == {0}:

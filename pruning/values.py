@@ -110,22 +110,19 @@ def folded(model: ModelProto, name: str) -> ModelProto:
 
 
 def with_stated_sizes(model: ModelProto, name: str, values: Mapping[str, Any], feeds: Mapping[str, Array]) -> ModelProto:
-    """The model in which a Reshape whose size is computed, as `x.view(x.size(0), -1)` is, reads the samples' axis and constants.
+    """The model in which sizes that Reshape and Slice compute are constants, as those of `x.view(x.size(0), -1)` and `x.chunk(2)`.
 
-    values: what all nodes make of one sample, `feeds`. The model as it is where two samples have other answers then.
+    A Reshape copies the axis of the samples. values: what all nodes make of one sample, `feeds`. The model as it is where two
+    samples have other answers then.
     """
-    copy, known = ModelProto(), {tensor.name for tensor in model.graph.initializer}
+    copy, computed = ModelProto(), _of_sizes(model)
     copy.CopyFrom(model)
-    sizes = {**values, **feeds}
     for node in copy.graph.node:
-        computed = node.op_type == "Reshape" and len(node.input) > 1 and node.input[1] not in {*known, *feeds}
-        if (
-            computed
-            and not attributes(node).get("allowzero")
-            and sizes[node.input[0]].shape[:1] == (1,) == sizes[node.output[0]].shape[:1]
-        ):
-            node.input[1] = fresh = f"{node.output[0]}:size"
-            copy.graph.initializer.append(numpy_helper.from_array(np.array([0, *sizes[node.output[0]].shape[1:]], np.int64), fresh))
+        for place, size in enumerate(node.input[1:], 1):
+            if size not in computed or (value := _stated(node, size, {**values, **feeds})) is None:
+                continue
+            node.input[place] = f"{node.output[0]}:size{place}"
+            copy.graph.initializer.append(numpy_helper.from_array(value, node.input[place]))
     if len(copy.graph.initializer) == len(model.graph.initializer):
         return model
     kept = showing(copy, [value.name for value in model.graph.output]).graph.node
@@ -139,6 +136,25 @@ def with_stated_sizes(model: ModelProto, name: str, values: Mapping[str, Any], f
         return copy
     made = Session(copy.SerializeToString(), name, brief=True).run(two)
     return copy if all(np.array_equal(made[key], value, equal_nan=True) for key, value in wanted.items()) else model
+
+
+def _of_sizes(model: ModelProto) -> set[str]:
+    """What nodes compute from sizes of tensors and constants alone."""
+    known, found = {tensor.name for tensor in model.graph.initializer}, set[str]()
+    for node in model.graph.node:
+        if node.op_type in ("Shape", "Size") or (all(name in known | found for name in node.input if name) and not captured(node)):
+            found.update(name for name in node.output if name)
+    return found
+
+
+def _stated(node: NodeProto, size: str, values: Mapping[str, Any]) -> Array | None:
+    """A size that a node reads, for any number of samples; None: it is none."""
+    if node.op_type == "Slice":
+        return np.asarray(values[size])
+    if node.op_type != "Reshape" or attributes(node).get("allowzero"):
+        return None
+    before, after = (values[name].shape for name in (node.input[0], node.output[0]))
+    return np.array([0, *after[1:]], np.int64) if before[:1] == (1,) == after[:1] else None
 
 
 def showing(model: ModelProto, tensors: Sequence[str]) -> ModelProto:

@@ -76,6 +76,11 @@ NETWORKS: dict[str, tuple[str, dict[str, Any]]] = {
         f"{STEM} p, q = Split <axis = 1> (r) c = Conv {CONV} (p, w2) h = Concat <axis = 1> (c, q)",
         {**FIRST, "w2": (6, 4, 3, 3), **_last(10)},
     ),
+    "halves that are found": (
+        f"{STEM} z = Shape (r) n = Gather (z, ax) k = Div (n, two) p = Slice (r, b, k, ax) q = Slice (r, k, n, ax) "
+        f"c = Conv {CONV} (p, w2) h = Concat <axis = 1> (c, q)",
+        {**FIRST, "ax": numbers(1), "two": numbers(2), "b": numbers(0), "w2": (6, 4, 3, 3), **_last(10)},
+    ),
     "slice": (
         f"{STEM} p = Slice (r, b, e, ax) h = Conv (p, w2)",
         {**FIRST, "b": numbers(2), "e": numbers(-1), "ax": numbers(1), "w2": (6, 5, 1, 1), **_last(6)},
@@ -171,6 +176,19 @@ KEPT: dict[str, tuple[str, dict[str, Any], str, str]] = {
         "float[1,5,64] y",
         "Conv (y) needs all of them",
     ),
+    "one channel": (
+        f"{STEM} p = Gather <axis = 1> (r, at) k = Unsqueeze (p, ax) y = Conv (k, w2)",
+        {**FIRST, "at": np.array(3, np.int64), "ax": numbers(1), "w2": (5, 1, 1, 1)},
+        "float[1,5,8,8] y",
+        "Gather (p) needs all of them",
+    ),
+    "rows that depend on the input": (
+        f"{STEM} m = ReduceMin <keepdims = 0> (x) i = Cast <to = 7> (m) j = Unsqueeze (i, z) k = Mul (j, z) "
+        "p = Slice (r, k, e, ax) y = ReduceMean <axes = [1]> (p)",
+        {**FIRST, "ax": numbers(2), "z": numbers(0), "e": numbers(8)},
+        "float[1,1,8,8] y",
+        "Slice (p) needs all of them",
+    ),
     "every second channel": (
         f"{STEM} p = Slice (r, b, e, ax, st) y = Conv (p, w2)",
         {**FIRST, "b": numbers(0), "e": numbers(8), "ax": numbers(1), "st": numbers(2), "w2": (5, 4, 1, 1)},
@@ -187,6 +205,9 @@ def test_what_cannot_be_followed_stays_and_says_why(name: str) -> None:
     found = follow(network(model(nodes, weights, "float[1,3,8,8] x", outputs), name, {"x": sample((1, 3, 8, 8))}))
     _, roots = found.coupled.families()[0]
     assert {found.coupled.why_kept(int(root)) for root in roots} == {why}
+    x = {"x": sample((1, 3, 8, 8))}
+    (wanted,), (made,) = answers(found.network.proto, x), answers(cut(found, ()), x)
+    assert np.array_equal(made, wanted), "it would be another network, though nothing was removed"
 
 
 def test_residual_channels_go_together() -> None:
