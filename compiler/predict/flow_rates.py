@@ -1,7 +1,7 @@
 """Rates of the engines that share a resource: DDR bandwidth, and the shared port of the feature-memory banks. Used by `event_loop`.
 
 A formula divides the bandwidth of DDR. For bank conflicts, a short stretch is simulated clock by clock (`shared_port`,
-`ddr_beats`), from the present positions of the engines. The rates found hold until another engine starts or stops, or until the
+`beat_model`), from the present positions of the engines. The rates found hold until another engine starts or stops, or until the
 stretch ends.
 """
 
@@ -13,7 +13,8 @@ from typing import Final
 
 from cnna.compiler.cost.engine_steps import Fields, taps_of
 from cnna.compiler.lower.kernels import Range
-from cnna.compiler.predict.ddr_beats import BeatModel, Behind, State, Transfer
+from cnna.compiler.predict.beat_model import NOTED_CLOCKS, BeatModel, Behind, DdrClocks
+from cnna.compiler.predict.ddr_beats import State, Transfer
 from cnna.compiler.predict.known_stretches import KnownStretches, Stretch, WalkGroups, key_of, writes_of
 from cnna.compiler.predict.read_ahead import GroupReads, QuickReads, SlowWrites, first_reads
 from cnna.compiler.predict.ready import Ready
@@ -21,7 +22,6 @@ from cnna.compiler.predict.request_parts import GroupParts
 from cnna.compiler.predict.shared_port import (
     WRITTEN_CLOCKS,
     ArrayWrites,
-    Clocked,
     Requester,
     VectorReads,
     VectorWrites,
@@ -36,7 +36,6 @@ Held = tuple[float, int]  # beats that a transfer had moved, and beats in its FI
 Shares = dict[tuple[int, ...], list[float]]  # by the kinds of the flows in their order, their speeds; negative: as they are
 Asked = tuple[str, float, float]  # a flow's name, the bytes a clock that it can take of DDR, and those that it gets besides
 STRETCH_CLOCKS: Final = 256  # length of a simulated stretch
-NOTED_CLOCKS: Final = 16  # interval at which the positions of loads and stores are noted
 STEADY_CLOCKS: Final = 512  # how long the rates of a stretch are reused while no load or store runs: rows visit the banks in turn
 FAR: Final = 0.05  # from DDR's rate: where a simulated stretch differs by less, DDR's rate holds
 LEAST: Final = 1e-4  # least rate, so that an engine that was blocked for a whole stretch continues
@@ -153,7 +152,7 @@ class FlowRates:
         self._shares: dict[tuple[object, ...], Shares] = {}  # by what `_limit` has set
         self._limit({}, {})
         self._seen: Requesters | None = None  # those of the last simulated stretch; None: it is over
-        self._begin, self._clocks = 0.0, 0  # start and length of that stretch
+        self._begin = 0.0  # start of that stretch
         self._ahead: SlowStretch | None = None
         self._parts: tuple[Walk, GroupParts] | None = None
         self._written: tuple[Walk | None, VectorWrites, float] | None = None  # what a walk writes; the begin of its stretch
@@ -309,7 +308,7 @@ class FlowRates:
                 transfer.go_on(stretch.after[engine])
             self._ddr.go_on(stretch.ddr)
             self.notes = [[(work.moving[engine], state) for engine, state in note.items()] for note in stretch.notes]
-            self._simulated = self._clocks = clocks
+            self._simulated = clocks
             self._drained = stretch.drained
             return stretch.speeds
         speeds = self._simulate(requesters, clocks, work)
@@ -325,23 +324,15 @@ class FlowRates:
         The stretch ends early with the vector engine's block, or with the writes that were left of it.
         """
         slow = work.reading and work.reading.slow
-        beside = DdrClocks(self, list(work.moving.values())) if work.moving else None
+        beside = DdrClocks(self._ddr, list(work.moving.values())) if work.moving else None
         last = None if slow else requesters.get("vector" if work.reading else "written")
         speeds = simulate([*requesters.values()], clocks, beside, last)
         self._simulated = int(min(clocks, last.ended + 1)) if last else clocks
-        if not work.moving:
+        if beside:
+            self.notes, self._drained = beside.notes, beside.drained
+        else:
             self._ddr.alone(self._simulated)
         return speeds
-
-    def clock(self, moving: list[Transfer]) -> None:
-        """One clock of DDR. Notes the positions of loads and stores every NOTED_CLOCKS. For `DdrClocks`."""
-        if self._clocks % NOTED_CLOCKS == 0:
-            self.notes.append([(transfer, transfer.state()) for transfer in moving])
-        self._clocks += 1
-        self._ddr.clock()
-        store = self._ddr.store
-        if store and store.over and not store.fifo and not self._drained:
-            self._drained = self._clocks  # some ports end before others
 
     def _go_back(self, work: ActiveEngines, now: float) -> None:
         """Returns loads and stores to their positions at `now`, if the engines change before the simulated stretch has ended."""
@@ -349,7 +340,7 @@ class FlowRates:
         if number < len(self.notes):
             for transfer, state in self.notes[number]:
                 transfer.restore(state)
-        self._begin, self._clocks, self._drained, self.notes = now, 0, 0, []
+        self._begin, self._drained, self.notes = now, 0, []
 
     def _requesters_now(self, work: ActiveEngines, now: float, clocks: int) -> dict[str, Requester]:
         """The requesters of the port in order of priority, with their requests for `clocks` clocks."""
@@ -410,17 +401,6 @@ class FlowRates:
         reads = QuickReads(self._parts_of(walk), first, before, skip, writes, begun)
         self._ahead = SlowStretch(walk, first, done, reads, writes, now)
         return {"vector": writes, "reads": reads}
-
-
-class DdrClocks(Clocked):
-    """The clocks of DDR beside a stretch."""
-
-    def __init__(self, rates: FlowRates, moving: list[Transfer]) -> None:
-        self._rates, self._moving = rates, moving
-
-    def clock(self) -> None:
-        """As `FlowRates.clock`."""
-        self._rates.clock(self._moving)
 
 
 def _by_port(work: ActiveEngines, before: int) -> list[Behind]:

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.compiler.predict.bank_clocks import plane_fields
-from cnna.compiler.predict.ddr_beats import BeatModel, DdrPosition, Position, State, Transfer
+from cnna.compiler.predict.beat_model import BeatModel, DdrPosition
+from cnna.compiler.predict.ddr_beats import Position, State, Transfer
 
 if TYPE_CHECKING:
     from cnna.compiler.predict.flow_rates import Walk

@@ -22,7 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 MODULES = (
-    *("ready", "known_stretches", "request_parts", "shared_port", "ddr_beats", "read_ahead", "flow_rates"),
+    *("ready", "known_stretches", "request_parts", "shared_port", "ddr_beats", "beat_model", "read_ahead", "flow_rates"),
     *("event_loop", "weight_ports", "transfers", "command_walks", "least_left", "predict"),
 )
 PACKAGE = "cnna.compiler.predict"

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from cnna.compiler.lower.layout import region_words
-from cnna.compiler.predict.ddr_beats import BeatModel, Transfer
+from cnna.compiler.predict.beat_model import BeatModel
+from cnna.compiler.predict.ddr_beats import Transfer
 from cnna.compiler.predict.shared_port import simulate
 from cnna.spec.config import BEAT_BYTES, Config, preset
 from cnna.spec.machine import BURST_BEATS, LOAD_ROOM_BEATS, STORE_ROOM_BEATS

@@ -5,7 +5,8 @@ import pytest
 from cnna.compiler.lower.lower import lower
 from cnna.compiler.plan.pitch import set_pitches
 from cnna.compiler.plan.plan import Planner, Way
-from cnna.compiler.predict.ddr_beats import BeatModel, Transfer
+from cnna.compiler.predict.beat_model import BeatModel
+from cnna.compiler.predict.ddr_beats import Transfer
 from cnna.compiler.predict.known_stretches import KnownStretches, Stretch, key_of
 from cnna.compiler.predict.predict import predicted_spans
 from cnna.compiler.predict.shared_port import simulate
