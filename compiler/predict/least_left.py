@@ -156,9 +156,10 @@ class LeastLeft:
     def _move(self, command: Command, unit: int) -> None:
         engine, fields, ports, memory = command.engine, vars(command.f), self._config.ports, self._memory
         transfer = Transfer(engine, fields, self._config)
-        clocks = max(least_move_clocks(engine, transfer, ports, memory), transfer.size * BEAT_BYTES / memory.bytes_per_cycle)
+        clocks = least_move_clocks(engine, transfer, ports, memory)
         end, seen, following = end_clocks(engine, memory), self._seen[engine][unit], self._free[engine]
         if engine == "store":  # its first burst waits for the last write response of the one before
+            clocks = max(clocks, transfer.size * BEAT_BYTES / memory.bytes_per_cycle)  # a load may have beats in its FIFOs before
             left, begin = clocks + end + max(seen, following), float(ASK_CLOCKS)
         else:
             left, begin = clocks + max(end + seen, following), float(memory.latency_cycles)
