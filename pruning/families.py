@@ -34,17 +34,28 @@ def families_of(fit: Fit, tell: Tell) -> list[Family]:
     found, made = fit.found, []
     layers = [(layer, labels) for layer in fit.layers.values() if (labels := input_labels(found, layer)) is not None]
     groups = found.coupled.families()
+    tensors = _free_alone(fit)
     for done, (nodes, roots) in enumerate(groups):
         name = found.network.called(nodes[0])
         free = np.array([int(root) for root in roots if found.coupled.why_kept(int(root)) is None], np.int64)
         if why := _why(fit, roots, free, layers):
             made.append(Family(name, nodes, len(roots), why=why))
             continue
-        gone = order(free, readers_of(free, layers, fit.known.products))
+        gone = order(free, readers_of(free, layers, fit.known.products), tensors)
+        if not gone:
+            made.append(Family(name, nodes, len(roots), why="each of them is the only one of a tensor"))
+            continue
         ranked, errors = tuple(root for root, _ in gone), tuple(error for _, error in gone)
         made.append(Family(name, nodes, len(roots), ranked, errors))
         tell(done + 1, len(groups), "ranking channels")
     return made
+
+
+def _free_alone(fit: Fit) -> set[frozenset[int]]:
+    """The roots of each tensor that has none which must stay."""
+    coupled = fit.found.coupled
+    found = {frozenset(coupled.roots(labels).tolist()) for axes in fit.found.axes.values() for labels in axes.values()}
+    return {each for each in found if all(coupled.why_kept(root) is None for root in each)}
 
 
 def _why(fit: Fit, roots: Array, free: Array, layers: Sequence[tuple[Layer, Labels]]) -> str | None:

@@ -8,7 +8,7 @@ channel: without the taps c of a layer, the best other weights leave the squared
 and are W - W_c (H^-1_cc)^-1 H^-1_c. Errors count as shares of the power of the layer's outputs.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,12 +74,21 @@ def readers_of(roots: Labels, layers: Sequence[tuple[Layer, Labels]], seen: Mapp
     return found
 
 
-def order(roots: Labels, readers: Sequence[Reader]) -> list[tuple[int, float]]:
-    """The channels, the least one first, each with the error of all so far; the last one is never removed."""
+def order(roots: Labels, readers: Sequence[Reader], tensors: Iterable[Collection[int]] = ()) -> list[tuple[int, float]]:
+    """The channels, the least one first, each with the error of all so far; the last one is never removed.
+
+    tensors: the roots that each of some tensors has, such as the half of a Split; its last one is never removed either.
+    """
     left, found, total = list(range(len(roots))), list[tuple[int, float]](), 0.0
+    sets = [{int(place) for place in np.flatnonzero(np.isin(roots, [*each]))} for each in tensors]
     while len(left) > 1:
+        last = set[int]().union(*(each for each in sets if len(each) == 1))
+        if not (free := [place for place in left if place not in last]):
+            break
         costs = sum((one.costs(len(roots)) for one in readers), start=np.zeros(len(roots)))
-        place = min(left, key=lambda one: costs[one])
+        place = min(free, key=lambda one: costs[one])
+        for each in sets:
+            each.discard(place)
         left.remove(place)
         total += float(costs[place])
         found.append((int(roots[place]), total))

@@ -64,6 +64,18 @@ def test_layers_that_read_some_of_the_channels_count_for_these(rng: np.random.Ge
     assert found[half - 2][1] == pytest.approx(0, abs=1e-9)
 
 
+def test_no_tensor_loses_its_last_channel(rng: np.random.Generator) -> None:
+    """Half of a Split would have no channels left, which no operator takes."""
+    x = rng.normal(size=(CHANNELS, PIXELS))
+    x[: CHANNELS // 2] *= 1e-3  # these cost next to nothing, so they would all go first
+    roots, half = np.arange(CHANNELS), set(range(CHANNELS // 2))
+    layer = _layer(0, rng.normal(size=(OUTPUTS, CHANNELS, 1, 1)))
+    readers = saliency.readers_of(roots, [(layer, roots[None])], {0: _seen(layer, x)})
+    gone = {root for root, _ in saliency.order(roots, readers, [half])[: CHANNELS // 2]}
+    assert len(gone & half) == CHANNELS // 2 - 1
+    assert len(saliency.order(roots, readers, [{one} for one in roots.tolist()])) == 0
+
+
 @pytest.mark.parametrize(("samples", "count"), [(100, 100), (100, 24), (50, 24), (9, 5), (7, 24)])
 def test_samples_that_are_held_out_stay_so(samples: int, count: int) -> None:
     """A network would be judged on samples that it was solved from."""
