@@ -58,6 +58,11 @@ def attributes(node: NodeProto) -> dict[str, Any]:
 def network(model: ModelProto, name: str, feeds: Mapping[str, Array]) -> Network:
     """Reads a model. feeds: one sample. ModelError: it is quantised, or onnxruntime cannot run it."""
     copy = folded(with_constants(model), name)
+    for value in copy.graph.input:
+        batch = next((axis.dim_value for axis in value.type.tensor_type.shape.dim), 0)
+        if batch > 1 and value.name in feeds and len(feeds[value.name]) == 1:
+            once = "samples go through it one at a time; export it with a batch of 1, or an open one"
+            raise ModelError(f"{name}: input '{value.name}' has a batch of {batch}: {once}")
     for node in copy.graph.node:
         if node.op_type in QUANTISED:
             what = f"{node.name or node.output[0]}: {node.op_type}"

@@ -141,6 +141,15 @@ def test_a_network_without_channels_that_may_go_is_told_so() -> None:
     assert "it has no layer whose channels may go: those of two-dimensional convolutions" in str(found)
 
 
+def test_a_batch_of_several_is_refused_with_what_to_do() -> None:
+    """The line would be onnxruntime's own, about dimensions for indices."""
+    network = model(NODES, spare_weights(), "float[4,3,12,12] x", "float[4,6] y")
+    with pytest.raises(
+        cnna.ModelError, match=r"the model: input 'x' has a batch of 4: .* export it with a batch of 1, or an open one"
+    ):
+        cnna.prune(network, sample((9, 3, 12, 12)), "tiny", fewer_clocks=0.25)
+
+
 def test_an_error_at_the_end_keeps_what_was_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
