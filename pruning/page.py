@@ -18,14 +18,16 @@ td.bar i { background: var(--gone) }""",
 )
 _KEY = (
     "A bar is dark for the clocks that are left, light for those that are saved. "
-    "Error is that of a layer's outputs on the samples, as a share of their power."
+    "Layers overlap: clocks that two share count for one of them, so one may have more than before where its neighbour has fewer. "
+    "Error is that of a layer's outputs on the samples, as a share of their power{}."
 )
+TUNED = ", before the network was fine-tuned"
 
 
 def prune_page(found: dict[str, Any]) -> str:
     """The page. found: the figures of a `Pruned` job."""
     parts = [f"<p>{escape(line)}</p>" for line in found["lines"]]
-    parts += ["<h2>Layer by layer</h2>", f"<p>{_KEY}</p>"]
+    parts += ["<h2>Layer by layer</h2>", f"<p>{_KEY.format(TUNED if found['epochs'] else '')}</p>"]
     parts += [f'<div class="wide"><table>{_layers(found["layers"])}</table></div>']
     parts += ["<h2>Channels that go together</h2>", f'<div class="wide"><table>{_groups(found["groups"])}</table></div>']
     return page(f"{found['name']}, pruned for {found['config']}", _STYLE, "\n".join(parts))

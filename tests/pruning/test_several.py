@@ -1,6 +1,7 @@
 """The few best choices of widths: which are solved, and which of them is taken."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -170,3 +171,12 @@ def test_an_error_at_the_end_keeps_what_was_measured(
     assert "keeps what was measured" not in capsys.readouterr().err, "nothing was, this time"
     assert main(command) == 0
     assert not Path(f"{files[2]}.journal").exists()
+
+
+def test_the_page_says_which_network_the_errors_are_of() -> None:
+    """Errors of before the training would be read as those of the network that was written."""
+    network = model(NODES, spare_weights(), "float[N,3,12,12] x", "float[N,6] y")
+    found = cnna.prune(network, sample((9, 3, 12, 12)), "tiny", fewer_clocks=0.25)
+    said = "before the network was fine-tuned"
+    assert said not in found.page()
+    assert said in replace(found, epochs=3).page()
