@@ -149,7 +149,8 @@ def prune(
     tell(0, 0, "reading")
     found = given(model, data, preprocess, shapes, warnings)
     source = shaped(model, shapes, Warnings(None)).proto
-    judged = _Judging.of(model, data, found, test, labels, metrics_given(metrics), preprocess, shapes, tell)
+    with about_model(name):
+        judged = _Judging.of(model, data, found, test, labels, metrics_given(metrics), preprocess, shapes, tell)
     place = None if checkpoint is None else Path(checkpoint)
     tuning = None if finetune is None else _tuning(model, source, finetune, found, preprocess, shapes, epochs, place, tell)
     from cnna.compiler.explore.kept import compiler_digest

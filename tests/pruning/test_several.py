@@ -151,6 +151,16 @@ def test_a_batch_of_several_is_refused_with_what_to_do() -> None:
         cnna.prune(network, sample((9, 3, 12, 12)), "tiny", fewer_clocks=0.25)
 
 
+def test_an_operator_that_nobody_runs_names_the_file(tmp_path: Path) -> None:
+    """The line would begin with the name of the graph, which says nothing: exporters call it `main_graph`, say."""
+    network = model("a = Conv (x, w1) y = Relu (a)", {"w1": (16, 3, 1, 1)}, "float[N,3,12,12] x", "float[N,16,12,12] y")
+    network.graph.node[1].domain = "com.example"
+    network.opset_import.add(domain="com.example", version=1)
+    onnx.save(network, tmp_path / "m.onnx")
+    with pytest.raises(cnna.ModelError, match=r"m.onnx: .*com.example:Relu"):
+        cnna.prune(tmp_path / "m.onnx", sample((9, 3, 12, 12)), "tiny", fewer_clocks=0.25)
+
+
 def test_an_error_at_the_end_keeps_what_was_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
