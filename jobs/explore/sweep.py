@@ -148,7 +148,7 @@ def reached(
     best, (fps, late) = aim.best(points), host
     if not best and (fps < (aim.target_fps or 0) or late * 1e3 > (aim.target_ms or inf)):
         way = f"whatever the accelerator, the host's part, {NATIVELY if native else IN_PYTHON}, "
-        way += f"allows {rate(fps)} images a second" if fps < (aim.target_fps or 0) else f"takes {late * 1e3:.3g} ms"
+        way += f"allows {rate(fps)} images a second {TO_ANSWER}" if fps < (aim.target_fps or 0) else f"takes {late * 1e3:.3g} ms"
         why = f"{way} at the slow end; cnna explain says what runs on the CPU; ask for less"
         raise UserError(f"no configuration reaches {aim.targets}: {why}")
     if not best and aim.given:
