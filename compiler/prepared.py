@@ -59,6 +59,11 @@ def _prepared(graph: ir.Graph, folded: ir.Graph, folds: Mapping[str, Fold], conf
     return Prepared(graph, folded, folds, set_pitches(lower(folded, config, batch), config))
 
 
+def kernels_key(config: Config, batch: int) -> Key:
+    """Of configurations for which this is equal, a graph's kernels are, unless its inputs are folded in another way."""
+    return batch, *(value for name, value in vars(config).items() if name not in SHARED)
+
+
 class KeptPlans:
     """The graphs that a process has prepared last, with what is known of their plans."""
 
@@ -73,7 +78,7 @@ class KeptPlans:
         ModelError: as of `lower`.
         """
         folded, folds = fold_inputs(graph, config)
-        key = id(graph), batch, frozenset(folds.items()), *(value for name, value in vars(config).items() if name not in SHARED)
+        key = id(graph), frozenset(folds.items()), *kernels_key(config, batch)
         own = self._kept.pop(key, None)  # it has the graph, so that no other one gets its `id`
         own = own or _prepared(graph, folded, folds, config, batch)
         yield own

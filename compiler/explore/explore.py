@@ -19,6 +19,7 @@ from cnna.compiler.explore.point import Part, Point
 from cnna.compiler.explore.sizes import bram36, dsp48e2, luts, uram288
 from cnna.compiler.explore.tasks import Conditions, Done, Source, Task, Wanted, worked
 from cnna.compiler.explore.workers import Workers
+from cnna.compiler.prepared import Key, kernels_key
 from cnna.spec.boards import ddr_of
 from cnna.spec.config import Config
 from cnna.spec.ddr import DdrSpeed
@@ -58,7 +59,7 @@ class Sweep:
     refused: dict[Wanted, str] = field(default_factory=dict)
     _parts: dict[Wanted, dict[int, Part]] = field(default_factory=dict)
     _bounds: dict[Shape, Bound] = field(default_factory=dict)
-    _making: set[tuple[int, str]] = field(default_factory=set)  # plans that a worker makes: network, and `plan_key`
+    _making: dict[tuple[int, str], Key] = field(default_factory=dict)  # by network and `plan_key`, kernels that a worker plans
     _before: Points | None = None  # with what the bound compares; None: all points
     _by_accelerator: bool = False  # whether the bound leaves the host's work out
 
@@ -120,11 +121,15 @@ class Sweep:
 
     def _tasks(self, wanted: Sequence[Wanted]) -> Iterator[Task | None]:
         """What is not known yet, and takes what is known on the way. Points that follow each other and have one plan are a task. So
-        that no plan is made twice, a task waits while a worker makes its plan; None says that all that are left do so.
+        that no plan is made twice, a task waits while a worker makes its plan; None says that all that are left do so. One whose
+        kernels a worker plans for another size of memory lets others go first, since that worker has what both need.
         """
         groups = [(name, list(group)) for name, group in groupby(wanted, self._plan_key)]
         while groups:
-            number = next((n for n, (name, _) in enumerate(groups) if not self._made_now(name)), None)
+            free = [number for number, (name, _) in enumerate(groups) if not self._made_now(name)]
+            planned = {*self._making.values()}
+            apart = (number for number in free if kernels_key(*groups[number][1][0][:2]) not in planned)
+            number = next(apart, free[0] if free else None)
             if number is None:
                 yield None
             else:
@@ -142,7 +147,7 @@ class Sweep:
             if own:
                 plan = kept.plan(name)
                 if plan is None:
-                    self._making.add((number, name))
+                    self._making[number, name] = kernels_key(own[0].config, own[0].batch)
                 yield Task(number, own, plan)
 
     def _needed(self, one: Wanted) -> list[int]:
@@ -161,7 +166,7 @@ class Sweep:
 
     def _take(self, task: Task, done: Done) -> None:
         kept, name = self.kept[task.network], self._plan_key(task.wanted[0])
-        self._making.discard((task.network, name))
+        self._making.pop((task.network, name), None)
         self.plans += done.plans
         for one, result in zip(task.wanted, done.found, strict=True):
             kept.put(self._key(one), result)

@@ -11,7 +11,7 @@ from cnna.compiler.explore.kept import Refused
 from cnna.compiler.explore.planned import Planned, placed, planned
 from cnna.compiler.explore.point import Part
 from cnna.compiler.placements import Pieces
-from cnna.compiler.prepared import KeptPlans
+from cnna.compiler.prepared import KeptPlans, Key, kernels_key
 from cnna.spec.boards import ddr_of
 from cnna.spec.config import Config
 from cnna.spec.ddr import DdrSpeed
@@ -60,6 +60,11 @@ class Task:
     network: int
     wanted: tuple[Wanted, ...]
     plan: Planned | None = None
+
+    @property
+    def near(self) -> Key:
+        """A process that did a task with an equal one has kept what both need."""
+        return self.network, *kernels_key(self.wanted[0].config, self.wanted[0].batch)
 
 
 class Done(NamedTuple):

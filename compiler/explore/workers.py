@@ -17,7 +17,6 @@ from cnna.spec.errors import ToolError
 
 MOST_BREAKS = 5  # one after another, without a result between them
 AHEAD = 2  # pieces of work for each process of a cluster: one that it does, and one that waits for it
-SPARE = 1  # pieces of work that wait for the processes of this machine: what waits was not ruled out by what is done meanwhile
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -34,6 +33,31 @@ class Here(Executor):
         return future
 
 
+class Processes(Executor):
+    """Processes of this machine, each of which does one piece of work at a time. A piece goes to the free one whose last piece had
+    an equal `near`, an attribute of its last argument: that process has kept what both need.
+    """
+
+    def __init__(self, count: int) -> None:
+        """count: of processes. Each begins with its first piece of work."""
+        self._each = [ProcessPoolExecutor(1, get_context("spawn"), initializer=_begin) for _ in range(count)]
+        self._last: list[tuple[Future[Any] | None, Any]] = [(None, None) for _ in self._each]  # by process, work and its `near`
+
+    def submit(self, fn: Callable[Taken, Result], /, *args: Taken.args, **kwargs: Taken.kwargs) -> "Future[Result]":
+        """As of every executor. Where no process is free, the first one does the work later."""
+        near = getattr(args[-1], "near", None) if args else None
+        free = [number for number, (future, _) in enumerate(self._last) if future is None or future.done()] or [0]
+        number = next((one for one in free if self._last[one][1] == near), free[0])
+        future = self._each[number].submit(fn, *args, **kwargs)
+        self._last[number] = future, near
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """As of every executor."""
+        for one in self._each:
+            one.shutdown(wait=wait, cancel_futures=cancel_futures)
+
+
 class Workers:
     """A context with an executor that does work. opened: opens one. width: pieces of work that are under way at the same time."""
 
@@ -45,7 +69,7 @@ class Workers:
     @classmethod
     def local(cls, jobs: int) -> "Workers":
         """So many processes of this machine; one is this process itself."""
-        return cls(Here, 1) if jobs == 1 else cls(lambda: _processes(jobs), jobs + SPARE)
+        return cls(Here, 1) if jobs == 1 else cls(lambda: Processes(jobs), jobs)
 
     def __enter__(self) -> "Workers":
         return self
@@ -124,10 +148,6 @@ def _taken(under_way: "dict[Future[Result], Item]", finished: Iterable[Any]) -> 
     """Those that have finished, in the order in which they were handed in; they are no longer under way."""
     ended = set(finished)
     return [(future, under_way.pop(future)) for future in list(under_way) if future in ended]
-
-
-def _processes(jobs: int) -> Executor:
-    return ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_begin)
 
 
 def _begin() -> None:

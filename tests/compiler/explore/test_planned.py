@@ -1,10 +1,12 @@
 """Points that differ in DDR or clock alone share a plan, and each is what it would be by itself."""
 
 import json
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +18,7 @@ from cnna.compiler.explore.planned import planned, read, written
 from cnna.compiler.explore.point import Point
 from cnna.compiler.explore.sizes import Budget
 from cnna.compiler.explore.tasks import Conditions, Task, Wanted, worked
-from cnna.compiler.explore.workers import Workers
+from cnna.compiler.explore.workers import Here, Workers
 from cnna.compiler.placements import Pieces
 from cnna.spec.boards import BOARDS, ddr_of
 from cnna.spec.config import Config, preset
@@ -126,6 +128,25 @@ def test_workers_make_no_plan_twice() -> None:
         explore(sweep, CONFIGS[:4], 1, (750, 1500, 3000))
     assert (sweep.compiled, sweep.plans) == (12, 2)
     assert sorted(map(repr, sweep.points)) == sorted(map(repr, swept(CONFIGS[:4], (750, 1500, 3000)).points))
+
+
+def test_workers_plan_other_kernels() -> None:
+    """Two workers would find the same kernels and tiles, where one that has planned for a ring has what the next ring needs."""
+    tasks: list[Task] = []
+
+    class Noted(Here):
+        def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+            tasks.extend(arg for arg in args if isinstance(arg, Task))
+            return super().submit(fn, *args, **kwargs)
+
+    greatest = configurations(Budget(250, 100), BOARDS["ultra96"])[-8:]
+    with Workers(Noted, 2) as workers:
+        explore(Sweep([Fixed(GRAPH)], Conditions(), [Kept(None, "n")], workers, Unbound()), greatest, 1)
+    alike = [one.near == other.near for one, other in pairwise(tasks)]
+    together = alike[::2]  # two tasks are under way at a time
+    assert len(together) == 4
+    assert not any(together)
+    assert len({task.near for task in tasks}) < len(tasks)
 
 
 @pytest.mark.parametrize("memory", [None, PLANNED, DdrSpeed(4, 300)], ids=str)

@@ -2,13 +2,15 @@
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from cnna.compiler.explore.workers import Workers
+from cnna.compiler.explore.workers import Processes, Workers
 from cnna.spec.errors import ToolError
 
 
@@ -25,6 +27,32 @@ def deadly(number: int) -> int:
     """Work that no process survives."""
     os.kill(os.getpid(), signal.SIGKILL)
     return number
+
+
+class Kind(NamedTuple):
+    """Work for a process that has done its like. mark: the file for which it waits."""
+
+    near: str
+    mark: Path
+
+
+def done_by(kind: Kind) -> int:
+    """The process that does the work."""
+    while not kind.mark.exists():
+        time.sleep(0.01)
+    return os.getpid()
+
+
+def test_a_process_gets_what_is_like_its_last_work(tmp_path: Path) -> None:
+    """It has kept kernels and tiles of this array, which the other one would find anew."""
+    one, other = Kind("one", tmp_path / "mark"), Kind("other", tmp_path / "mark")
+    with Processes(2) as processes:
+        under_way = [processes.submit(done_by, kind) for kind in (one, other)]
+        one.mark.touch()
+        first, second = (future.result() for future in under_way)
+        assert first != second
+        for kind, process in ((other, second), (one, first), (one, first), (other, second)):
+            assert processes.submit(done_by, kind).result() == process
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -81,4 +109,4 @@ def test_few_items_wait_for_a_process(tmp_path: Path) -> None:
 
     with Workers.local(4) as workers:
         workers.run(partial(doubled, tmp_path), items(), lambda item, result: known.append(item))
-    assert max(ahead) == 4
+    assert max(ahead) == 3  # and the one that is asked for
