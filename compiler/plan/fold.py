@@ -203,7 +203,8 @@ def _fits_packing(fold: Fold, weights: NDArray[np.int8], config: Config) -> bool
         return True
     folded = folded_weights(fold, weights)
     cout, channels, *kernel = folded.shape
-    spread = np.zeros((cout, config.sets(_blocks(fold, config)) * config.depth * config.ci, *kernel), np.int8)
-    spread[:, :channels] = folded
-    lanes = spread.reshape(cout, -1, config.ci, *kernel).transpose(1, 3, 4, 0, 2)[None]
+    lanes_out = cout + cout % 2  # the last channel may have none beside it
+    spread = np.zeros((lanes_out, config.sets(_blocks(fold, config)) * config.depth * config.ci, *kernel), np.int8)
+    spread[:cout, :channels] = folded
+    lanes = spread.reshape(lanes_out, -1, config.ci, *kernel).transpose(1, 3, 4, 0, 2)[None]
     return not packing_overflows(lanes, config.cascade, config.depth).any()

@@ -106,6 +106,15 @@ def test_a_fold_never_makes_weights_that_the_packing_refuses():
     assert compile_graph(graph, ZCU102)
 
 
+def test_weights_of_an_odd_number_of_channels_are_folded_for_two_decks():
+    """The last channel has none beside it in the multipliers: the compiler would end in a traceback."""
+    graph = first_layer(3, 16, 7, 3, 2, 0)
+    weights = np.ones((7, 3, 3, 3), np.int8)
+    weights[6] = -128
+    graph = replace(graph, constants={**graph.constants, graph.nodes[0].op.weights: weights})
+    assert compile_graph(graph, preset("zcu102x2")).inputs[0]["fold"]
+
+
 def test_layers_and_ports_are_those_of_the_model():
     """A fold concerns only compiler and host: MACs, tensors and shapes must be the model's."""
     graph = first_layer(3, 33, 16, 7, 2, 3)
