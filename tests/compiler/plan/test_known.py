@@ -1,13 +1,15 @@
 """What a planner keeps from one plan for the next changes no plan: commands of kernels, uses of words, tilings, estimates."""
 
+from dataclasses import replace
+
 import pytest
 
 from cnna.compiler.choose.cuts import cuts
 from cnna.compiler.lower.lower import lower
 from cnna.compiler.plan import schedule
-from cnna.compiler.plan.limits import LIMITS
+from cnna.compiler.plan.limits import LIMITS, PlanLimits
 from cnna.compiler.plan.pitch import set_pitches
-from cnna.compiler.plan.plan import Planner, Way
+from cnna.compiler.plan.plan import KnownPlans, Planner, Way, streaming
 from cnna.spec.config import Config, preset
 from cnna.spec.errors import ModelError
 
@@ -57,3 +59,17 @@ def test_what_is_known_is_used(monkeypatch):
     assert made(planner, Way(0)) == first
     with pytest.raises(TypeError):
         Planner(planner.lowered, config, graph.name).plan(Way(0))
+
+
+def test_waves_of_another_weight_ring_are_planned_anew():
+    """Rings that hold the same weights whole share plans, but the larger ring has them earlier, so bands change places."""
+    tiny, known, limits = preset("tiny"), KnownPlans(), PlanLimits(wave_groups=1)
+    lowered = set_pitches(lower(networks.network(25), tiny, 1), tiny)
+    small, large = (replace(tiny, ring_words=words) for words in (64, 1024))
+    assert streaming(lowered, small) == streaming(lowered, large)
+    found = []
+    for config in (small, large, small):
+        own = made(Planner(lowered, config, "net", limits, known=known), Way(0, waves=4))
+        assert own == made(Planner(lowered, config, "net", limits), Way(0, waves=4))
+        found.append(own)
+    assert found[0] != found[1], "the ring decides nothing here"
