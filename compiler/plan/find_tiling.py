@@ -58,7 +58,7 @@ def find_tiling(
 
     spilled: the roles whose maps lie in DDR. bands: into which a kernel is cut whose maps all lie on chip. short: such a kernel of
     the vector engine has tiles of which the vector ring holds the words of several. forced: what tiles may be. known: figures of
-    other calls with the same configuration; gets those of this one.
+    other calls for the same array and ports, whose weight ring holds the same weights whole; gets those of this one.
     """
     height, units = maps[kernel.dest.map].height, -(-kernel.dest.blocks // config.chunk_blocks)
     if kernel.rows:

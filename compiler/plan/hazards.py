@@ -62,7 +62,7 @@ def add_waits(
 ) -> list[PlannedCommand]:
     """The commands with their WAIT fields. segments: bytes of each DDR segment that loads and stores use.
 
-    known: uses of other plans with the same configuration; gets those of this one.
+    known: uses of other plans in a feature memory of the same size; gets those of this one.
     """
     known, deck = known or KnownUses(), config.deck_words
     uses = [(known.of(c.units, c.reads, deck), known.of(c.units, c.writes, deck)) if c.units else None for c in commands]
