@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from cnna.cli.detector_option import add_detector_option
 from cnna.cli.main import PAGES, Outcome
 from cnna.cli.options import add_cache_option, add_ddr_options, add_shape_option, configuration, ddr_options, given_shapes, warned
 from cnna.cli.progress import Steps
@@ -28,7 +29,7 @@ from cnna.spec.host_time.end_to_end import TO_ANSWER, rates
 SWEEP = (  # options that `explore` takes by the same names
     *("weights", "target_fps", "target_ms", "ddr_traffic", "objective", "axes", "energy", "sweep", "jobs", "executor"),
     *("board", "dsp", "bram", "uram", "lut", "clock", "ddr_speed"),
-    *("resume", "again", "search", "sampler", "seed"),
+    *("resume", "again", "search", "sampler", "seed", "detector"),
 )
 OUTPUTS = {"png": (".png",), "html": PAGES, "choices": (".json",)}
 
@@ -94,6 +95,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="write a picture: speed to the answer over DSPs, or with --layer clocks over DDR bytes",
     )
     parser.add_argument("--html", type=Path, metavar="F", help="write a page with linked plots; a click copies a configuration")
+    add_detector_option(parser, ", and model cnna.Detector, which decodes its boxes on integers")
     add_cache_option(parser, "where predictions and the page's JavaScript are kept (default: the user's cache folder)")
     add_shape_option(parser)
     add_ddr_options(parser)

@@ -155,7 +155,7 @@ def compile_graph(
     choose = choose if choices is None else choices.chooser(graph.name, [node.name for node in ready.folded.nodes])
     made, spans = choose(ready.lowered, config, graph.name, count)
     lowered, allocation, commands = made.lowered, made.allocation, made.commands
-    tensors = _tensors(graph, lowered)
+    tensors = written_tensors(graph, lowered)
     return Program(
         graph,
         config,
@@ -192,7 +192,7 @@ def _port(graph: ir.Graph, tensor: str, map_: str, lowered: Lowered, allocation:
     }
 
 
-def _tensors(graph: ir.Graph, lowered: Lowered) -> dict[str, TensorEntry]:
+def written_tensors(graph: ir.Graph, lowered: Lowered) -> dict[str, TensorEntry]:
     """Every tensor that a kernel writes, and the inputs that loads write."""
     written = {kernel.tensor for kernel in lowered.kernels} | set(graph.inputs)
     found: dict[str, TensorEntry] = {}

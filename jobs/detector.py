@@ -1,12 +1,17 @@
 """A detector's heads, found in what a job has compiled: they go into its artifact, and their figures into its result."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cnna.jobs.given import Warn
 from cnna.spec.artifact import Artifact
 from cnna.spec.detection.heads import in_words
 from cnna.spec.errors import UserError
 from cnna.spec.host_time.detector_time import gain
+
+if TYPE_CHECKING:
+    from cnna.compiler.heads.find import Missed
+    from cnna.compiler.placements import Outline
+    from cnna.spec.detection.heads import Heads
 
 WANTED = ("auto", "yolov3", "yolov5")  # what a caller may ask for: the last two for models that give raw maps
 TABLES = ("tables", "grids", "rows")  # what only the decode reads
@@ -37,6 +42,13 @@ def with_heads(artifact: Artifact, wanted: str | None, warn: Warn) -> Artifact:
     if isinstance(found, Missed):
         warn(f"{found}; its outputs stay as they are")
     return artifact
+
+
+def heads_in(outline: "Outline", wanted: str | None = None) -> "Heads | Missed":
+    """The heads of a model of which no program is planned. wanted: one of WANTED; None: nobody asks, as "auto"."""
+    from cnna.compiler.heads.find import AUTO, find
+
+    return find(*outline, wanted or AUTO)
 
 
 def detector_figures(artifact: Artifact) -> dict[str, Any] | None:

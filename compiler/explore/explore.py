@@ -73,7 +73,7 @@ class Sweep:
         self._before = tuple(self.points) if steady else None
         self._by_accelerator = by_accelerator
         self.total += len(wanted)
-        self.workers.run(bounded, self._unbounded(wanted), self._bound, (self.source, self.conditions.native))
+        self.workers.run(bounded, self._unbounded(wanted), self._bound, (self.source, self.conditions))
         self.workers.run(worked, self._tasks(wanted), self._take, (self.source, self.conditions))
 
     @property

@@ -21,8 +21,10 @@ from cnna.compiler.placements import Pieces
 from cnna.compiler.plan.fold import Fold, fold_inputs
 from cnna.spec.boards import ddr_of
 from cnna.spec.config import Config
+from cnna.spec.detection.heads import DetectorEntry
 from cnna.spec.errors import ModelError
-from cnna.spec.host_time.end_to_end import EndToEnd, end_to_end
+from cnna.spec.host_time.detector_time import to_answer
+from cnna.spec.host_time.end_to_end import EndToEnd
 from cnna.spec.manifest import ACCELERATOR
 
 
@@ -55,31 +57,30 @@ def alike(shape: Shape) -> Shape:
     return replace(shape, config=replace(shape.config, name="", pix=16, ring_words=512, clock_mhz=1), batch=1)
 
 
-def bounded(source: Source, native: bool, shapes: Sequence[Shape]) -> Sequence[Bound]:
-    """What a worker does to bound the points of shapes of one network. source: the networks, or the file of their pickle. native:
-    whether the host has its native library.
-    """
+def bounded(source: Source, conditions: Conditions, shapes: Sequence[Shape]) -> Sequence[Bound]:
+    """What a worker does to bound the points of shapes of one network. source: the networks, or the file of their pickle."""
     try:
-        return _bounds(networks(source)[shapes[0].network], native, shapes)
+        return _bounds(networks(source)[shapes[0].network], conditions, shapes)
     except ModelError:  # one of them does not run; compiling says why
-        return [Bound()] if len(shapes) == 1 else [bound for shape in shapes for bound in bounded(source, native, [shape])]
+        return [Bound()] if len(shapes) == 1 else [bound for shape in shapes for bound in bounded(source, conditions, [shape])]
 
 
-def _bounds(network: Network, native: bool, shapes: Sequence[Shape]) -> Sequence[Bound]:
+def _bounds(network: Network, conditions: Conditions, shapes: Sequence[Shape]) -> Sequence[Bound]:
     found: dict[Shape, Bound] = {}
     cuts: dict[str, tuple[Pieces, list[Shape]]] = {}
     for shape in shapes:
         pieces = network.pieces(shape.config)
         cuts.setdefault(placed(pieces), (pieces, []))[1].append(shape)
-    for pieces, own in cuts.values():
+    for where, (pieces, own) in cuts.items():
+        detector = conditions.detector(own[0].network, where)
         wanted = [(shape.config, shape.batch) for shape in own]
         each = [least_works(piece, wanted, BANK_WORDS) for piece in pieces if isinstance(piece, Graph)]
         for shape, works in zip(own, zip(*each, strict=True), strict=False):
-            found[shape] = Bound(works, _hosts(pieces, shape, native))
+            found[shape] = Bound(works, _hosts(pieces, shape, conditions.native, detector))
     return [found.get(shape, Bound()) for shape in shapes]
 
 
-def _hosts(pieces: Pieces, shape: Shape, native: bool) -> Sequence[EndToEnd]:
+def _hosts(pieces: Pieces, shape: Shape, native: bool, detector: DetectorEntry | None) -> Sequence[EndToEnd]:
     """As of `Bound`. More memory only allows more ways: if the smallest and the largest lead to the same, so do all between."""
     found: dict[str, EndToEnd] = {}
     for words in (BANK_WORDS[0], BANK_WORDS[-1], *BANK_WORDS[1:-1]):
@@ -88,23 +89,24 @@ def _hosts(pieces: Pieces, shape: Shape, native: bool) -> Sequence[EndToEnd]:
         own = repr([entry["inputs"] for entry in entries if entry["kind"] == ACCELERATOR])
         if words == BANK_WORDS[-1] and own in found:
             break
-        found.setdefault(own, end_to_end(entries, 0, config.clock_mhz, shape.batch, native))
+        found.setdefault(own, to_answer(detector, entries, 0, config.clock_mhz, shape.batch, native))
     return tuple(found.values())
 
 
 def _crossing(graph: Graph, config: Config) -> Mapping[str, Any]:
     """Of the entry of a program what the host's work follows from."""
     _, folds = fold_inputs(graph, config)
-    inputs = [_port(graph.tensors[name].shape, config, folds.get(name)) for name in graph.inputs]
-    outputs = [_port(graph.tensors[name].shape, config) for name in graph.outputs]
+    inputs = [_port(name, graph.tensors[name].shape, config, folds.get(name)) for name in graph.inputs]
+    outputs = [_port(name, graph.tensors[name].shape, config) for name in graph.outputs]
     return {"kind": ACCELERATOR, "inputs": inputs, "outputs": outputs}
 
 
-def _port(shape: Sequence[int], config: Config, fold: Fold | None = None) -> Mapping[str, Any]:
+def _port(name: str, shape: Sequence[int], config: Config, fold: Fold | None = None) -> Mapping[str, Any]:
     """A port of its own map: one that shares its map with other tensors has more bytes."""
     channels, height, width = fold.shape if fold else shape
-    size = ddr_place(Map("", -(-channels // config.ci), height, width, width), "", 0, config).image_bytes
-    return {"shape": list(shape), "image_bytes": size, "fold": fold.port() if fold else None}
+    place = ddr_place(Map("", -(-channels // config.ci), height, width, width), "", 0, config)
+    sizes = {"image_bytes": place.image_bytes, "block_bytes": place.block_bytes, "row_bytes": place.row_bytes}
+    return {"name": name, "shape": list(shape), **sizes, "fold": fold.port() if fold else None}
 
 
 def least_of(one: Wanted, bounds: Sequence[Bound], conditions: Conditions) -> Least | None:

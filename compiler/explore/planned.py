@@ -23,8 +23,10 @@ from cnna.compiler.prepared import KeptPlans
 from cnna.spec.boards import ddr_of
 from cnna.spec.config import Config
 from cnna.spec.ddr import PLANNED, DdrSpeed
+from cnna.spec.detection.heads import DetectorEntry
 from cnna.spec.host_time.cortex_a53 import Range
-from cnna.spec.host_time.end_to_end import EndToEnd, end_to_end
+from cnna.spec.host_time.detector_time import to_answer
+from cnna.spec.host_time.end_to_end import EndToEnd
 from cnna.spec.host_time.host_work import HostWork
 from cnna.spec.manifest import ACCELERATOR, PieceEntry
 
@@ -54,12 +56,18 @@ class Planned:
 
 
 def planned(
-    pieces: Pieces, config: Config, batch: int, memory: DdrSpeed | None = None, native: bool = True, kept: KeptPlans | None = None
+    pieces: Pieces,
+    config: Config,
+    batch: int,
+    memory: DdrSpeed | None = None,
+    native: bool = True,
+    kept: KeptPlans | None = None,
+    detector: DetectorEntry | None = None,
 ) -> Planned:
     """Compiles the pieces of a model, in their order, and predicts. ModelError: one of them does not fit.
 
     memory: None is the DDR of the configuration's board. native: whether the host has its native library. kept: what is known of
-    plans for other configurations; gets what is made.
+    plans for other configurations; gets what is made. detector: whose boxes the host decodes on integers; None: it is none.
     """
     speed, kept = memory or ddr_of(config), kept or KeptPlans()
     made = [_compiled(piece, config, batch, kept) if isinstance(piece, Graph) else piece for piece in pieces]
@@ -67,7 +75,7 @@ def planned(
     programs = [one for one in made if isinstance(one, Program)]
     there = [entry for entry in entries if entry["kind"] == ACCELERATOR]
     cycles = sum(entry["predicted"]["cycles"] for entry in there)
-    whole = end_to_end(entries, cycles, config.clock_mhz, batch, native)
+    whole = to_answer(detector, entries, cycles, config.clock_mhz, batch, native)
     moved = [sum(work["ddr_read_bytes"] + work["ddr_write_bytes"] for work in one.layers) for one in programs]
     touched = sum(accesses(one.program, config, size) for one, size in zip(programs, moved, strict=True))
     clocks = {speed: cycles}

@@ -1,7 +1,7 @@
 """What workers do for an exploration: they predict a network for the points of one plan."""
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +15,7 @@ from cnna.compiler.prepared import KeptPlans, Key, kernels_key
 from cnna.spec.boards import ddr_of
 from cnna.spec.config import Config
 from cnna.spec.ddr import DdrSpeed
+from cnna.spec.detection.heads import DetectorEntry
 from cnna.spec.errors import ModelError
 
 
@@ -39,12 +40,18 @@ class Wanted(NamedTuple):
 @dataclass(frozen=True)
 class Conditions:
     """What all predictions have in common. memory: None is the DDR of the configuration's board. native: whether the host has its
-    native library. shares: of the images, by network.
+    native library. shares: of the images, by network. detectors: of each network whose boxes the host decodes on integers, its
+    heads for each way to cut it, by `placed`; none: the host runs all that is on the CPU.
     """
 
     memory: DdrSpeed | None = None
     native: bool = True
     shares: tuple[float, ...] = (1.0,)
+    detectors: tuple[Mapping[str, DetectorEntry], ...] = ()
+
+    def detector(self, network: int, where: str) -> DetectorEntry | None:
+        """The heads of the network of this number. where: its `placed`. None: the host runs its tail."""
+        return self.detectors[network].get(where) if self.detectors else None
 
     def memory_of(self, wanted: Wanted) -> DdrSpeed | None:
         """The DDR of a point; None: its board's."""
@@ -90,7 +97,7 @@ def worked(source: Source, conditions: Conditions, task: Task) -> Done:
             where = placed(pieces)
             if where not in plans:
                 made += 1
-                plans[where] = _planned(pieces, one, memory, conditions.native)
+                plans[where] = _planned(pieces, one, memory, conditions.native, conditions.detector(task.network, where))
             plan = plans[where]
             found.append(plan if isinstance(plan, Refused) else plan.with_memory(one.config, memory))
         except ModelError as error:
@@ -99,9 +106,11 @@ def worked(source: Source, conditions: Conditions, task: Task) -> Done:
     return Done(tuple(found), last if made else None, made)
 
 
-def _planned(pieces: Pieces, wanted: Wanted, memory: DdrSpeed | None, native: bool) -> Planned | Refused:
+def _planned(
+    pieces: Pieces, wanted: Wanted, memory: DdrSpeed | None, native: bool, detector: DetectorEntry | None
+) -> Planned | Refused:
     try:
-        return planned(pieces, wanted.config, wanted.batch, memory, native, _kept())
+        return planned(pieces, wanted.config, wanted.batch, memory, native, _kept(), detector)
     except ModelError as error:
         return Refused(str(error))
 

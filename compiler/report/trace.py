@@ -17,8 +17,8 @@ from cnna.compiler.report.report import bars_measured, layers_of
 from cnna.spec.artifact import Artifact
 from cnna.spec.ddr import DdrSpeed
 from cnna.spec.host_time.cortex_a53 import Range
-from cnna.spec.host_time.detector_time import detector_end_to_end
-from cnna.spec.host_time.end_to_end import EndToEnd, end_to_end
+from cnna.spec.host_time.detector_time import to_answer
+from cnna.spec.host_time.end_to_end import EndToEnd
 from cnna.spec.host_time.host_model import PIECE_FACTOR
 from cnna.spec.manifest import ACCELERATOR, CPU
 from cnna.spec.program.commands import commands
@@ -133,8 +133,7 @@ def _model(artifact: Artifact, clocks: int, native: bool) -> EndToEnd:
     """The model of an artifact from picture to answer. clocks: of its programs."""
     manifest = artifact.manifest
     pieces, run = manifest["pieces"], (clocks, artifact.config.clock_mhz, manifest["batch"])
-    detector = manifest.get("detector")
-    return detector_end_to_end(detector, pieces, *run) if detector else end_to_end(pieces, *run, native)
+    return to_answer(manifest.get("detector"), pieces, *run, native)
 
 
 def _stream(artifact: Artifact, clocks: int, native: bool) -> Iterator[dict[str, Any]]:

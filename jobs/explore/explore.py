@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cnna.jobs.charts import chart_library
+from cnna.jobs.detector import check_wanted
 from cnna.jobs.explore.confirm import Confirmation, Means, checked_size, confirmed
+from cnna.jobs.explore.decoded import Decoded, decoded, hint, remedy, with_heads
 from cnna.jobs.explore.sweep import (
     Early,
     aim_of,
@@ -74,7 +76,8 @@ class Explored(Drawn):
     ddr: that was predicted with; empty where points say it, since several speeds were asked for. host: how its work is modelled,
     "native" or "python". points: all, as figures; `pareto` marks those that no other beats. best: these, the quickest first.
     compiled: points that were; the others were kept from before. plans: that were made for them; points that differ in DDR or clock
-    alone share one. discarded: points that need not be: what they take at least says that they are not among the best. notes: the
+    alone share one. discarded: points that need not be: what they take at least says that they are not among the best. detectors:
+    of each model what is known of its heads, if cnna.Detector decodes its boxes on integers; decoded: the same in lines. notes: the
     lines that `warn` got.
     """
 
@@ -87,6 +90,7 @@ class Explored(Drawn):
     refused: int
     ddr: Mapping[str, int]
     host: str
+    detectors: Sequence[Mapping[str, Any] | None]
     points: Sequence[Mapping[str, Any]]
     all_points: "Sequence[Point]" = field(metadata=ASIDE)
     best: "Sequence[Point]" = field(metadata=ASIDE)
@@ -100,6 +104,7 @@ class Explored(Drawn):
     networks: "Sequence[Placements]" = field(metadata=ASIDE)
     speed: Ddr = field(metadata=ASIDE)
     kept: Path = field(metadata=ASIDE)
+    decoded: tuple[str, ...] = field(default=(), metadata=ASIDE)
     notes: tuple[str, ...] = field(default=(), metadata=ASIDE)
 
     def confirm(self, count: int = 3, size: int | None = None, progress: Progress | None = None) -> Confirmation:
@@ -145,6 +150,7 @@ class Explored(Drawn):
         return (
             f"{table(self.best, self.aim)}\nimages a second (fps) {alone}; those from picture to answer are modelled, {way}\n"
             f"of {len(self.points) + self.discarded:,} explored, {self.aim}{refused}"
+            + "".join(f"\n{line}" for line in self.decoded)
         )
 
 
@@ -169,6 +175,7 @@ def explore(
     batch: int | None = None,
     ddr: Ddr | None = None,
     ddr_speed: Sequence[int] = (),
+    detector: str | None = None,
     shapes: Shapes | None = None,
     jobs: int = 1,
     executor: str | None = None,
@@ -205,24 +212,30 @@ def explore(
     """
     tell, warnings, speed = progress or quiet, Warnings(warn), ddr or Ddr()
     own, configs, budget = space(board, {"dsp": dsp, "bram36": bram, "luts": lut, "uram288": uram}, batch, speed, sweep, clock)
+    check_wanted(detector)
     aim, models = aim_of(objective, axes, target_fps, target_ms, energy, ddr_traffic), several(model)
     predicted, speeds = conditions(speed, own, weights_of(weights, len(models)), clock), speeds_of(ddr_speed, speed, own, clock)
-    known = []
+    known, heads = list["Placements"](), list[Decoded]()
     for one in models:
         with about_model(name_of(one)):
-            known.append(placements(one, shapes, warnings))
+            known.append(placements(one, shapes, warnings, detector is not None))
+            heads.append(decoded(known[-1], configs, detector, name_of(one), warnings))
     checked_size(confirm_size, known)
+    predicted = with_heads(predicted, heads)
     from cnna.compiler.explore.explore import Sweep
     from cnna.compiler.explore.search import Search
 
     folder = Path(cache) if cache is not None else default_cache()
-    kept = [kept_of(folder, network, name_of(one), resume, again) for network, one in zip(known, models, strict=True)]
+    each = zip(known, models, heads, strict=True)
+    kept = [kept_of(folder, network, name_of(one), resume, again, own.kept_as) for network, one, own in each]
     with at_work(known, jobs, executor) as (source, workers), about_model(", ".join(map(name_of, models))):
         made = Sweep(source, predicted, kept, workers, aim, tell)
         early(made, found or nobody)
         how = None if search is None else Search(search, sampler, seed, folder, again)
         points, refused = compiled(made, configs, batch, speeds, how)
-    best = reached(points, aim, made.discarded, made.host, predicted.native)
+    best = reached(points, aim, made.discarded, made.host, predicted.native, remedy(known, detector, configs))
+    if made.compiled:
+        hint(known, detector, configs, warnings)
     return Explored(
         name=" and ".join(network.name for network in known),
         board=board,
@@ -242,6 +255,8 @@ def explore(
         best=best,
         budget=budget,
         aim=aim,
+        detectors=[one.figures() for one in heads],
+        decoded=tuple(filter(None, map(str, heads))),
         networks=known,
         speed=speed,
         kept=folder,

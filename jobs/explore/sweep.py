@@ -139,9 +139,15 @@ def weights_of(weights: Sequence[float] | None, count: int) -> Sequence[float]:
 
 
 def reached(
-    points: "Sequence[Point]", aim: "Aim", discarded: int, host: tuple[float, float] = (inf, 0.0), native: bool = True
+    points: "Sequence[Point]",
+    aim: "Aim",
+    discarded: int,
+    host: tuple[float, float] = (inf, 0.0),
+    native: bool = True,
+    remedy: str = "",
 ) -> "list[Point]":
     """The points of the answer. host: images a second at most and seconds at least, of it alone; native: with its native library.
+    remedy: what else may help such a host.
 
     UserError: no point does what it must.
     """
@@ -149,7 +155,7 @@ def reached(
     if not best and (fps < (aim.target_fps or 0) or late * 1e3 > (aim.target_ms or inf)):
         way = f"whatever the accelerator, the host's part, {NATIVELY if native else IN_PYTHON}, "
         way += f"allows {rate(fps)} images a second {TO_ANSWER}" if fps < (aim.target_fps or 0) else f"takes {late * 1e3:.3g} ms"
-        why = f"{way} at the slow end; cnna explain says what runs on the CPU; ask for less"
+        why = f"{way} at the slow end; cnna explain says what runs on the CPU{remedy}; ask for less"
         raise UserError(f"no configuration reaches {aim.targets}: {why}")
     if not best and aim.given:
         quickest = max((point.fps for point in points), default=None)
@@ -162,22 +168,24 @@ def reached(
     return best
 
 
-def placements(model: GivenModel, shapes: Shapes | None, warn: Warn) -> "Placements":
+def placements(model: GivenModel, shapes: Shapes | None, warn: Warn, detector: bool = False) -> "Placements":
     """The model, cut for any configuration. A float model is quantised with random numbers, which do not change its speed.
 
+    detector: what it does behind a detector's heads stays in float, as of `cnna convert --detector`.
     UserError: nothing of it runs on the accelerator.
     """
     from cnna.compiler.frontend.onnx_import import to_graph
     from cnna.compiler.placements import Placements
     from cnna.compiler.quantise.calibrate import random_samples
-    from cnna.compiler.quantise.quantise import quantise
+    from cnna.compiler.quantise.quantise import calibrated, float_graph
 
     source = shaped(model, shapes, warn)
     if any(node.op_type.startswith(("QLinear", "QuantizeLinear", "DequantizeLinear")) for node in source.proto.graph.node):
         found = Placements(source)
     else:
         warn(Note(f"{name_of(model)}: float, so it is quantised with random numbers; this changes no clock"))
-        found = Placements(quantise(source, random_samples(to_graph(source)))[0])
+        given = calibrated(float_graph(source), random_samples(to_graph(source)))
+        found = Placements(given.quantised(given.behind_heads() if detector else ())[0])
     if not found.programs:
         raise UserError(
             f"{name_of(model)}: nothing in it runs on the accelerator, so there is nothing to explore; cnna explain says why"
@@ -185,13 +193,15 @@ def placements(model: GivenModel, shapes: Shapes | None, warn: Warn) -> "Placeme
     return found
 
 
-def kept_of(cache: Path, network: "Placements", name: str, resume: bool, again: bool) -> "Kept":
-    """The predictions of a network that are kept. again: none is taken. UserError: `resume`, and there is none."""
+def kept_of(cache: Path, network: "Placements", name: str, resume: bool, again: bool, own: str = "") -> "Kept":
+    """The predictions of a network that are kept. again: none is taken. own: what else names them. UserError: `resume`, and there
+    is none.
+    """
     from cnna.compiler.explore.kept import Kept
 
     if resume and again:
         raise UserError("--resume takes what is kept and --again does not; give one of them")
-    found = Kept(cache, network.digest, forget=again)
+    found = Kept(cache, f"{network.digest}{own}", forget=again)
     if resume and not len(found):
         raise UserError(f"--resume: nothing is kept of {name} in {cache}, by this version of cnna; leave out --resume to begin")
     return found

@@ -127,6 +127,17 @@ def detector_end_to_end(
     return replace(found, stream=stream.plus(more), single=single.plus(more), decode=decode)
 
 
+def to_answer(
+    entry: DetectorEntry | None, pieces: Sequence[PieceEntry], cycles: float, clock_mhz: int, batch: int, native: bool = True
+) -> EndToEnd:
+    """The model of an artifact's pieces: as of `detector_end_to_end` for a detector, which is modelled with the native library
+    alone, else as of `end_to_end`. entry: None if it is no detector.
+    """
+    if entry is not None:
+        return detector_end_to_end(entry, pieces, cycles, clock_mhz, batch)
+    return end_to_end(pieces, cycles, clock_mhz, batch, native)
+
+
 def gain(entry: DetectorEntry, pieces: Sequence[PieceEntry], cycles: float, clock_mhz: int, batch: int) -> str:
     """Pictures a second at the slow end, with the tail and with the decode on integers.
 

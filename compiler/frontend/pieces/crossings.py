@@ -49,12 +49,15 @@ def cpu_seconds(piece: Piece, views: bool) -> float:
     return (0.0 if views else PIECE_SECONDS) + sum(node_seconds(node, piece.graph, views) for node in piece.graph.nodes)
 
 
+def macs_a_second(config: Config) -> float:
+    """Multiply-accumulates of a configuration at most: nothing else of it decides what goes to the CPU."""
+    return config.macs * config.clock_mhz * 1e6
+
+
 def _gain(piece: Piece, config: Config, pieces: list[Piece]) -> float:
     """Seconds that a piece on the accelerator saves. On the CPU it would be one piece with its neighbours there."""
     names = (*piece.graph.inputs, *piece.graph.outputs)
-    there = crossing_seconds(1, sum(_elements(piece.graph, name) for name in names)) + _macs(piece) / (
-        config.macs * config.clock_mhz * 1e6
-    )
+    there = crossing_seconds(1, sum(_elements(piece.graph, name) for name in names)) + _macs(piece) / macs_a_second(config)
     number = pieces.index(piece)
     calls = sum(not _only_views(near) for near in (*pieces[:number][-1:], *pieces[number + 1 :][:1]))  # of onnxruntime beside it
     return (1 - calls) * PIECE_SECONDS + sum(node_seconds(node, piece.graph) for node in piece.graph.nodes) - there

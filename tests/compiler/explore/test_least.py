@@ -25,7 +25,7 @@ OFFERED = [config for board in ("zcu102", "ultra96") for config in configuration
 def least(graphs: list[Graph], one: Wanted, conditions: Conditions) -> Least:
     """What a point takes at least."""
     sources = [Fixed(graph) for graph in graphs]
-    bounds = [bounded(sources, conditions.native, [shape_of(number, one)])[0] for number in range(len(sources))]
+    bounds = [bounded(sources, conditions, [shape_of(number, one)])[0] for number in range(len(sources))]
     found = least_of(one, bounds, conditions)
     assert found is not None
     return found
