@@ -205,10 +205,11 @@ def explore(
     `if __name__ == "__main__":`. executor: "dask://HOST:PORT", a cluster that compiles instead. What is predicted is kept in
     `cache` (None: the user's cache folder) as it comes, and never compiled twice, unless `again`. resume: something must be kept
     already. search: predicts so many points at most, those of earlier calls included, which Optuna proposes; None: all. sampler: of
-    Optuna, "tpe", "nsga2" or "random", with this seed. confirm_size: is checked for a later `confirm`. found: gets the figures of
-    each point as it comes; `pareto` marks those that none so far beats. UserError: no such board, objective or sampler, nothing
-    fits or reaches the targets, nothing of a model runs on the accelerator, or no cluster answers. ModelError: a model cannot be
-    read or compiled. ToolError: processes end again and again, or a cluster has another cnna.
+    Optuna, "tpe", "nsga2" or "random", with this seed. confirm_size: is checked for a later `confirm`. detector: "auto", or a
+    family of raw maps: boxes are decoded on integers, by `Detector`. found: gets the figures of each point as it comes; `pareto`
+    marks those that none so far beats. UserError: no such board, objective, sampler or detector, nothing fits or reaches the
+    targets, nothing of a model runs on the accelerator, or no cluster answers. ModelError: a model cannot be read or compiled.
+    ToolError: processes end again and again, or a cluster has another cnna.
     """
     tell, warnings, speed = progress or quiet, Warnings(warn), ddr or Ddr()
     own, configs, budget = space(board, {"dsp": dsp, "bram36": bram, "luts": lut, "uram288": uram}, batch, speed, sweep, clock)
@@ -227,7 +228,7 @@ def explore(
 
     folder = Path(cache) if cache is not None else default_cache()
     each = zip(known, models, heads, strict=True)
-    kept = [kept_of(folder, network, name_of(one), resume, again, own.kept_as) for network, one, own in each]
+    kept = [kept_of(folder, network, name_of(one), resume, again, found_in.kept_as) for network, one, found_in in each]
     with at_work(known, jobs, executor) as (source, workers), about_model(", ".join(map(name_of, models))):
         made = Sweep(source, predicted, kept, workers, aim, tell)
         early(made, found or nobody)
