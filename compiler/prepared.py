@@ -81,10 +81,12 @@ class KeptPlans:
         key = id(graph), frozenset(folds.items()), *kernels_key(config, batch)
         own = self._kept.pop(key, None)  # it has the graph, so that no other one gets its `id`
         own = own or _prepared(graph, folded, folds, config, batch)
-        yield own
-        self._kept[key] = own
-        left = self._most
-        for other, kept in reversed(list(self._kept.items())):
-            left -= kept.commands
-            if left < 0:
-                self._kept.pop(other, None)
+        try:
+            yield own
+        finally:  # a configuration that does not fit takes nothing from the next one
+            self._kept[key] = own
+            left = self._most
+            for other, kept in reversed(list(self._kept.items())):
+                left -= kept.commands
+                if left < 0:
+                    self._kept.pop(other, None)

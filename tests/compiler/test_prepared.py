@@ -11,6 +11,7 @@ from cnna.compiler.graph import ir
 from cnna.compiler.plan.plan import streaming
 from cnna.compiler.prepared import KeptPlans
 from cnna.spec.config import Config, preset
+from cnna.spec.errors import ModelError
 
 from .. import networks
 
@@ -57,6 +58,15 @@ def test_nobody_else_gets_what_somebody_works_with():
         assert again is one, "it was put back last"
     with kept.of(networks.network(3), SMALL, 1) as own, kept.of(graph, replace(TINY, ci=8), 1) as wider:
         assert len({one, own, wider}) == 3, "other graphs and arrays have kernels of their own"
+
+
+def test_a_configuration_that_does_not_fit_loses_nothing():
+    """The next one would find kernels and tiles anew."""
+    graph, kept = networks.network(3), KeptPlans()
+    with pytest.raises(ModelError), kept.of(graph, SMALL, 1) as ready:
+        raise ModelError("its feature memory is too small")
+    with kept.of(graph, LARGE, 1) as again:
+        assert again is ready
 
 
 def test_only_so_many_commands_are_kept():
