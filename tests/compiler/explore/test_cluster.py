@@ -19,7 +19,7 @@ from cnna.compiler.explore.tasks import Conditions
 from cnna.spec.errors import ToolError, UserError
 
 from ... import networks
-from .points import Fixed, explored
+from .points import Fixed, Unbound, explored
 
 
 @pytest.mark.parametrize("address", ["dask://", "tcp://localhost:1", "localhost:8786"])
@@ -71,7 +71,8 @@ def test_a_scheduler_that_ends_loses_nothing(tmp_path: Path) -> None:
         pytest.raises(ToolError, match="the scheduler ended; what came before is kept, and --resume goes on") as raised,
         cluster(address, [Fixed(graph)]) as (source, workers),
     ):
-        explore(Sweep(source, Conditions(), [kept], workers, found=lambda point: local.close()), configs, 1)
+        explore(Sweep(source, Conditions(), [kept], workers, Unbound(), found=lambda point: local.close()), configs, 1)
+    assert len(configs) > 3, "more than the cluster has under way, and none is ruled out by the first one"
     assert "\n" not in str(raised.value)
     assert len(Kept(tmp_path, "n")) == len(kept) > 0
 
