@@ -60,8 +60,8 @@ def group_parts(fields: Fields, config: Config, block: int) -> GroupParts:
         base = fields["src"] + sets_on(fields["src"], block, depth) * fields["src_block"]
         reads = _moved(found(known, config.pix, depth), base, config)
     if reads is None:
-        words = source_words(fields, config, block, (0, groups))
-        reads = Parts.of_lists(joined_parts(words, config, taps_of(fields)))
+        known = tuple([(name, fields.get(name, 0)) for name in SOURCE])
+        reads = (small_read_across if groups < LARGE_GROUPS else large_read_across)(known, config, block)
     writes = _plane("dst", fields, config, (block, block + 1), (0, groups), 2)
     return GroupParts(reads, writes, block, fields["blocks"])
 
@@ -151,10 +151,8 @@ def _turns(bank: Words, asked: Mask) -> Words:
 
 
 def _moved(relative: Relative, base: int, config: Config) -> Parts | None:
-    """The parts of a walk from `base` on. None: the words of a tap lie in several regions, or a mask has too many bits."""
+    """The parts of a walk from `base` on. None: the words of a tap lie in several regions."""
     size, modulus, regions = region_words(config), address_words(config.depth), list[int]()
-    if config.regions * config.banks > WORD_BITS:
-        return None
     for low, high in zip(relative.lows, relative.highs, strict=True):
         region, place = divmod((base + low) % modulus, size) if low <= high else (0, 0)
         if region >= config.regions or place + high - low >= size:
@@ -169,9 +167,12 @@ def _turned(relative: Relative, turn: int, regions: tuple[int, ...]) -> Parts:
     masks, banks = relative.masks, relative.banks
     if turn:
         masks = (masks << np.uint64(turn) | masks >> np.uint64(banks - turn)) & np.uint64((1 << banks) - 1)
-    if any(regions):
-        masks = masks << (np.array(regions) * banks).astype(np.uint64)[relative.of_tap]
-    return Parts(masks.tolist(), relative.each, relative.starts)
+    shifts = (np.array(regions) * banks)[relative.of_tap]
+    if (max(regions) + 1) * banks > WORD_BITS:
+        flat = [mask << shift for mask, shift in zip(masks.tolist(), shifts.tolist(), strict=True)]
+    else:
+        flat = (masks << shifts.astype(np.uint64)).tolist()
+    return Parts(flat, relative.each, relative.starts)
 
 
 def _across(prefix: str, known: Known, config: Config, blocks: Range, groups: Range, joined: int) -> Parts:
@@ -179,9 +180,17 @@ def _across(prefix: str, known: Known, config: Config, blocks: Range, groups: Ra
     return Parts.of_lists(joined_parts(plane_words(prefix, dict(known), config, blocks, groups), config, joined))
 
 
+def _read_across(known: Known, config: Config, block: int) -> Parts:
+    """The reads of a block whose taps lie across the end of a region, or of which one goes on from block to block by itself."""
+    fields = dict(known)
+    words = source_words(fields, config, block, (0, command_groups(fields, config)))
+    return Parts.of_lists(joined_parts(words, config, taps_of(fields)))
+
+
 small_reads, large_reads = lru_cache(KEPT)(_relative_reads), lru_cache(KEPT_LARGE)(_relative_reads)
 small_plane, large_plane = lru_cache(KEPT)(_relative_plane), lru_cache(KEPT_LARGE)(_relative_plane)
 small_across, large_across = lru_cache(KEPT)(_across), lru_cache(KEPT_LARGE)(_across)
+small_read_across, large_read_across = lru_cache(KEPT)(_read_across), lru_cache(KEPT_LARGE)(_read_across)
 small_turned, large_turned = lru_cache(KEPT)(_turned), lru_cache(KEPT_LARGE)(_turned)
 
 
@@ -191,17 +200,8 @@ def _with_pixels(pix: int, depth: int) -> Config:
     return Config("walks", pix, ci=16, co=32, ports=1, regions=1, bank_words=128, ring_words=64, vector_ring_words=256, depth=depth)
 
 
-def parts_of(words: Words, config: Config) -> list[list[int]]:
-    """For each request, the sets of banks that it uses one after another. A set is a mask with a bit per bank of every region."""
-    masks, several = _masks(words, config)
-    found = [[mask] for mask in masks]
-    for number, turns in several.items():
-        found[number] = turns
-    return found
-
-
-def joined_parts(words: Words, config: Config, requests: int) -> list[list[int]]:
-    """As `parts_of`, for so many requests together."""
+def joined_parts(words: Words, config: Config, requests: int = 1) -> list[list[int]]:
+    """For each group of so many requests, the sets of banks that it uses one after another, as `request_parts` has them."""
     masks, several = _masks(words, config)
     found = [masks[low : low + requests] for low in range(0, len(masks), requests)]
     for group in {number // requests for number in several}:
@@ -235,7 +235,7 @@ def _unions(bits: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def turns_of(words: Sequence[int], config: Config) -> list[int]:
-    """As `parts_of`, for one request. Lanes with the same bank number are served one after another, even in different regions."""
+    """As `joined_parts`, for one request. Lanes with one bank number are served one after another, even in different regions."""
     turns: list[int] = []
     taken: dict[int, int] = {}
     banks, size = config.banks, region_words(config)

@@ -14,7 +14,6 @@ from cnna.compiler.predict.walk_parts import (
     PIECE_GROUPS,
     group_parts,
     joined_parts,
-    parts_of,
     written_parts,
 )
 from cnna.spec.config import PRESETS, preset
@@ -40,7 +39,7 @@ def test_parts_are_as_many_as_the_lanes_of_the_fullest_bank():
     rng = np.random.default_rng(1)
     words = np.where(rng.random((400, 8)) < 0.2, NONE, rng.integers(0, ZCU102.feature_words, (400, 8)))
     words[0] = NONE
-    for request, parts in zip(words, parts_of(words, ZCU102), strict=True):
+    for request, parts in zip(words, joined_parts(words, ZCU102), strict=True):
         own = [int(word) for word in request if word >= 0]
         assert len(parts) == max(1, max(([w % ZCU102.banks for w in own].count(bank) for bank in range(ZCU102.banks)), default=0))
         places = [word // (ZCU102.banks * ZCU102.bank_words) * ZCU102.banks + word % ZCU102.banks for word in own]
@@ -51,7 +50,7 @@ def test_parts_are_as_many_as_the_lanes_of_the_fullest_bank():
 def test_banks_beyond_the_sixty_fourth_are_apart():
     """An array of 16 pixels has 128 banks, and a machine word has fewer bits."""
     words = np.array([[0, WIDE.feature_words - 1]])
-    assert parts_of(words, WIDE) == [[1 | 1 << WIDE.regions * WIDE.banks - 1]]
+    assert joined_parts(words, WIDE) == [[1 | 1 << WIDE.regions * WIDE.banks - 1]]
 
 
 class Recorded(dict):
@@ -96,7 +95,7 @@ def test_few_large_walks_are_kept():
 def test_pieces_of_written_parts_are_those_of_the_whole_walk():
     """Parts would come twice, or be left out, where the pieces meet in which they are made."""
     fields = fields_of("conv", lambda b: b.conv(b.input(16, 30, 60), 32, ir.Window()))
-    whole = parts_of(plane_words("dst", fields, ZCU102, (0, 2), (0, 999)), ZCU102)
+    whole = joined_parts(plane_words("dst", fields, ZCU102, (0, 2), (0, 999)), ZCU102)
     pieces = [written_parts("dst", fields, ZCU102, (0, 2), piece) for piece in range(-(-30 * 60 // 8 // PIECE_GROUPS))]
     assert [own for piece in pieces for own in listed(piece)] == whole
 
@@ -135,7 +134,7 @@ def test_written_parts_are_those_of_the_words_wherever_a_walk_begins(config):
         groups = command_groups(fields, config)
         for piece in range(-(-groups // PIECE_GROUPS)):
             low = piece * PIECE_GROUPS
-            own = parts_of(plane_words("res", fields, config, blocks, (low, low + PIECE_GROUPS)), config)
+            own = joined_parts(plane_words("res", fields, config, blocks, (low, low + PIECE_GROUPS)), config)
             assert listed(written_parts("res", fields, config, blocks, piece)) == own
 
 
@@ -173,6 +172,6 @@ def test_requests_together_have_the_parts_of_each():
     """A group would be read in other clocks where one of its requests needs a bank twice."""
     rng = np.random.default_rng(3)
     words = rng.integers(NONE, ZCU102.feature_words, (90, 5))
-    own = parts_of(words, ZCU102)
+    own = joined_parts(words, ZCU102)
     assert max(map(len, own)) > 1
     assert joined_parts(words, ZCU102, 4) == [[part for parts in own[low : low + 4] for part in parts] for low in range(0, 90, 4)]
