@@ -243,6 +243,7 @@ def fine_tuned(
             kept = io.BytesIO()
             torch.save({"of": belongs, **trainer.state()}, kept)
             write_bytes(checkpoint, kept.getvalue())
+    tell(tuning.epochs, tuning.epochs, "fine-tuning")
     return trainer.result()
 
 

@@ -130,6 +130,17 @@ def test_layers_inside_are_those_that_kept_their_form() -> None:
 
 
 @TORCH
+def test_what_is_told_ends_with_the_last_epoch() -> None:
+    """A user would see an epoch that is not done, and take the network for one that was given up."""
+    from cnna.pruning.finetune import Samples, Tuning, fine_tuned
+
+    told = list[tuple[int, int]]()
+    samples, whole = Samples({"x": sample((24, 3, 12, 12))}), _network()
+    fine_tuned(whole, whole, "net", samples, Tuning(epochs=2), lambda done, total, _: told.append((done, total)))
+    assert told == [(0, 2), (1, 2), (2, 2)]
+
+
+@TORCH
 def test_pictures_are_varied_and_other_samples_are_not() -> None:
     """A user's table of numbers would be mirrored, or pictures would have another size."""
     import torch
