@@ -4,8 +4,8 @@ A process is a generator. It yields the clock at which it can continue, or what 
 flow that has to pass before. The loop resumes the process with the earliest clock.
 
 Nearly all resumptions bring weights: requests, answers, and words that the array takes, which change rings and flows alone. They
-are quiet. A wait that depends on neither, nor on the present clock, is `Lasting`: the loop asks it again only after resumptions
-that are not quiet.
+are quiet, and small machines of states rather than generators: `Steps`. A wait that depends on neither rings nor flows, nor on the
+present clock, is `Lasting`: the loop asks it again only after resumptions that are not quiet.
 A clock that is final is yielded as a number, because the loop asks every wait after every resumption.
 """
 
@@ -17,7 +17,8 @@ from typing import Final
 
 from cnna.compiler.predict.flow_rates import ActiveEngines, Flow, FlowRates
 from cnna.compiler.predict.known_stretches import KnownStretches
-from cnna.compiler.predict.ready import Lasting, Ready
+from cnna.compiler.predict.ready import Lasting, Ready, Steps
+from cnna.compiler.predict.rings import Column, Ring
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import DdrSpeed
 from cnna.spec.machine import BURST_BEATS, LOAD_ROOM_BEATS
@@ -33,29 +34,44 @@ class Waiting:
 
     def __init__(self, process: Process) -> None:
         self._process = process
+        self._steps: Steps | None = None  # what the process waits for, if it is several waits
         self.clock = inf
         self.ready: Ready | None = None
         self.lasting = False  # whether that is `Lasting`
 
-    def go_on(self, now: float) -> None:
-        """Lets the process go on to its next wait."""
+    def go_on(self, now: float) -> bool:
+        """Lets the process go on to its next wait. Returns whether it was quiet."""
+        steps = self._steps
+        if steps is not None and steps.go_on(now):
+            self.clock, self.ready = steps.at, None if steps.at < inf else steps
+            return True
         following = next(self._process, inf)
-        self.ready, self.clock, self.lasting = None, inf, False
+        while isinstance(following, Steps) and not following.go_on(now):
+            following = next(self._process, inf)
+        self._steps, self.ready, self.clock, self.lasting = None, None, inf, False
         if isinstance(following, float):
             self.clock = following
+        elif isinstance(following, Steps):
+            self._steps, self.clock, self.ready = following, following.at, None if following.at < inf else following
         elif isinstance(following, Lasting):
             self.clock = following.clock(now)
             if self.clock == inf:
                 self.ready, self.lasting = following, True
         else:
             self.ready = following
+        return False
 
 
-class RatesDue(Ready):
-    """Comes when rates must be set again."""
+class RatesDue(Steps):
+    """Comes whenever rates must be set again."""
 
     def __init__(self, speeds: FlowRates) -> None:
+        super().__init__()
         self._speeds = speeds
+
+    def go_on(self, now: float) -> bool:
+        """There is no end."""
+        return True
 
     def clock(self, now: float) -> float:
         """That clock; the present one if it has passed."""
@@ -117,68 +133,6 @@ class Loaded(Ready):
 
 
 @dataclass
-class Column:
-    """The part of a ring that some of the ports fill. asked: words that have been requested.
-
-    clocks: the clock at which as many words as the entry of `counts` says had come. near: the entry that was looked up last.
-    """
-
-    asked: int = 0
-    counts: list[int] = field(default_factory=list)
-    clocks: list[float] = field(default_factory=list)
-    near: int = 0
-
-    def came(self, word: int) -> float:
-        """The clock at which `word` words had come; inf: not known yet."""
-        if not word:
-            return 0.0
-        if not self.counts or self.counts[-1] < word:  # nearly always
-            return inf
-        counts, found = self.counts, self.near  # a reader asks for words that follow each other
-        while counts[found] < word:
-            found += 1
-        while found and counts[found - 1] >= word:
-            found -= 1
-        self.near = found
-        return self.clocks[found]
-
-
-@dataclass
-class Ring:
-    """A weight ring. Words are counted from the program's start. taken: words that the reader has begun to use."""
-
-    size: int
-    columns: list[Column]
-    freed: int = 0
-    taken: int = 0
-
-    def came(self, word: int) -> float:
-        """The clock at which `word` whole words had come; inf: not known yet."""
-        latest = 0.0
-        for column in self.columns:
-            clock = column.came(word)
-            if clock > latest:
-                latest = clock
-        return latest
-
-    def when_taken(self, words: int) -> Ready | float:
-        """The first clock at which a reader can start on the last `words` taken words and find each there, one word a clock."""
-        known = self.came(self.taken) - words
-        return known if known < inf else WordsCome(self, self.taken, words)
-
-
-class WordsCome(Ready):
-    """As `Ring.when_taken`, of `words` words before word number `last`."""
-
-    def __init__(self, ring: Ring, last: int, words: int) -> None:
-        self._ring, self._last, self._words = ring, last, words
-
-    def clock(self, now: float) -> float:
-        """inf: the last one has not come."""
-        return self._ring.came(self._last) - self._words
-
-
-@dataclass
 class Queue:
     """The commands of an engine, each with the clock at which the engine gets it. released: how many of them are finished."""
 
@@ -220,13 +174,11 @@ class EventLoop:
     """The state of the accelerator at the clock `now`. weight_ports: the ports in each part; port 0 also fills the vector ring.
 
     known: as of `FlowRates`.
-
-    quiet: a process sets it before it yields, if it has changed only rings, flows and requests of weights since it was resumed.
     """
 
     def __init__(self, config: Config, memory: DdrSpeed, known: KnownStretches | None = None) -> None:
         self.config, self.memory = config, memory
-        self.now, self.quiet = 0.0, False
+        self.now = 0.0
         self.units: dict[str, list[float]] = {engine: [] for engine in COUNTED}  # the clock at which each unit was finished
         self.weight_ports = [1, config.ports - 1][: config.ports]
         self._ports_of = [range(1), range(1, config.ports)]  # by part of `weight_ports`
@@ -240,14 +192,14 @@ class EventLoop:
     def run(self, processes: dict[str, Process]) -> None:
         """Runs the processes until none can continue."""
         names = sorted({*processes, RATES})
-        waiting = [Waiting(processes.get(name) or self._rate_changes()) for name in names]
-        resumed, speeds, flows = waiting, self._speeds, self.work.flows
+        waiting = [Waiting(processes.get(name) or iter([RatesDue(self._speeds)])) for name in names]
+        speeds, flows = self._speeds, self.work.flows
+        for one in waiting:
+            one.go_on(self.now)
+        quiet = False
         while True:
-            for one in resumed:
-                self.quiet = False
-                one.go_on(self.now)
             speeds.set(self.work, self.now)
-            first = self._first(waiting)
+            first = self._first(waiting, quiet)
             if first is None:
                 return
             if first.clock > self.now:
@@ -255,11 +207,11 @@ class EventLoop:
                 self.now += passed
                 for flow in flows.values():
                     flow.left -= flow.speed * passed
-            resumed = [first]
+            quiet = first.go_on(self.now)
 
-    def _first(self, waiting: list[Waiting]) -> Waiting | None:
-        """The process that can continue first; of several, the first one. None: none can ever."""
-        now, quiet, found, clock = self.now, self.quiet, None, inf
+    def _first(self, waiting: list[Waiting], quiet: bool) -> Waiting | None:
+        """The process that can continue first; of several, the first one. None: none can ever. quiet: as the last one was."""
+        now, found, clock = self.now, None, inf
         for one in waiting:
             ready = one.ready
             if ready is not None and not (quiet and one.lasting):
@@ -309,10 +261,3 @@ class EventLoop:
             waiting[port] += beats
             if beats > 0:
                 asked[port] += beats
-
-    def _rate_changes(self) -> Process:
-        """Wakes the loop when rates must be set again."""
-        due = RatesDue(self._speeds)
-        while True:
-            self.quiet = True
-            yield due

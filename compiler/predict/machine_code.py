@@ -22,8 +22,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 MODULES = (
-    *("ready", "known_stretches", "request_parts", "shared_port", "ddr_beats", "beat_model", "read_ahead", "flow_rates"),
-    *("event_loop", "weight_ports", "transfers", "command_walks", "least_left", "predict"),
+    *("ready", "rings", "known_stretches", "request_parts", "shared_port", "ddr_beats", "beat_model", "read_ahead"),
+    *("flow_rates", "event_loop", "weight_ports", "transfers", "command_walks", "least_left", "predict"),
 )
 PACKAGE = "cnna.compiler.predict"
 HERE = Path(__file__).parent

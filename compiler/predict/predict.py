@@ -19,6 +19,7 @@ from cnna.compiler.predict.known_stretches import KnownStretches
 from cnna.compiler.predict.least_left import ROUNDED, LeastLeft
 from cnna.compiler.predict.read_ahead import COMMAND_CLOCKS
 from cnna.compiler.predict.ready import Lasting
+from cnna.compiler.predict.rings import Taking
 from cnna.compiler.predict.transfers import Transfers
 from cnna.compiler.predict.weight_ports import WeightPorts
 from cnna.spec.config import BEAT_BYTES, Config
@@ -38,7 +39,6 @@ TABLE_WRITES: Final = 64  # clocks
 RESULT_CLOCKS: Final = 18  # for which results of the command before may hold up these writes
 PAGE_WRITES = BURST_BEATS * BEAT_BYTES // WRITE_BYTES  # register writes in a burst of the program
 PREDICTING = "predicting commands"
-QUANTUM: Final = 64  # words of a ring whose arrival is looked up together
 
 
 Count = Callable[[int, int, str], object]  # takes how many of how many steps are done, and what they do
@@ -236,7 +236,7 @@ class _Simulation:
         for chunk in range(fields["chunks"]):
             waits = self._waits(fields, chunk, READ_CLOCKS["conv"])
             params = config.param_words + (config.table_words if fields["table_load"] and chunk == 0 else 0)
-            yield from self._take(params, params, True)
+            yield Taking(machine.rings[0], params, [params], True)
             yield waits
             late = self._late(command, taken, own[0]) if chunk == 0 else 0
             begin = min(begin, machine.now)
@@ -271,26 +271,14 @@ class _Simulation:
 
     def _chunk(self, steps: int, groups: Sequence[int], stream: bool) -> Process:
         """All groups of a chunk. The first takes the weights and the last frees them; if weights stream, each group does both."""
+        ring = self.machine.rings[0]
         if stream or len(groups) == 1:
-            for clocks in groups:
-                yield from self._take(steps, clocks, True)
+            yield Taking(ring, steps, groups, True)
             return
-        yield from self._take(steps, groups[0], False)
+        yield Taking(ring, steps, groups[:1], False)
         yield self.machine.after(sum(groups[1:-1]))
-        self.machine.rings[0].taken -= steps
-        yield from self._take(steps, groups[-1], True)
-
-    def _take(self, words: int, clocks: float, free: bool) -> Process:
-        """Takes words of the weight ring over `clocks` clocks, none before it has come."""
-        machine, ring = self.machine, self.machine.rings[0]
-        for low in range(0, words, QUANTUM):
-            quantum = min(QUANTUM, words - low)
-            ring.taken += quantum
-            machine.quiet = low > 0
-            yield ring.when_taken(quantum)
-            machine.quiet = True
-            yield machine.after(clocks * quantum / words)
-            ring.freed += quantum if free else 0
+        ring.taken -= steps
+        yield Taking(ring, steps, groups[-1:], True)
 
     # --- the vector engine ---
 

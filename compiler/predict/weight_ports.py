@@ -5,12 +5,13 @@ Port 0 also brings the words of the vector ring. It gets each command before the
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 from math import inf
 from typing import Final
 
-from cnna.compiler.predict.event_loop import Column, EventLoop, Process, Queue, Ring
-from cnna.compiler.predict.ready import Lasting, Ready
+from cnna.compiler.predict.event_loop import EventLoop, Process, Queue
+from cnna.compiler.predict.flow_rates import Flow
+from cnna.compiler.predict.ready import Lasting, Ready, Steps
+from cnna.compiler.predict.rings import Column, Ring
 from cnna.spec.codebook import BOOKS, CODES, PLAIN
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.machine import BURST_BEATS, QUEUE_COMMANDS, READS_OUTSTANDING
@@ -55,28 +56,6 @@ class Requests:
         return self.made[number].clock + latency if number < len(self.made) else inf
 
 
-class Answered(Ready):
-    """As `Requests.when_answered`."""
-
-    def __init__(self, requests: Requests, number: int, latency: int) -> None:
-        self._requests, self._number, self._latency = requests, number, latency
-
-    def clock(self, now: float) -> float:
-        """inf: not known yet."""
-        return self._requests.when_answered(self._number, self._latency)
-
-
-class RingRoom(Ready):
-    """Comes when a column of a ring has room for a word."""
-
-    def __init__(self, ring: Ring, column: Column) -> None:
-        self._ring, self._column = ring, column
-
-    def clock(self, now: float) -> float:
-        """The present one, or inf."""
-        return now if self._column.asked < self._ring.freed + self._ring.size else inf
-
-
 class WeightPorts:
     """The weight ports in parts: port 0 is part 0, the others are part 1. queue: that of the engine `weight`."""
 
@@ -100,39 +79,13 @@ class WeightPorts:
             left = command.f.beats * command.f.repeat // beats if beats else 0
             if not beats:  # books, which are no words of the ring
                 yield Open(self, part, command.f.beats)
-                self._request(
+                self.request(
                     part, BeatRequest(column, column.asked, command.f.beats, machine.now, machine.reads.asked(machine.now), command)
                 )
                 yield machine.after(ASK_CLOCKS * command.f.beats / BURST_BEATS)
-            yield from self._ask_words(part, command, beats, left)
+            yield Asking(self, part, command, beats, left)
         self.dealt[part] += 1
         self.queue.released = min(self.dealt)
-
-    def _ask_words(self, part: int, command: Command, beats: int, left: int) -> Process:
-        """Requests the `left` words of a command for a column of the ring. It yields only where it has to wait."""
-        machine, requests = self.machine, self.requests[part]
-        ring = machine.rings[command.f.ring]
-        column = ring.columns[part]
-        again = False  # whether it has yielded: the caller may have changed more before that
-        while left:
-            if column.asked >= ring.freed + ring.size:
-                machine.quiet, again = again, True
-                yield RingRoom(ring, column)
-            loads = machine.reads.asked(machine.now)
-            most = BURST_BEATS if loads > machine.reads.moved else ASKED_BEATS  # bursts alternate with those of a load
-            words = AWAITED if column.asked - ring.taken < 2 * ASKED else ASKED
-            piece = min(left, max(1, most // beats), words, ring.freed + ring.size - column.asked)
-            least = min(piece * beats, max(LEAST_BEATS, beats))
-            if self.when_open(part, least) > machine.now:
-                machine.quiet, again = again, True
-                yield Open(self, part, least)
-                loads = machine.reads.asked(machine.now)
-            piece = min(piece, max(1, (OPEN_BEATS - requests.open) // beats))
-            column.asked += piece
-            left -= piece
-            self._request(part, BeatRequest(column, column.asked, piece * beats, machine.now, loads, None if left else command))
-            machine.quiet, again = again, True
-            yield machine.after(ASK_CLOCKS * piece * beats / BURST_BEATS)
 
     def when_open(self, part: int, beats: int) -> float:
         """The clock at which these ports may request `beats` more beats, 0 if they may at once; inf: not known yet.
@@ -151,7 +104,7 @@ class WeightPorts:
         after = max(over - (requests.made[requests.answered].beats - left), 0.0)
         return machine.now + after * beat_bytes / flow.speed if after <= left else inf
 
-    def _request(self, part: int, request: BeatRequest) -> None:
+    def request(self, part: int, request: BeatRequest) -> None:
         """Notes a request that is made now."""
         self.requests[part].open += request.beats
         self.machine.wait_for_beats(part, request.beats)
@@ -159,31 +112,7 @@ class WeightPorts:
 
     def answers(self, part: int) -> Process:
         """DDR's answers to these ports, in the order of the requests."""
-        machine = self.machine
-        ports = self.machine.weight_ports[part]
-        requests, name = self.requests[part], f"weight{part}"
-        begin = inf
-        for number in count():
-            clock = requests.when_answered(number, machine.memory.latency_cycles)
-            if clock > machine.now:
-                machine.quiet = True
-                yield clock if clock < inf else Answered(requests, number, machine.memory.latency_cycles)
-            made = requests.made[number]
-            if machine.reads.when_moved(made.loads, machine.now) > machine.now:
-                machine.quiet = True
-                yield machine.loaded(made.loads)
-            begin = min(begin, machine.now)
-            machine.quiet = True
-            yield machine.begin_flow(name, made.beats * ports * BEAT_BYTES, BEAT_BYTES * ports)
-            machine.end_flow(name)
-            requests.open -= made.beats
-            requests.answered += 1
-            machine.wait_for_beats(part, -made.beats)
-            made.column.counts.append(made.words)
-            made.column.clocks.append(machine.now + RING_CLOCKS)
-            if made.ends and not part:
-                self.ended(made.ends, begin, machine.now, (begin, machine.now))
-                begin = inf
+        yield Answering(self, part)
 
     def asked(self) -> list[int]:
         """The number of requests that each part has made."""
@@ -206,6 +135,109 @@ def word_beats(command: Command, config: Config) -> int:
     if command.f.ring:
         return config.vector_word_beats
     return {PLAIN: config.stripe_bytes // BEAT_BYTES, BOOKS: 0, CODES: config.stripe_bytes // BEAT_BYTES // 2}[command.f.code]
+
+
+class Asking(Steps):
+    """Requests the `left` words of a command for a column of its ring, as the ring and the ports have room."""
+
+    def __init__(self, ports: WeightPorts, part: int, command: Command, beats: int, left: int) -> None:
+        super().__init__()
+        self._ports, self._machine, self._requests = ports, ports.machine, ports.requests[part]
+        self._part, self._command, self._beats, self._left = part, command, beats, left
+        self._ring: Ring = ports.machine.rings[command.f.ring]
+        self._column = self._ring.columns[part]
+        self._piece = self._least = 0  # words to be requested next, and the beats that must be open for that; 0: none
+
+    def go_on(self, now: float) -> bool:
+        """Requests the next words, unless it must wait."""
+        if not self._least:
+            if not self._left:
+                return False
+            if self._column.asked >= self._ring.freed + self._ring.size:
+                self.at = inf
+                return True
+            self._choose(now)
+            if self._ports.when_open(self._part, self._least) > now:
+                self.at = inf
+                return True
+        piece = min(self._piece, max(1, (OPEN_BEATS - self._requests.open) // self._beats))
+        self._column.asked += piece
+        self._left -= piece
+        self._least = 0
+        ends = None if self._left else self._command
+        loads = self._machine.reads.asked(now)
+        self._ports.request(self._part, BeatRequest(self._column, self._column.asked, piece * self._beats, now, loads, ends))
+        self.at = now + ASK_CLOCKS * piece * self._beats / BURST_BEATS
+        return True
+
+    def _choose(self, now: float) -> None:
+        """Chooses how many words to request together."""
+        reads, ring, column, beats = self._machine.reads, self._ring, self._column, self._beats
+        most = BURST_BEATS if reads.asked(now) > reads.moved else ASKED_BEATS  # bursts alternate with those of a load
+        words = AWAITED if column.asked - ring.taken < 2 * ASKED else ASKED
+        self._piece = min(self._left, max(1, most // beats), words, ring.freed + ring.size - column.asked)
+        self._least = min(self._piece * beats, max(LEAST_BEATS, beats))
+
+    def clock(self, now: float) -> float:
+        """When the ring has room for a word, or the ports may request as much; as far as it is known."""
+        if self._least:
+            return self._ports.when_open(self._part, self._least)
+        return now if self._column.asked < self._ring.freed + self._ring.size else inf
+
+
+class Answering(Steps):
+    """DDR's answers to the requests of one part of the ports. Each waits for DDR's latency, for the loads before it, and passes."""
+
+    def __init__(self, ports: WeightPorts, part: int) -> None:
+        super().__init__()
+        self._ports, self._machine, self._requests, self._part = ports, ports.machine, ports.requests[part], part
+        self._name, self._most = f"weight{part}", BEAT_BYTES * ports.machine.weight_ports[part]
+        self._latency = ports.machine.memory.latency_cycles
+        self._begin = inf  # of the present command
+        self._request: BeatRequest | None = None  # that is answered next, once DDR's latency has passed
+        self._flow: Flow | None = None  # its beats, when they pass
+
+    def go_on(self, now: float) -> bool:
+        """There is no end."""
+        if self._flow is not None:
+            self._end(now)
+        self.at = inf
+        if self._request is None:
+            clock = self._clock_of_next()
+            if clock > now:
+                self.at = clock
+                return True
+            self._request = self._requests.made[self._requests.answered]
+            if self._machine.reads.when_moved(self._request.loads, now) > now:
+                return True
+        self._begin = min(self._begin, now)
+        self._flow = self._machine.begin_flow(self._name, self._request.beats * self._most, self._most)
+        return True
+
+    def _end(self, now: float) -> None:
+        """Notes that the answer has come."""
+        requests, made = self._requests, self._requests.made[self._requests.answered]
+        self._machine.end_flow(self._name)
+        self._flow = self._request = None
+        requests.open -= made.beats
+        requests.answered += 1
+        self._machine.wait_for_beats(self._part, -made.beats)
+        made.column.counts.append(made.words)
+        made.column.clocks.append(now + RING_CLOCKS)
+        if made.ends and not self._part:
+            self._ports.ended(made.ends, self._begin, now, (self._begin, now))
+            self._begin = inf
+
+    def _clock_of_next(self) -> float:
+        return self._requests.when_answered(self._requests.answered, self._latency)
+
+    def clock(self, now: float) -> float:
+        """As far as it is known."""
+        if self._flow is not None:
+            return self._flow.clock(now)
+        if self._request is not None:
+            return self._machine.reads.when_moved(self._request.loads, now)
+        return self._clock_of_next()
 
 
 class Open(Ready):

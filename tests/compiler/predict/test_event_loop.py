@@ -55,10 +55,12 @@ def streamed(request):
 
 def test_what_is_quiet_changes_nothing_that_lasts(streamed, interpreted, monkeypatch):
     """Else a process would wait longer than the hardware does, and a prediction would be wrong without a word."""
-    predicted_spans, loop = interpreted("predict").predicted_spans, interpreted("event_loop").EventLoop
+    predicted_spans, waiting = interpreted("predict").predicted_spans, interpreted("event_loop").Waiting
     quiet = predicted_spans(streamed.program, streamed.config)
-    monkeypatch.setattr(loop, "quiet", property(lambda loop: False, lambda loop, value: None), raising=False)
+    go_on, said = waiting.go_on, set[bool]()
+    monkeypatch.setattr(waiting, "go_on", lambda one, now: said.add(go_on(one, now)))
     assert predicted_spans(streamed.program, streamed.config) == quiet
+    assert said == {False, True}
 
 
 def test_a_stream_takes_few_resumptions_for_each_request(streamed, interpreted, monkeypatch):
@@ -70,7 +72,7 @@ def test_a_stream_takes_few_resumptions_for_each_request(streamed, interpreted, 
         monkeypatch.setattr(owner, name, lambda *arguments: counted.update([name]) or own(*arguments))
 
     count(interpreted("event_loop").Waiting, "go_on")
-    count(interpreted("weight_ports").WeightPorts, "_request")
+    count(interpreted("weight_ports").WeightPorts, "request")
     interpreted("predict").predicted_spans(streamed.program, streamed.config)
-    assert counted["_request"] > 100
-    assert counted["go_on"] < 4.5 * counted["_request"]
+    assert counted["request"] > 100
+    assert counted["go_on"] < 4.5 * counted["request"]

@@ -8,8 +8,9 @@ import pytest
 
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.graph import ir
-from cnna.compiler.predict.event_loop import Column, EventLoop, Queue
+from cnna.compiler.predict.event_loop import EventLoop, Queue
 from cnna.compiler.predict.predict import Units, predicted_spans
+from cnna.compiler.predict.rings import Column
 from cnna.compiler.predict.transfers import ASK_CLOCKS, END_CLOCKS, Transfers
 from cnna.compiler.predict.weight_ports import BeatRequest, WeightPorts
 from cnna.spec.config import preset
