@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from cnna.compiler.choose.choices import Choices as Choices
 from cnna.compiler.choose.choices import ProgramChoices as ProgramChoices
@@ -88,6 +89,13 @@ class Program:
     def macs(self) -> int:
         """Of one image."""
         return sum(layer["macs"] for layer in self.layers) // self.batch
+
+    @property
+    def crossing(self) -> ProgramEntry:
+        """Of the entry what the host's work follows from."""
+        found: Any = {"kind": ACCELERATOR, "inputs": list(self.inputs), "outputs": list(self.outputs)}
+        made: ProgramEntry = found
+        return made
 
     def predicted(self, memory: DdrSpeed | None = None, count: Count | None = None) -> Prediction:
         """What the program takes with that DDR behind it; None: its board's. count: as of `predicted_spans`."""

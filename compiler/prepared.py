@@ -1,7 +1,8 @@
 """Graphs that are ready to be planned, and what is known of their plans. Configurations share them.
 
 Kernels depend neither on the clock nor on the size of a memory, unless inputs are folded in another way for it. What tiles take
-does not depend on feature memory either. Places, commands, waits and programs do, but hardly on the weight ring.
+does not depend on feature memory either. Places, commands, waits and programs do, but hardly on the weight ring. What loads and
+stores meet in feature memory, clock by clock, does not depend on that ring: programs that differ little meet much the same.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,10 +17,13 @@ from cnna.compiler.plan.find_tiling import KnownTilings
 from cnna.compiler.plan.fold import Fold, fold_inputs
 from cnna.compiler.plan.pitch import set_pitches
 from cnna.compiler.plan.plan import KnownPlans, streaming
+from cnna.compiler.predict.known_stretches import KnownStretches
 from cnna.spec.config import Config
+from cnna.spec.ddr import PLANNED, DdrSpeed
 
 SHARED = ("name", "bank_words", "uram", "ring_words", "clock_mhz")  # what configurations that share kernels may differ in
 MOST_COMMANDS = 50_000  # of plans that are kept for later: some 3 kB each
+MOST_STRETCHES = 6_000  # of predictions that are kept for later: some 20 kB each
 
 Key = tuple[Any, ...]
 
@@ -28,7 +32,8 @@ Key = tuple[Any, ...]
 class Prepared:
     """A graph with its inputs folded, as kernels with their pitches.
 
-    tilings: of plans, by `streaming`. plans: what else is known of them, by the words of a bank too.
+    tilings: of plans, by `streaming`. plans: what else is known of them, by the words of a bank too. simulated: of predictions, by
+    the words of a bank and the DDR, the last used last.
     """
 
     graph: ir.Graph
@@ -37,12 +42,27 @@ class Prepared:
     lowered: Lowered
     tilings: dict[frozenset[int], KnownTilings] = field(default_factory=dict)
     plans: dict[tuple[frozenset[int], int], KnownPlans] = field(default_factory=dict)
+    simulated: dict[tuple[int, DdrSpeed], KnownStretches] = field(default_factory=dict)
 
     def known(self, config: Config) -> KnownPlans:
         """What is known of the plans for a configuration."""
         own = streaming(self.lowered, config)
         tilings = self.tilings.setdefault(own, {})
         return self.plans.setdefault((own, config.bank_words), KnownPlans(tilings=tilings))
+
+    def stretches(self, config: Config, memory: DdrSpeed = PLANNED) -> KnownStretches:
+        """What predictions for a configuration and a DDR have simulated. Of what SHARED has, the words of a bank alone matter."""
+        key = config.bank_words, memory
+        self.simulated[key] = found = self.simulated.pop(key, None) or KnownStretches()
+        return found
+
+    def forget(self, most: int) -> int:
+        """Keeps `most` stretches at most, those of the last predictions. Returns how many more there could be."""
+        for key, known in reversed(list(self.simulated.items())):
+            most -= known.kept
+            if most < 0:
+                del self.simulated[key]
+        return most
 
     @property
     def commands(self) -> int:
@@ -67,9 +87,9 @@ def kernels_key(config: Config, batch: int) -> Key:
 class KeptPlans:
     """The graphs that a process has prepared last, with what is known of their plans."""
 
-    def __init__(self, most: int = MOST_COMMANDS) -> None:
-        """most: commands of all that are kept."""
-        self._most, self._kept = most, dict[Key, Prepared]()
+    def __init__(self, most: int = MOST_COMMANDS, stretches: int = MOST_STRETCHES) -> None:
+        """most, stretches: commands and stretches of all that are kept."""
+        self._most, self._stretches, self._kept = most, stretches, dict[Key, Prepared]()
 
     @contextmanager
     def of(self, graph: ir.Graph, config: Config, batch: int) -> Iterator[Prepared]:
@@ -85,8 +105,8 @@ class KeptPlans:
             yield own
         finally:  # a configuration that does not fit takes nothing from the next one
             self._kept[key] = own
-            left = self._most
+            left, stretches = self._most, self._stretches
             for other, kept in reversed(list(self._kept.items())):
-                left -= kept.commands
+                left, stretches = left - kept.commands, kept.forget(stretches)
                 if left < 0:
                     self._kept.pop(other, None)

@@ -37,19 +37,21 @@ def fastest_plan(
     limits: PlanLimits = LIMITS,
     forced: Forced = NOTHING,
     plans: KnownPlans | None = None,
+    known: KnownStretches | None = None,
 ) -> Chosen:
     """The plan that takes the fewest clocks as far as can be told, and its predicted spans, if it was predicted for the choice.
 
-    count: as of `finalists` and `predicted_spans`. forced: what every plan has. plans: as of `Planner`. ModelError: no way fits.
+    count: as of `finalists` and `predicted_spans`. forced: what every plan has. plans: as of `Planner`.
+    known: as of `predicted_spans`, for the planned DDR. ModelError: no way fits.
     """
 
-    known = KnownStretches()
+    stretches = KnownStretches() if known is None else known
     made: dict[bytes, Sequence[PredictedSpan]] = {}  # a plan of `mixed` may be one of the finalists
 
     def predict(program: bytes, most: float) -> Sequence[PredictedSpan] | None:
         if program not in made:
             try:
-                made[program] = predicted_spans(program, config, count=count, known=known, most=most)
+                made[program] = predicted_spans(program, config, count=count, known=stretches, most=most)
             except TooManyClocksError:
                 return None
         return made[program]

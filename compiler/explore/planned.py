@@ -18,7 +18,7 @@ from cnna.compiler.compile import Program, compile_graph
 from cnna.compiler.explore.point import Part
 from cnna.compiler.graph.ir import Graph
 from cnna.compiler.predict.predict import predicted_spans
-from cnna.compiler.predict.timeline import bars_of, last_clock
+from cnna.compiler.predict.timeline import last_clock
 from cnna.compiler.prepared import KeptPlans
 from cnna.spec.boards import ddr_of
 from cnna.spec.config import Config
@@ -28,7 +28,7 @@ from cnna.spec.host_time.cortex_a53 import Range
 from cnna.spec.host_time.detector_time import to_answer
 from cnna.spec.host_time.end_to_end import EndToEnd
 from cnna.spec.host_time.host_work import HostWork
-from cnna.spec.manifest import ACCELERATOR, PieceEntry
+from cnna.spec.manifest import PieceEntry
 
 WORKS = ("stream", "single", "cpu", "packing", "decode")  # fields of EndToEnd that are work of the host
 Pieces = Sequence[Graph | PieceEntry]
@@ -70,30 +70,35 @@ def planned(
     plans for other configurations; gets what is made. detector: whose boxes the host decodes on integers; None: it is none.
     """
     speed, kept = memory or ddr_of(config), kept or KeptPlans()
-    made = [_compiled(piece, config, batch, kept) if isinstance(piece, Graph) else piece for piece in pieces]
-    entries = [one.entry(memory=speed) if isinstance(one, Program) else one for one in made]
-    programs = [one for one in made if isinstance(one, Program)]
-    there = [entry for entry in entries if entry["kind"] == ACCELERATOR]
-    cycles = sum(entry["predicted"]["cycles"] for entry in there)
+    made, cycles, entries = list[Program](), 0, list[PieceEntry]()
+    for piece in pieces:
+        if isinstance(piece, Graph):
+            program, clocks = _compiled(piece, config, batch, kept, speed)
+            made.append(program)
+            cycles += clocks
+        entries.append(made[-1].crossing if isinstance(piece, Graph) else piece)
     whole = to_answer(detector, entries, cycles, config.clock_mhz, batch, native)
-    moved = [sum(work["ddr_read_bytes"] + work["ddr_write_bytes"] for work in one.layers) for one in programs]
-    touched = sum(accesses(one.program, config, size) for one, size in zip(programs, moved, strict=True))
-    clocks = {speed: cycles}
-    if all(one.spans is not None for one in programs):  # they were predicted for the choice
-        clocks |= {PLANNED: sum(one.predicted(PLANNED).cycles for one in programs)}
-    part = Part(cycles, sum(moved), sum(entry["macs"] for entry in there), whole, touched)
-    return Planned(tuple(one.program for one in programs), part, tuple(clocks.items()), placed(pieces))
+    moved = [sum(work["ddr_read_bytes"] + work["ddr_write_bytes"] for work in one.layers) for one in made]
+    touched = sum(accesses(one.program, config, size) for one, size in zip(made, moved, strict=True))
+    known = {speed: cycles}
+    if all(one.spans is not None for one in made):  # they were predicted for the choice
+        known |= {PLANNED: sum(last_clock(one.spans or ()) for one in made)}
+    part = Part(cycles, sum(moved), sum(one.macs for one in made), whole, touched)
+    return Planned(tuple(one.program for one in made), part, tuple(known.items()), placed(pieces))
 
 
-def _compiled(piece: Graph, config: Config, batch: int, kept: KeptPlans) -> Program:
+def _compiled(piece: Graph, config: Config, batch: int, kept: KeptPlans, memory: DdrSpeed) -> tuple[Program, int]:
+    """A piece on the accelerator, and its clocks with a DDR."""
     with kept.of(piece, config, batch) as ready:
-        return compile_graph(piece, config, batch, choose=partial(fastest_plan, plans=ready.known(config)), ready=ready)
+        choose = partial(fastest_plan, plans=ready.known(config), known=ready.stretches(config))
+        made = compile_graph(piece, config, batch, choose=choose, ready=ready)
+        spans = made.spans if memory == PLANNED else None
+        return made, last_clock(spans or predicted_spans(made.program, config, memory, known=ready.stretches(config, memory)))
 
 
 def clocks_of(program: bytes, config: Config, memory: DdrSpeed) -> int:
     """What a program takes with a DDR."""
-    spans = predicted_spans(program, config, memory)
-    return last_clock(bars_of(spans, [0] * len(spans)))
+    return last_clock(predicted_spans(program, config, memory))
 
 
 def part_of(pieces: Pieces, config: Config, batch: int, memory: DdrSpeed | None = None, native: bool = True) -> Part:

@@ -21,7 +21,7 @@ from cnna.compiler.predict.ddr_beats import Position, State, Transfer
 if TYPE_CHECKING:
     from cnna.compiler.predict.flow_rates import Walk
 
-KEPT = 2048  # stretches: some 36 MB
+KEPT = 4096  # stretches: some 80 MB; those of the three longest predictions that are compared for ResNet-50 are 2,500
 
 
 class WalkGroups:
@@ -60,6 +60,11 @@ class KnownStretches:
         self.groups: dict[Hashable, WalkGroups] = {}
         self._kept: OrderedDict[Hashable, Stretch] = OrderedDict()
         self.found = self.simulated = 0
+
+    @property
+    def kept(self) -> int:
+        """How many stretches are."""
+        return len(self._kept)
 
     def get(self, key: Hashable, clocks: int) -> Stretch | None:
         """A stretch that was kept."""

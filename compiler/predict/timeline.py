@@ -72,8 +72,11 @@ def in_a_row(programs: Iterable[tuple[ProgramPiece, Sequence[Bar]]]) -> list[Bar
     return joined
 
 
-def last_clock(bars: Iterable[Bar]) -> int:
-    """The clock at which everything is done. Weight commands do not count: the engine that uses the weights ends later."""
+def last_clock(bars: Iterable[Bar | PredictedSpan]) -> int:
+    """The clock at which everything is done, of bars or of the spans that they are made of.
+
+    Weight commands do not count: the engine that uses the weights ends later.
+    """
     return max((bar.end for bar in bars if bar.engine != "weight"), default=0)
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,8 +10,10 @@ from cnna.compiler.choose.choose import fastest_plan
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.graph import ir
 from cnna.compiler.plan.plan import streaming
+from cnna.compiler.predict.predict import predicted_spans
 from cnna.compiler.prepared import KeptPlans
 from cnna.spec.config import Config, preset
+from cnna.spec.ddr import PLANNED
 from cnna.spec.errors import ModelError
 
 from .. import networks
@@ -25,7 +28,8 @@ SMALL, LARGE, FEW, FEWEST, MANY = (
 def shared(kept: KeptPlans, graph: ir.Graph, config: Config, batch: int):
     """As `compile_graph`, with what is known."""
     with kept.of(graph, config, batch) as ready:
-        return compile_graph(graph, config, batch, choose=partial(fastest_plan, plans=ready.known(config)), ready=ready)
+        choose = partial(fastest_plan, plans=ready.known(config), known=ready.stretches(config))
+        return compile_graph(graph, config, batch, choose=choose, ready=ready)
 
 
 @pytest.mark.parametrize(("seed", "batch"), [(10, 1), (4, 2)])
@@ -47,6 +51,37 @@ def test_plans_are_known_by_the_weights_that_stream():
         assert ready.known(LARGE) is ready.known(TINY)
         assert ready.known(MANY) is not ready.known(LARGE)
         assert ready.known(MANY).tilings is ready.known(LARGE).tilings
+
+
+@pytest.mark.parametrize("seed", [10, 4])
+def test_stretches_of_another_ring_are_found(seed):
+    """The weight ring decides how much of a load meets weights in DDR, but not what a stretch is."""
+    graph, kept = networks.network(seed), KeptPlans()
+    for config in (LARGE, replace(LARGE, name="another", ring_words=768, clock_mhz=200)):
+        made = shared(kept, graph, config, 2)
+        with kept.of(graph, config, 2) as ready:
+            known = ready.stretches(config)
+            before = known.simulated, known.found
+            assert predicted_spans(made.program, config, known=known) == predicted_spans(made.program, config)
+            simulated, found = known.simulated - before[0], known.found - before[1]
+            assert (found > simulated) == (config is not LARGE or before[0] > 0)
+            assert ready.stretches(config) is known
+            assert ready.stretches(MANY) is not known
+            assert ready.stretches(config, PLANNED._replace(latency_cycles=60)) is not known
+
+
+def test_only_so_many_stretches_are_kept():
+    """Those that were used last, whatever the kernels are that they belong to."""
+    graph, wide = networks.network(4), replace(TINY, ci=8)
+    kept, known = KeptPlans(stretches=10), {}
+    for config, count in ((LARGE, 5), (MANY, 3), (wide, 4)):
+        with kept.of(graph, config, 1) as ready:
+            ready.stretches(config)
+            known[config] = ready.simulated[config.bank_words, PLANNED] = SimpleNamespace(kept=count)
+    with kept.of(graph, LARGE, 1) as ready, kept.of(graph, wide, 1) as other:
+        assert ready.stretches(LARGE) is not known[LARGE]
+        assert ready.stretches(MANY) is known[MANY]
+        assert other.stretches(wide) is known[wide]
 
 
 def test_nobody_else_gets_what_somebody_works_with():
