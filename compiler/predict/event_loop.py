@@ -9,7 +9,6 @@ present clock, is `Lasting`: the loop asks it again only after resumptions that 
 A clock that is final is yielded as a number, because the loop asks every wait after every resumption.
 """
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import inf
@@ -30,14 +29,22 @@ Process = Iterator[Ready | float]  # a float: the clock is known
 
 
 class Waiting:
-    """A process that waits. clock: at which it can continue, as far as it is known. ready: what says so; None: it is known."""
+    """A process that waits. clock: at which it can continue, as far as it is known. ready: what says so; None: it is known.
 
-    def __init__(self, process: Process) -> None:
-        self._process = process
+    number: of several that can continue, that of the lowest number does.
+    """
+
+    def __init__(self, process: Process, number: int) -> None:
+        self._process, self.number = process, number
         self._steps: Steps | None = None  # what the process waits for, if it is several waits
         self.clock = inf
         self.ready: Ready | None = None
         self.lasting = False  # whether that is `Lasting`
+
+    @property
+    def steady(self) -> bool:
+        """Whether `clock` stays as it is while processes are quiet."""
+        return self._steps is None and (self.ready is None or self.lasting)
 
     def go_on(self, now: float) -> bool:
         """Lets the process go on to its next wait. Returns whether it was quiet."""
@@ -60,6 +67,9 @@ class Waiting:
         else:
             self.ready = following
         return False
+
+
+NEVER: Final = Waiting(iter(()), -1)
 
 
 class RatesDue(Steps):
@@ -87,8 +97,8 @@ class ReadOrder:
 
     def __init__(self, work: ActiveEngines, ports: int) -> None:
         self._work, self._ports = work, ports
-        self._whole = 0  # beats of the loads whose requests are complete
-        self._asking: deque[tuple[float, int]] = deque()  # of the other loads: the clock of the first request, and the beats
+        self._whole = 0.0  # beats of the loads whose requests are complete
+        self._asking: list[tuple[float, int]] = []  # of the other loads: the clock of the first request, and the beats
 
     def begin(self, beats: int, now: float) -> None:
         """Notes that a load begins to request `beats` beats. It goes on as the FIFOs of its ports have room."""
@@ -96,11 +106,19 @@ class ReadOrder:
 
     def asked(self, now: float) -> float:
         """Beats that have been requested."""
+        if not self._asking:
+            return self._whole
         room = self.moved + LOAD_ROOM_BEATS * self._ports
         while self._asking and self._part(0, now) == self._asking[0][1] and self._whole + self._asking[0][1] <= room:
-            self._whole += self._asking.popleft()[1]
-        parts = sum(self._part(number, now) for number in range(len(self._asking))) if self._asking else 0
+            self._whole += self._asking.pop(0)[1]
+        parts = 0.0
+        for number in range(len(self._asking)):
+            parts += self._part(number, now)
         return min(self._whole + parts, room)
+
+    def under_way(self, now: float) -> bool:
+        """Whether beats have been requested that DDR has not brought."""
+        return self.asked(now) > self.moved
 
     def _part(self, number: int, now: float) -> float:
         begun, beats = self._asking[number]
@@ -109,7 +127,7 @@ class ReadOrder:
     @property
     def moved(self) -> float:
         """Beats that DDR has brought."""
-        flow = self._work.flows.get("load")
+        flow = self._work.load
         return self._work.begun - (max(flow.left, 0.0) / BEAT_BYTES if flow else 0.0)
 
     def when_moved(self, beats: float, now: float) -> float:
@@ -117,7 +135,7 @@ class ReadOrder:
         left = beats - self.moved
         if left <= 0:
             return 0.0
-        flow = self._work.flows.get("load")
+        flow = self._work.load
         return now + left * BEAT_BYTES / flow.speed if flow and flow.speed else inf
 
 
@@ -181,7 +199,6 @@ class EventLoop:
         self.now = 0.0
         self.units: dict[str, list[float]] = {engine: [] for engine in COUNTED}  # the clock at which each unit was finished
         self.weight_ports = [1, config.ports - 1][: config.ports]
-        self._ports_of = [range(1), range(1, config.ports)]  # by part of `weight_ports`
         columns = [Column() for _ in self.weight_ports]
         self.rings = (Ring(config.ring_words, columns), Ring(config.vector_ring_words, [Column()]))
         self.work = ActiveEngines.idle(config.ports)
@@ -192,32 +209,47 @@ class EventLoop:
     def run(self, processes: dict[str, Process]) -> None:
         """Runs the processes until none can continue."""
         names = sorted({*processes, RATES})
-        waiting = [Waiting(processes.get(name) or iter([RatesDue(self._speeds)])) for name in names]
-        speeds, flows = self._speeds, self.work.flows
+        waiting = [Waiting(processes.get(name) or iter([RatesDue(self._speeds)]), number) for number, name in enumerate(names)]
+        speeds, work, quiet = self._speeds, self.work, False
+        others, steady = list[Waiting](), waiting[0]  # steady: that of the steady processes that can continue first
         for one in waiting:
             one.go_on(self.now)
-        quiet = False
         while True:
-            speeds.set(self.work, self.now)
-            first = self._first(waiting, quiet)
-            if first is None:
+            speeds.set(work, self.now)
+            if not quiet:
+                others = [one for one in waiting if not one.steady]
+                steady = self._first_steady(waiting)
+            first = self._first(others, steady)
+            clock = first.clock
+            if clock == inf:
                 return
-            if first.clock > self.now:
-                passed = first.clock - self.now
+            if clock > self.now:
+                passed = clock - self.now
                 self.now += passed
-                for flow in flows.values():
+                for flow in work.passing:
                     flow.left -= flow.speed * passed
             quiet = first.go_on(self.now)
 
-    def _first(self, waiting: list[Waiting], quiet: bool) -> Waiting | None:
-        """The process that can continue first; of several, the first one. None: none can ever. quiet: as the last one was."""
-        now, found, clock = self.now, None, inf
+    def _first_steady(self, waiting: list[Waiting]) -> Waiting:
+        """The steady process that can continue first; of several, the first one; if none can, one of no known clock."""
+        now, found = self.now, NEVER
         for one in waiting:
+            if one.steady:
+                if one.ready is not None:
+                    one.clock = one.ready.clock(now)
+                if one.clock < found.clock:
+                    found = one
+        return found
+
+    def _first(self, others: list[Waiting], steady: Waiting) -> Waiting:
+        """The process that can continue first, of those that are not steady and the first steady one."""
+        now, found, clock, number = self.now, steady, steady.clock, steady.number
+        for one in others:
             ready = one.ready
-            if ready is not None and not (quiet and one.lasting):
-                one.clock = ready.clock(now)
-            if one.clock < clock:
-                found, clock = one, one.clock
+            own = one.clock if ready is None else ready.clock(now)
+            if own < clock or (own == clock and one.number < number):
+                found, clock, number = one, own, one.number
+        found.clock = clock
         return found
 
     def after(self, clocks: float) -> float:
@@ -240,24 +272,10 @@ class EventLoop:
 
     def begin_flow(self, name: str, amount: float, most: float) -> Flow:
         """A flow of this amount, which begins to pass. `end_flow` has to be called when it has."""
-        flow = self.work.flows[name] = Flow(amount, most)
-        self.work.changed = True
+        flow = Flow(amount, most)
+        self.work.begin(name, flow)
         return flow
 
     def end_flow(self, name: str) -> None:
         """Notes that a flow has passed."""
-        del self.work.flows[name]
-        self.work.changed = True
-
-    def ports_of(self, part: int) -> range:
-        """The ports of a part of `weight_ports`."""
-        return self._ports_of[part]
-
-    def wait_for_beats(self, part: int, beats: int) -> None:
-        """Adds to the beats that a part's ports still have to receive for the rings. Negative: beats that have come."""
-        waiting, asked = self.work.waiting, self.work.asked
-        first, end = (1, len(waiting)) if part else (0, 1)  # a loop over numbers; `ports_of` would make objects of them
-        for port in range(first, end):
-            waiting[port] += beats
-            if beats > 0:
-                asked[port] += beats
+        self.work.end(name)

@@ -6,7 +6,7 @@ stretch ends.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, inf
 from typing import Final
@@ -33,11 +33,12 @@ from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import DdrSpeed
 
 Held = tuple[float, int]  # beats that a transfer had moved, and beats in its FIFOs
-Shares = dict[tuple[int, ...], list[float]]  # by the kinds of the flows in their order, their speeds; negative: as they are
+Shares = dict[int, list[float]]  # by the kinds of the flows in their order, their speeds; negative: as they are
 Asked = tuple[str, float, float]  # a flow's name, the bytes a clock that it can take of DDR, and those that it gets besides
 STRETCH_CLOCKS: Final = 256  # length of a simulated stretch
 STEADY_CLOCKS: Final = 512  # how long the rates of a stretch are reused while no load or store runs: rows visit the banks in turn
 FAR: Final = 0.05  # from DDR's rate: where a simulated stretch differs by less, DDR's rate holds
+KINDS: Final = 1 << 15  # more than there are kinds of flows: the digits of the keys of `Shares`
 LEAST: Final = 1e-4  # least rate, so that an engine that was blocked for a whole stretch continues
 
 
@@ -79,23 +80,35 @@ class Walk:
         return bisect_right(self.groups.ends, clock)
 
 
+class OpenReads:
+    """The reads for the rings by ports that work in step. open: beats that have not come. asked: those requested since the last
+    stretch was simulated.
+    """
+
+    def __init__(self) -> None:
+        self.open = self.asked = 0
+
+    def unanswered(self) -> list[tuple[float, int]]:
+        """For each read in order, the beats of loads that come first, and its own."""
+        return []
+
+
 @dataclass
 class ActiveEngines:
     """The engines that share DDR and feature memory at one time.
 
-    waiting: by port, beats that the rings still have to receive. asked: by port, those of them that were requested since the last
-    stretch was simulated. fetched: beats of the program that no flow moves yet. behind: by port, a function that gives for the
-    waiting beats in order pairs (beats of loads that come first, waiting beats that follow these). begun: beats of all loads that
-    have begun. changed: whether a flow has begun or ended since rates were set.
+    reads: by port; ports that work in step have the same object. fetched: beats of the program that no flow moves yet. begun: beats
+    of all loads that have begun. changed: whether a flow has begun or ended since rates were set. flows: by name, in the order in
+    which they began. passing: the same, as of the last time that rates were set. load: that of the load, if one moves.
     """
 
-    waiting: list[int]
-    asked: list[int]
-    behind: list[Callable[[], list[tuple[float, int]]]]
+    reads: list[OpenReads]
     begun: int = 0
     fetched: int = 0
     changed: bool = False
     flows: dict[str, Flow] = field(default_factory=dict)
+    passing: list[Flow] = field(default_factory=list)
+    load: Flow | None = None
     writing: Walk | None = None  # what the array writes
     reading: Walk | None = None  # what the vector engine reads
     moving: dict[str, Transfer] = field(default_factory=dict)  # what load and store move, by engine
@@ -103,7 +116,21 @@ class ActiveEngines:
     @classmethod
     def idle(cls, ports: int) -> "ActiveEngines":
         """The state in which no engine works."""
-        return cls([0 for _ in range(ports)], [0 for _ in range(ports)], [list for _ in range(ports)])
+        return cls([OpenReads()] * ports)
+
+    def begin(self, name: str, flow: Flow) -> None:
+        """Notes that a flow begins to pass."""
+        self.flows[name] = flow
+        self.changed = True
+        if name == "load":
+            self.load = flow
+
+    def end(self, name: str) -> None:
+        """Notes that a flow has passed."""
+        del self.flows[name]
+        self.changed = True
+        if name == "load":
+            self.load = None
 
     def delayed(self) -> bool:
         """Whether a requester of feature memory is at work that can be delayed. The array cannot."""
@@ -166,15 +193,15 @@ class FlowRates:
         if not work.delayed():
             self.until = inf
             self._seen = None
-            work.asked = [0] * len(work.asked)
+            for reads in work.reads:
+                reads.asked = 0
         elif self._seen is None or now >= self.until or not self._seen.same(work):
             self._look_ahead(work, now)
             self._seen = Requesters(work.writing, work.reading, work.moving.get("load"), work.moving.get("store"))
         if work.changed:
             self._share_ddr(work.flows)
-            if "vector" in work.flows:
-                work.flows["vector"].speed = self._most["vector"]
-        work.changed = False
+            work.passing = list(work.flows.values())
+            work.changed = False
 
     def _look_ahead(self, work: ActiveEngines, now: float) -> None:
         """Simulates a stretch, and notes the rates that feature memory allows and until when they hold."""
@@ -194,12 +221,11 @@ class FlowRates:
 
     def _share_ddr(self, flows: dict[str, Flow]) -> None:
         """Divides DDR between the flows. Most divisions come again and again, so each is computed once."""
-        kinds = list[int]()
-        for name, flow in flows.items():
+        passing, key = list(flows.values()), 0
+        for flow in passing:
             if flow.kind < 0:
-                flow.kind = self._kinds.setdefault((name, flow.most), len(self._kinds))
-            kinds.append(flow.kind)
-        key = tuple(kinds)
+                self._set_kinds(flows)
+            key = key * KINDS + flow.kind
         speeds = self._known_shares.get(key)
         if speeds is None:
             asked = [
@@ -208,10 +234,18 @@ class FlowRates:
                 if name in self._ports
             ]
             found = self._divide_ddr(asked)
-            speeds = self._known_shares[key] = [found.get(name, -1.0) for name in flows]
-        for number, flow in enumerate(flows.values()):
-            if speeds[number] >= 0:
-                flow.speed = speeds[number]
+            speeds = self._known_shares[key] = [found.get(name, self._most.get(name, -1.0)) for name in flows]
+        for number, flow in enumerate(passing):
+            speed = speeds[number]
+            if speed >= 0:
+                flow.speed = speed
+
+    def _set_kinds(self, flows: dict[str, Flow]) -> None:
+        """Numbers the kinds of flows that have no number yet."""
+        for name, flow in flows.items():
+            if flow.kind < 0:
+                flow.kind = self._kinds.setdefault((name, flow.most), len(self._kinds) + 1)
+        assert len(self._kinds) < KINDS
 
     def _divide_ddr(self, asked: Sequence[Asked]) -> dict[str, float]:
         """Divides DDR between reads and writes, none above its `most`.
@@ -255,12 +289,13 @@ class FlowRates:
         for engine, transfer in work.moving.items():
             transfer.go_to(transfer.size - work.flows[engine].left / BEAT_BYTES)
         self._ddr.load, self._ddr.store = work.moving.get("load"), work.moving.get("store")
-        others = self._ddr.others = [max(beats) for beats in zip(work.waiting, work.asked, strict=True)]
+        others = self._ddr.others = [max(reads.open, reads.asked) for reads in work.reads]
         before = work.begun - (work.moving["load"].size if "load" in work.moving else 0)
         self._ddr.set_behind(_by_port(work, before))
         if program := work.flows.get("program"):
             others[0] += ceil(program.left / BEAT_BYTES)  # the sequencer reads at port 0
-        work.asked = [0 for _ in others]
+        for reads in work.reads:
+            reads.asked = 0
         held = {engine: (transfer.done, transfer.fifo) for engine, transfer in work.moving.items()}
         due = sum(others)
         speeds = dict(zip(requesters, self._known_or_simulated(requesters, clocks, work, now), strict=True))
@@ -405,12 +440,12 @@ class FlowRates:
 
 def _by_port(work: ActiveEngines, before: int) -> list[Behind]:
     """What `BeatModel.set_behind` takes. before: beats of loads that have ended. Ports of one part have the same."""
-    found, ports = list[Behind](), len(work.behind)
-    for port, behind in enumerate(work.behind):
-        if port and behind is work.behind[port - 1]:
+    found, ports = list[Behind](), len(work.reads)
+    for port, reads in enumerate(work.reads):
+        if port and reads is work.reads[port - 1]:
             found.append(found[-1])
         else:
-            found.append(tuple([((load - before) / ports, beats) for load, beats in behind()]))
+            found.append(tuple([((load - before) / ports, beats) for load, beats in reads.unanswered()]))
     return found
 
 

@@ -12,12 +12,13 @@ QUANTUM: Final = 64  # words of a ring whose arrival is looked up together
 
 @dataclass
 class Column:
-    """The part of a ring that some of the ports fill. asked: words that have been requested.
+    """The part of a ring that some of the ports fill. asked: words that have been requested. come: words that have come.
 
     clocks: the clock at which as many words as the entry of `counts` says had come. near: the entry that was looked up last.
     """
 
     asked: int = 0
+    come: int = 0
     counts: list[int] = field(default_factory=list)
     clocks: list[float] = field(default_factory=list)
     near: int = 0
@@ -26,7 +27,7 @@ class Column:
         """The clock at which `word` words had come; inf: not known yet."""
         if not word:
             return 0.0
-        if not self.counts or self.counts[-1] < word:  # nearly always
+        if self.come < word:  # nearly always
             return inf
         counts, found = self.counts, self.near  # a reader asks for words that follow each other
         while counts[found] < word:
@@ -35,6 +36,12 @@ class Column:
             found -= 1
         self.near = found
         return self.clocks[found]
+
+    def add(self, words: int, clock: float) -> None:
+        """Notes that by now `words` words have come, the last ones at `clock`."""
+        self.come = words
+        self.counts.append(words)
+        self.clocks.append(clock)
 
 
 @dataclass

@@ -4,12 +4,11 @@ Port 0 also brings the words of the vector ring. It gets each command before the
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
 from cnna.compiler.predict.event_loop import EventLoop, Process, Queue
-from cnna.compiler.predict.flow_rates import Flow
+from cnna.compiler.predict.flow_rates import Flow, OpenReads
 from cnna.compiler.predict.ready import Lasting, Ready, Steps
 from cnna.compiler.predict.rings import Column, Ring
 from cnna.spec.codebook import BOOKS, CODES, PLAIN
@@ -17,12 +16,13 @@ from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.machine import BURST_BEATS, QUEUE_COMMANDS, READS_OUTSTANDING
 from cnna.spec.program.commands import Command
 
-OPEN_BEATS = READS_OUTSTANDING * BURST_BEATS  # most beats of unanswered reads of a port
+OPEN_BEATS: Final = READS_OUTSTANDING * BURST_BEATS  # most beats of unanswered reads of a port
 DEALT: Final = QUEUE_COMMANDS  # weight commands that can wait at a port
 ASKED: Final = 16  # most words of a ring that a port requests together
 AWAITED: Final = 4  # the same while the ring's reader may soon need them: words that are requested together come together here
 ASKED_BEATS: Final = OPEN_BEATS // 2  # most beats that it requests together: with few ports, a word takes many
 LEAST_BEATS: Final = ASKED_BEATS // 2  # that it requests together, unless a word takes more: else DDR would idle
+BURST: Final = BURST_BEATS  # here, machine code looks up no name of another module
 ASK_CLOCKS: Final = 3  # between two bursts that a port requests
 RING_CLOCKS: Final = 16  # from the last beat of a weight to the step that uses it
 Ended = Callable[[Command, float, float, tuple[float, float]], None]  # called with the command, its begin and end, and `held`
@@ -31,29 +31,71 @@ Ended = Callable[[Command, float, float, tuple[float, float]], None]  # called w
 class BeatRequest:
     """A request of `beats` beats to each port. ends: the command that it completes, if any.
 
-    words: the words that the column has when it is answered. loads: beats of loads that come first.
+    words: the words that the column has when it is answered. loads: beats of loads that come first. following: the next one.
     """
 
     def __init__(self, column: Column, words: int, beats: int, clock: float, loads: float, ends: Command | None) -> None:
         self.column, self.words, self.beats = column, words, beats
         self.clock, self.loads, self.ends = clock, loads, ends
+        self.following: BeatRequest | None = None
 
 
-@dataclass
-class Requests:
-    """The requests of one part of the ports to DDR. open: beats that have not come."""
+class Requests(OpenReads):
+    """The requests of one part of the ports to DDR: how many were made and answered, and the first one that is not answered.
 
-    made: list[BeatRequest] = field(default_factory=list)
-    open: int = 0
-    answered: int = 0
+    flow: its beats, while they pass.
+    """
+
+    def __init__(self, ports: int) -> None:
+        super().__init__()
+        self.made = self.answered = 0
+        self.first: BeatRequest | None = None
+        self.flow: Flow | None = None
+        self._last: BeatRequest | None = None
+        self._beat_bytes = float(ports * BEAT_BYTES)  # of a beat on each of these ports
+
+    def add(self, request: BeatRequest) -> None:
+        """Notes a request that is made now."""
+        if self.first is None or self._last is None:
+            self.first = request
+        else:
+            self._last.following = request
+        self._last = request
+        self.made += 1
+        self.open += request.beats
+        self.asked += request.beats
+
+    def answer(self) -> BeatRequest:
+        """Notes that the first request has been answered, and returns it."""
+        first = self.first
+        assert first is not None
+        self.first, self.flow = first.following, None
+        self.answered += 1
+        self.open -= first.beats
+        return first
 
     def unanswered(self) -> list[tuple[float, int]]:
         """For the division of DDR: for each unanswered request, the beats of loads that precede it, and its own."""
-        return [(made.loads, made.beats) for made in self.made[self.answered :]]
+        found, request = list[tuple[float, int]](), self.first
+        while request is not None:
+            found.append((request.loads, request.beats))
+            request = request.following
+        return found
 
-    def when_answered(self, number: int, latency: int) -> float:
-        """The clock at which DDR can begin to answer the request of that number; inf: not known yet."""
-        return self.made[number].clock + latency if number < len(self.made) else inf
+    def when_open(self, beats: int, now: float) -> float:
+        """The clock at which these ports may request `beats` more beats, 0 if they may at once; inf: not known yet.
+
+        They ask burst by burst, so the beats that have come of the oldest request count.
+        """
+        over = self.open + beats - OPEN_BEATS
+        if over <= 0:
+            return 0.0
+        flow, first = self.flow, self.first
+        if flow is None or first is None or not flow.speed:
+            return inf
+        left = max(flow.left, 0.0) / self._beat_bytes
+        after = max(over - (first.beats - left), 0.0)
+        return now + after * self._beat_bytes / flow.speed if after <= left else inf
 
 
 class WeightPorts:
@@ -62,11 +104,8 @@ class WeightPorts:
     def __init__(self, machine: EventLoop, queue: Queue, ended: Ended) -> None:
         self.machine, self.queue, self.ended = machine, queue, ended
         self.dealt = [0 for _ in machine.weight_ports]  # by part: commands whose words have all been requested
-        self.requests = [Requests() for _ in machine.weight_ports]
-        for part, requests in enumerate(self.requests):
-            unanswered = requests.unanswered
-            for port in machine.ports_of(part):
-                machine.work.behind[port] = unanswered
+        self.requests = [Requests(ports) for ports in machine.weight_ports]
+        machine.work.reads = [self.requests[min(port, 1)] for port in range(machine.config.ports)]
 
     def ask(self, part: int, command: Command) -> Process:
         """Requests the words of a command that these ports bring, as the ring has room."""
@@ -78,37 +117,13 @@ class WeightPorts:
             beats, column = word_beats(command, machine.config), ring.columns[part]
             left = command.f.beats * command.f.repeat // beats if beats else 0
             if not beats:  # books, which are no words of the ring
-                yield Open(self, part, command.f.beats)
-                self.request(
-                    part, BeatRequest(column, column.asked, command.f.beats, machine.now, machine.reads.asked(machine.now), command)
-                )
+                yield Open(self.requests[part], command.f.beats)
+                now, asked = machine.now, machine.reads.asked(machine.now)
+                self.requests[part].add(BeatRequest(column, column.asked, command.f.beats, now, asked, command))
                 yield machine.after(ASK_CLOCKS * command.f.beats / BURST_BEATS)
             yield Asking(self, part, command, beats, left)
         self.dealt[part] += 1
         self.queue.released = min(self.dealt)
-
-    def when_open(self, part: int, beats: int) -> float:
-        """The clock at which these ports may request `beats` more beats, 0 if they may at once; inf: not known yet.
-
-        They ask burst by burst, so the beats that have come of the oldest request count.
-        """
-        machine, requests = self.machine, self.requests[part]
-        over = requests.open + beats - OPEN_BEATS
-        if over <= 0:
-            return 0.0
-        flow = machine.work.flows.get(f"weight{part}")
-        if not flow or not flow.speed:
-            return inf
-        beat_bytes = machine.weight_ports[part] * BEAT_BYTES
-        left = max(flow.left, 0.0) / beat_bytes
-        after = max(over - (requests.made[requests.answered].beats - left), 0.0)
-        return machine.now + after * beat_bytes / flow.speed if after <= left else inf
-
-    def request(self, part: int, request: BeatRequest) -> None:
-        """Notes a request that is made now."""
-        self.requests[part].open += request.beats
-        self.machine.wait_for_beats(part, request.beats)
-        self.requests[part].made.append(request)
 
     def answers(self, part: int) -> Process:
         """DDR's answers to these ports, in the order of the requests."""
@@ -116,7 +131,7 @@ class WeightPorts:
 
     def asked(self) -> list[int]:
         """The number of requests that each part has made."""
-        return [len(requests.made) for requests in self.requests]
+        return [requests.made for requests in self.requests]
 
     def when_answered(self, before: Sequence[int], clock: float) -> float:
         """`clock` if as many requests of each part as `before` says have been answered; inf: not yet."""
@@ -142,46 +157,49 @@ class Asking(Steps):
 
     def __init__(self, ports: WeightPorts, part: int, command: Command, beats: int, left: int) -> None:
         super().__init__()
-        self._ports, self._machine, self._requests = ports, ports.machine, ports.requests[part]
-        self._part, self._command, self._beats, self._left = part, command, beats, left
+        self._reads, self._requests = ports.machine.reads, ports.requests[part]
+        self._command, self._beats, self._left = command, beats, left
         self._ring: Ring = ports.machine.rings[command.f.ring]
         self._column = self._ring.columns[part]
         self._piece = self._least = 0  # words to be requested next, and the beats that must be open for that; 0: none
+        self._alone = max(1, ASKED_BEATS // beats) if beats else 0  # most words that it requests together
+        self._beside = max(1, BURST // beats) if beats else 0  # the same beside a load: bursts alternate with those of the load
 
     def go_on(self, now: float) -> bool:
         """Requests the next words, unless it must wait."""
+        requests, column = self._requests, self._column
         if not self._least:
             if not self._left:
                 return False
-            if self._column.asked >= self._ring.freed + self._ring.size:
+            room = self._ring.freed + self._ring.size - column.asked
+            if room <= 0:
                 self.at = inf
                 return True
-            self._choose(now)
-            if self._ports.when_open(self._part, self._least) > now:
+            self._choose(room, now)
+            if requests.when_open(self._least, now) > now:
                 self.at = inf
                 return True
-        piece = min(self._piece, max(1, (OPEN_BEATS - self._requests.open) // self._beats))
-        self._column.asked += piece
+        piece = min(self._piece, max(1, (OPEN_BEATS - requests.open) // self._beats))
+        beats = piece * self._beats
+        column.asked += piece
         self._left -= piece
         self._least = 0
         ends = None if self._left else self._command
-        loads = self._machine.reads.asked(now)
-        self._ports.request(self._part, BeatRequest(self._column, self._column.asked, piece * self._beats, now, loads, ends))
-        self.at = now + ASK_CLOCKS * piece * self._beats / BURST_BEATS
+        requests.add(BeatRequest(column, column.asked, beats, now, self._reads.asked(now), ends))
+        self.at = now + ASK_CLOCKS * beats / BURST
         return True
 
-    def _choose(self, now: float) -> None:
-        """Chooses how many words to request together."""
-        reads, ring, column, beats = self._machine.reads, self._ring, self._column, self._beats
-        most = BURST_BEATS if reads.asked(now) > reads.moved else ASKED_BEATS  # bursts alternate with those of a load
-        words = AWAITED if column.asked - ring.taken < 2 * ASKED else ASKED
-        self._piece = min(self._left, max(1, most // beats), words, ring.freed + ring.size - column.asked)
-        self._least = min(self._piece * beats, max(LEAST_BEATS, beats))
+    def _choose(self, room: int, now: float) -> None:
+        """Chooses how many words to request together. room: the words for which the ring has room."""
+        piece = min(self._left, room)  # `min` of more than two is no machine code
+        piece = min(piece, self._beside if self._reads.under_way(now) else self._alone)
+        self._piece = piece = min(piece, AWAITED if self._column.asked - self._ring.taken < 2 * ASKED else ASKED)
+        self._least = min(piece * self._beats, max(LEAST_BEATS, self._beats))
 
     def clock(self, now: float) -> float:
         """When the ring has room for a word, or the ports may request as much; as far as it is known."""
         if self._least:
-            return self._ports.when_open(self._part, self._least)
+            return self._requests.when_open(self._least, now)
         return now if self._column.asked < self._ring.freed + self._ring.size else inf
 
 
@@ -190,65 +208,66 @@ class Answering(Steps):
 
     def __init__(self, ports: WeightPorts, part: int) -> None:
         super().__init__()
-        self._ports, self._machine, self._requests, self._part = ports, ports.machine, ports.requests[part], part
-        self._name, self._most = f"weight{part}", BEAT_BYTES * ports.machine.weight_ports[part]
-        self._latency = ports.machine.memory.latency_cycles
+        machine = ports.machine
+        self._work, self._reads, self._requests = machine.work, machine.reads, ports.requests[part]
+        self._ended = None if part else ports.ended  # is told of the commands
         self._begin = inf  # of the present command
-        self._request: BeatRequest | None = None  # that is answered next, once DDR's latency has passed
-        self._flow: Flow | None = None  # its beats, when they pass
+        self._latency = machine.memory.latency_cycles
+        self._late = False  # whether DDR's latency has passed for the next answer
+        self._name, self._most = f"weight{part}", float(BEAT_BYTES * machine.weight_ports[part])
+        self._flow = Flow(0.0, self._most)  # of each answer in turn
 
     def go_on(self, now: float) -> bool:
         """There is no end."""
-        if self._flow is not None:
+        requests = self._requests
+        if requests.flow is not None:
             self._end(now)
-        self.at = inf
-        if self._request is None:
-            clock = self._clock_of_next()
+        self.at, first = inf, requests.first
+        if first is None:
+            return True
+        if not self._late:
+            clock = first.clock + self._latency
             if clock > now:
                 self.at = clock
                 return True
-            self._request = self._requests.made[self._requests.answered]
-            if self._machine.reads.when_moved(self._request.loads, now) > now:
+            self._late = True
+            if self._reads.when_moved(first.loads, now) > now:
                 return True
         self._begin = min(self._begin, now)
-        self._flow = self._machine.begin_flow(self._name, self._request.beats * self._most, self._most)
+        self._flow.left = first.beats * self._most
+        requests.flow = self._flow
+        self._work.begin(self._name, self._flow)
         return True
 
     def _end(self, now: float) -> None:
         """Notes that the answer has come."""
-        requests, made = self._requests, self._requests.made[self._requests.answered]
-        self._machine.end_flow(self._name)
-        self._flow = self._request = None
-        requests.open -= made.beats
-        requests.answered += 1
-        self._machine.wait_for_beats(self._part, -made.beats)
-        made.column.counts.append(made.words)
-        made.column.clocks.append(now + RING_CLOCKS)
-        if made.ends and not self._part:
-            self._ports.ended(made.ends, self._begin, now, (self._begin, now))
+        self._work.end(self._name)
+        self._late = False
+        made = self._requests.answer()
+        made.column.add(made.words, now + RING_CLOCKS)
+        if made.ends and self._ended:
+            self._ended(made.ends, self._begin, now, (self._begin, now))
             self._begin = inf
-
-    def _clock_of_next(self) -> float:
-        return self._requests.when_answered(self._requests.answered, self._latency)
 
     def clock(self, now: float) -> float:
         """As far as it is known."""
-        if self._flow is not None:
-            return self._flow.clock(now)
-        if self._request is not None:
-            return self._machine.reads.when_moved(self._request.loads, now)
-        return self._clock_of_next()
+        flow, first = self._requests.flow, self._requests.first
+        if flow is not None:
+            return flow.clock(now)
+        if first is None:
+            return inf
+        return self._reads.when_moved(first.loads, now) if self._late else first.clock + self._latency
 
 
 class Open(Ready):
-    """As `WeightPorts.when_open`."""
+    """As `Requests.when_open`."""
 
-    def __init__(self, ports: WeightPorts, part: int, beats: int) -> None:
-        self._ports, self._part, self._beats = ports, part, beats
+    def __init__(self, requests: Requests, beats: int) -> None:
+        self._requests, self._beats = requests, beats
 
     def clock(self, now: float) -> float:
         """As far as it is known while the rate of the answers stays."""
-        return self._ports.when_open(self._part, self._beats)
+        return self._requests.when_open(self._beats, now)
 
 
 class Dealt(Lasting):

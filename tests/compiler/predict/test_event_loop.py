@@ -28,9 +28,10 @@ def test_a_load_asks_for_a_burst_a_clock_as_far_as_its_fifos_have_room(work):
     reads = ReadOrder(work, PORTS)
     reads.begin(3000, 10)
     assert [reads.asked(clock) for clock in (10, 11, 14, 1000)] == [0, 64, 256, LOAD_ROOM_BEATS * PORTS]
-    work.begun, work.flows["load"] = 3000, Flow(2500 * BEAT_BYTES, 64.0, 48.0)
+    work.begun = 3000
+    work.begin("load", Flow(2500 * BEAT_BYTES, 64.0, 48.0))
     assert (reads.moved, reads.asked(1000)) == (500, 500 + LOAD_ROOM_BEATS * PORTS)
-    del work.flows["load"]
+    work.end("load")
     reads.begin(100, 1000)
     assert [reads.asked(clock) for clock in (1000, 1001, 1002)] == [3000, 3064, 3100]
 
@@ -38,9 +39,10 @@ def test_a_load_asks_for_a_burst_a_clock_as_far_as_its_fifos_have_room(work):
 def test_beats_have_come_when_ddr_has_moved_them(work):
     """Weights behind beats must wait for them at the present speed; for beats that no load moves yet, until one does."""
     reads = ReadOrder(work, PORTS)
-    work.begun, work.flows["load"] = 100, Flow(60 * BEAT_BYTES, 64.0, 2.0 * BEAT_BYTES)
+    work.begun = 100
+    work.begin("load", Flow(60 * BEAT_BYTES, 64.0, 2.0 * BEAT_BYTES))
     assert [reads.when_moved(beats, 7) for beats in (40, 41, 100)] == [0, 7.5, 37]
-    del work.flows["load"]
+    work.end("load")
     assert reads.when_moved(101, 7) == float("inf")
 
 
@@ -72,7 +74,7 @@ def test_a_stream_takes_few_resumptions_for_each_request(streamed, interpreted, 
         monkeypatch.setattr(owner, name, lambda *arguments: counted.update([name]) or own(*arguments))
 
     count(interpreted("event_loop").Waiting, "go_on")
-    count(interpreted("weight_ports").WeightPorts, "request")
+    count(interpreted("weight_ports").Requests, "add")
     interpreted("predict").predicted_spans(streamed.program, streamed.config)
-    assert counted["request"] > 100
-    assert counted["go_on"] < 4.5 * counted["request"]
+    assert counted["add"] > 100
+    assert counted["go_on"] < 4.5 * counted["add"]

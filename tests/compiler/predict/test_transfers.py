@@ -53,9 +53,9 @@ def test_a_load_takes_ddrs_latency_and_its_beats(transfers):
 
 def test_a_load_comes_after_the_weights_that_were_asked_for_before(transfers):
     """A port answers in the order of its requests. Otherwise small networks' later loads would be hundreds of clocks early."""
-    transfers.weights.requests[1].made.append(BeatRequest(Column(), 1, 16, 0.0, 0.0, None))
+    transfers.weights.requests[1].add(BeatRequest(Column(), 1, 16, 0.0, 0.0, None))
     assert played(transfers, command("load"))["load"] == []
-    transfers.weights.requests[1].answered = 1
+    transfers.weights.requests[1].answer()
     transfers.machine.run({"loads": transfers.loads()})
     assert len(transfers.machine.units["load"]) == 1
 
