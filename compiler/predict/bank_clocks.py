@@ -18,6 +18,7 @@ from cnna.spec.program.window import row_steps
 
 Words = NDArray[np.int64]  # [requests, lanes]: addresses; NONE for a lane that requests nothing
 Mask = NDArray[np.bool_]
+Banks = NDArray[np.int8]
 NONE = -1
 
 WALK = (  # the fields on which `walk_clocks` depends
@@ -37,9 +38,8 @@ def plane_fields(prefix: str) -> tuple[str, ...]:
 
 def walk_clocks(fields: Fields, config: Config) -> NDArray[np.int64]:
     """For each group of `pix` output pixels of a conv or vector command, the clocks to read all taps of one block."""
-    words = source_words(fields, config, 0, (0, command_groups(fields, config)))
-    lanes = np.arange(words.shape[1])
-    return _most_alike(np.where(words >= 0, words % config.banks, NONE - lanes)).reshape(-1, taps_of(fields)).sum(1)
+    addresses, asked = source_addresses(fields, config, 0, (0, command_groups(fields, config)))
+    return _most_alike(_banks(addresses, asked, config)).reshape(-1, taps_of(fields)).sum(1)
 
 
 def write_clocks(fields: Fields, config: Config) -> NDArray[np.int64]:
@@ -48,9 +48,8 @@ def write_clocks(fields: Fields, config: Config) -> NDArray[np.int64]:
     A clock for each half of the group, or more where pixels of a half lie in one bank. A map that is enlarged eight times is
     written eight words apart, so two of four pixels at `zcu102` share a bank.
     """
-    words = plane_words("dst", fields, config, (0, 1), (0, command_groups(fields, config)))
-    lanes = np.arange(words.shape[1])
-    return _most_alike(np.where(words >= 0, words % config.banks, NONE - lanes)).reshape(-1, 2).sum(1)
+    addresses, asked = plane_addresses("dst", fields, config, (0, 1), (0, command_groups(fields, config)))
+    return _most_alike(_banks(addresses, asked, config)).reshape(-1, 2).sum(1)
 
 
 def source_words(fields: Fields, config: Config, block: int, groups: tuple[int, int]) -> Words:
@@ -69,12 +68,15 @@ def source_addresses(fields: Fields, config: Config, block: int, groups: tuple[i
     steps = row_steps(fields["kernel_width"], fields.get("window_apart", 0))
     kx = np.array([taps[0] for taps in steps]).reshape(-1, 1)
     rows = n // width
-    row = fields["first_y"] + rows % height * fields["stride_y"] + ky * fields["stride_dilation_y"]
-    column = fields["first_x"] + n % width * fields["stride_x"] + kx * fields["stride_dilation_x"]
+    images = rows // height
+    row = fields["first_y"] + (rows - images * height) * fields["stride_y"] + ky * fields["stride_dilation_y"]
+    column = fields["first_x"] + (n - rows * width) * fields["stride_x"] + kx * fields["stride_dilation_x"]
     here: Mask = (row >= 0) & (row < fields["in_height"]) & (n < count)
     inside = here & (column >= 0) & (column < fields["in_width"])
     blocks = sets_on(fields["src"], block, config.depth)
-    address = _addresses("src", fields, n) + blocks * fields["src_block"] + ky * fields["src_ky"] + kx * fields["src_kx"]
+    address = (
+        _addresses("src", fields, (n, rows, images)) + blocks * fields["src_block"] + ky * fields["src_ky"] + kx * fields["src_kx"]
+    )
     if fields.get("window_apart"):
         return _window_words(fields, config, address, (inside, here, column), steps)
     if fields.get("b_flat"):  # one word for all pixels, read by the first lane
@@ -113,13 +115,23 @@ def _window_words(
 
 def plane_words(prefix: str, fields: Fields, config: Config, blocks: tuple[int, int], groups: tuple[int, int]) -> Words:
     """The words of a `dst` or `res` walk. A request is half a group of one block; the blocks of a half group follow each other."""
+    addresses, asked = plane_addresses(prefix, fields, config, blocks, groups)
+    return np.where(asked, _numbers(addresses, config), NONE)
+
+
+def plane_addresses(
+    prefix: str, fields: Fields, config: Config, blocks: tuple[int, int], groups: tuple[int, int]
+) -> tuple[Words, Mask]:
+    """As `plane_words`: the sums of addresses and steps, and which of them are requested."""
     count = fields["images"] * fields["out_height"] * fields["out_width"]
     n = np.arange(groups[0] * config.pix, min(groups[1], command_groups(fields, config)) * config.pix)
-    first = _addresses(prefix, fields, n).reshape(-1, 1, config.half)
+    rows = n // fields["out_width"]  # numpy takes remainders ten times as slowly
+    first = _addresses(prefix, fields, (n, rows, rows // fields["out_height"])).reshape(-1, 1, config.half)
     moved = sets_on(fields[prefix], np.arange(*blocks).reshape(1, -1, 1), config.depth) * fields[f"{prefix}_block"]
     columns = fields.get("window_columns", 0) or fields["out_width"]
-    exists = ((n < count) & (n % fields["out_width"] < columns)).reshape(-1, 1, config.half)
-    return np.where(exists, _numbers(first + moved, config), NONE).reshape(-1, config.half)
+    exists = ((n < count) & (n - rows * fields["out_width"] < columns)).reshape(-1, 1, config.half)
+    addresses = first + moved
+    return addresses.reshape(-1, config.half), np.broadcast_to(exists, addresses.shape).reshape(-1, config.half)
 
 
 def _numbers(addresses: Words, config: Config) -> Words:
@@ -127,18 +139,28 @@ def _numbers(addresses: Words, config: Config) -> Words:
     return located(addresses, 0 * addresses, config.depth) % config.deck_words
 
 
-def _addresses(prefix: str, fields: Fields, n: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The addresses of the output pixels `n`, for block 0 and tap 0."""
-    rows = n // fields["out_width"]
-    address = fields[prefix] + n * fields[f"{prefix}_x"] + rows * fields[f"{prefix}_row"]
-    return address + rows // fields["out_height"] * fields[f"{prefix}_image"]
+def _addresses(prefix: str, fields: Fields, pixels: tuple[Words, Words, Words]) -> Words:
+    """The addresses of output pixels for block 0 and tap 0. pixels: their numbers, and those of their rows and images."""
+    n, rows, images = pixels
+    return fields[prefix] + n * fields[f"{prefix}_x"] + rows * fields[f"{prefix}_row"] + images * fields[f"{prefix}_image"]
 
 
-def _most_alike(banks: NDArray[np.int64]) -> NDArray[np.int64]:
+def _banks(addresses: Words, asked: Mask, config: Config) -> Banks:
+    """The banks of addresses; for a lane that requests nothing, a number that no other lane has.
+
+    There are as many banks as a power of two, and so many words of a deck times that: the last bits of an address are its bank.
+    """
+    none = NONE - np.arange(addresses.shape[1], dtype=np.int8)
+    return np.where(asked, (addresses & (config.banks - 1)).astype(np.int8), none)
+
+
+def _most_alike(banks: Banks) -> NDArray[np.int64]:
     """For each row of [groups, lanes], the greatest number of lanes that hold the same value."""
-    ordered = np.sort(banks, axis=1)
-    most, run = np.ones(len(banks), np.int64), np.ones(len(banks), np.int64)
-    for lane in range(1, banks.shape[1]):
-        run = np.where(ordered[:, lane] == ordered[:, lane - 1], run + 1, 1)
-        most = np.maximum(most, run)
+    ordered = np.ascontiguousarray(np.sort(banks, axis=1).T)  # [lanes, groups]
+    most = np.ones(len(banks), np.int64)
+    for apart in range(1, len(ordered)):
+        alike = (ordered[apart:] == ordered[:-apart]).any(0)
+        if not alike.any():
+            break
+        most += alike
     return most
