@@ -6,7 +6,7 @@ stretch ends.
 """
 
 from bisect import bisect_right
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, inf
 from typing import Final
@@ -56,24 +56,17 @@ class Flow(Ready):
         return now + (self.left if self.left > 0 else 0.0) / self.speed
 
 
-@dataclass(frozen=True, eq=False)
 class Walk:
-    """The blocks that the array or the vector engine works on, group by group.
+    """The blocks that the array or the vector engine works on, group by group. clocks: those of all groups.
 
     slow: whether every group takes longer to write than to read. follows: whether the engine had no pause since the block before.
     """
 
-    fields: Fields
-    blocks: Range
-    groups: WalkGroups
-    begin: float
-    slow: bool = False
-    follows: bool = False
-
-    @property
-    def clocks(self) -> int:
-        """Those of all groups."""
-        return self.groups.ends[-1]
+    def __init__(
+        self, fields: Fields, blocks: Range, groups: WalkGroups, begin: float, slow: bool = False, follows: bool = False
+    ) -> None:
+        self.fields, self.blocks, self.groups, self.begin = fields, blocks, groups, begin
+        self.clocks, self.slow, self.follows = groups.ends[-1], slow, follows
 
     def group_at(self, clock: float) -> int:
         """The group that is in work `clock` clocks after the first one began."""
@@ -199,8 +192,7 @@ class FlowRates:
             self._look_ahead(work, now)
             self._seen = Requesters(work.writing, work.reading, work.moving.get("load"), work.moving.get("store"))
         if work.changed:
-            self._share_ddr(work.flows)
-            work.passing = list(work.flows.values())
+            work.passing = self._share_ddr(work.flows)
             work.changed = False
 
     def _look_ahead(self, work: ActiveEngines, now: float) -> None:
@@ -219,8 +211,8 @@ class FlowRates:
         self._most, self._beside = most, beside
         self._known_shares = self._shares.setdefault((*most.items(), None, *beside.items()), {})
 
-    def _share_ddr(self, flows: dict[str, Flow]) -> None:
-        """Divides DDR between the flows. Most divisions come again and again, so each is computed once."""
+    def _share_ddr(self, flows: dict[str, Flow]) -> list[Flow]:
+        """Divides DDR between the flows, and returns them. Most divisions come again and again, so each is computed once."""
         passing, key = list(flows.values()), 0
         for flow in passing:
             if flow.kind < 0:
@@ -239,6 +231,7 @@ class FlowRates:
             speed = speeds[number]
             if speed >= 0:
                 flow.speed = speed
+        return passing
 
     def _set_kinds(self, flows: dict[str, Flow]) -> None:
         """Numbers the kinds of flows that have no number yet."""
@@ -265,18 +258,20 @@ class FlowRates:
                 shares[name] += count * share
         return found | {name: max(shares[name] + beside, LEAST) for name, _, beside in asked if name in shares}
 
-    def _port_shares(self, most: Mapping[str, float], left: float) -> Iterator[tuple[int, dict[str, float]]]:
+    def _port_shares(self, most: dict[str, float], left: float) -> list[tuple[int, dict[str, float]]]:
         """What each reader gets of `left` bytes a clock at port 0, and at each of the others; and how many ports these are."""
         rest = self._config.ports - 1
-        kinds = [(1, {name: most[name] / self._ports[name] for name in most.keys() - {"weight1"}})]
-        kinds += [(rest, {name: most[name] / self._ports[name] for name in most.keys() & {"load", "weight1"}})] if rest else []
-        wanted = {str(kind): count * min(sum(own.values()), BEAT_BYTES) for kind, (count, own) in enumerate(kinds)}
-        ports = _divided(left, wanted, {str(kind): float(count) for kind, (count, _) in enumerate(kinds)})
-        for kind, (count, own) in enumerate(kinds):
-            parts = dict.fromkeys(own, 1.0)
-            if {"program", "weight0"} <= own.keys():
-                parts["program"] = parts["weight0"] = 0.5
-            yield count, _divided(ports[str(kind)] / count, own, parts)
+        first = {name: most[name] / self._ports[name] for name in most if name != "weight1"}
+        others = {name: most[name] / self._ports[name] for name in most if name in ("load", "weight1")} if rest else {}
+        wanted = {"0": float(min(sum(first.values()), BEAT_BYTES)), "1": rest * min(sum(others.values()), BEAT_BYTES)}
+        ports = _divided(left, wanted, {"0": 1.0, "1": float(rest)} if rest else {"0": 1.0})
+        parts = dict.fromkeys(first, 1.0)
+        if "program" in first and "weight0" in first:
+            parts["program"] = parts["weight0"] = 0.5
+        found = [(1, _divided(ports["0"], first, parts))]
+        if rest:
+            found.append((rest, _divided(ports["1"] / rest, others, dict.fromkeys(others, 1.0))))
+        return found
 
     def _memory_rates(self, work: ActiveEngines, now: float) -> dict[str, float]:
         """Simulates a stretch; returns the rates that feature memory allows.
@@ -449,10 +444,10 @@ def _by_port(work: ActiveEngines, before: int) -> list[Behind]:
     return found
 
 
-def _divided(left: float, most: Mapping[str, float], parts: Mapping[str, float]) -> dict[str, float]:
+def _divided(left: float, most: dict[str, float], parts: dict[str, float]) -> dict[str, float]:
     """`left` divided in proportion to `parts`, where nobody gets more than its `most`; the others get what it leaves."""
     found, whole = dict[str, float](), sum(parts.values())
-    for name in sorted(most, key=lambda name: (most[name] / parts[name], name)):
+    for _, name in sorted([(most[name] / part, name) for name, part in parts.items()]):
         found[name] = min(most[name], left * parts[name] / whole)
         left, whole = left - found[name], whole - parts[name]
     return found

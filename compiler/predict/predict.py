@@ -41,6 +41,7 @@ PAGE_WRITES = BURST_BEATS * BEAT_BYTES // WRITE_BYTES  # register writes in a bu
 PREDICTING = "predicting commands"
 
 
+Wait = tuple[list[float], int, int]
 Count = Callable[[int, int, str], object]  # takes how many of how many steps are done, and what they do
 
 
@@ -76,12 +77,11 @@ class TooManyClocksError(Exception):
     """A program takes more clocks than its prediction is wanted for."""
 
 
-@dataclass
 class ChunkWrites:
     """The array's writes of a chunk, and the clock at which they end; inf: not known yet."""
 
-    walk: Walk
-    end: float = inf
+    def __init__(self, walk: Walk) -> None:
+        self.walk, self.end = walk, inf
 
 
 class ChunkWritten(Lasting):
@@ -110,28 +110,27 @@ class Fetching(Lasting):
 
 
 class Units(Lasting):
-    """Comes `late` clocks after all these counts of units were reached. counts: clocks of an engine's units, and how many."""
+    """Comes `late` clocks after all units for which unit `unit` of a command waits. waits: as `_Simulation.waits`."""
 
-    def __init__(self, counts: list[tuple[list[float], int]], late: int = 0) -> None:
-        self._counts, self._late = counts, late
+    def __init__(self, waits: list[Wait], unit: int = 0, late: int = 0) -> None:
+        self._waits, self._unit, self._late = waits, unit, late
 
     def clock(self, now: float) -> float:
         """inf: not known yet."""
         latest = 0.0
-        for clocks, number in self._counts:
+        for clocks, first, step in self._waits:
+            number = first + self._unit * step
             if number > len(clocks):
                 return inf
             latest = max(latest, (clocks[number - 1] if number else 0.0) + self._late)
         return latest
 
 
-@dataclass(frozen=True)
 class VectorBlock:
     """The vector engine's last block. end: when it ended. slow: whether its walk was. ready: when the next command can begin."""
 
-    end: float = -inf
-    slow: bool = False
-    ready: float = -inf
+    def __init__(self, end: float = -inf, slow: bool = False, ready: float = -inf) -> None:
+        self.end, self.slow, self.ready = end, slow, ready
 
 
 class _Simulation:
@@ -163,7 +162,7 @@ class _Simulation:
         if self.left and self.left.whole > self.most + ROUNDED:
             raise TooManyClocksError
         ports = WeightPorts(self.machine, self.queues["weight"], self._span)
-        moved = Transfers(self.machine, self.queues, ports, lambda command: self._waits(vars(command.f), 0), self._span)
+        moved = Transfers(self.machine, self.queues, ports, lambda command: Units(self.waits(vars(command.f))), self._span)
         processes = {"program": self._register_writes(), "fetched": self._fetches(), "written": self._array_writes()}
         processes |= {"load asked": moved.asking(), "load moved": moved.loads(), "store moved": moved.stores()}
         for engine, work in {"load": moved.deal, "conv": self._conv, "vector": self._vector, "store": moved.deal}.items():
@@ -205,13 +204,13 @@ class _Simulation:
             yield Handed(queue, number)
             yield from work(queue.commands[number][0])
 
-    def _waits(self, fields: Fields, unit: int, late: int = 0) -> Lasting:
-        """Ready `late` clocks after all units for which this one waits have finished."""
-        counts = []
+    def waits(self, fields: Fields) -> list[Wait]:
+        """The units for which those of a command wait: the clocks of an engine's units, how many, and how many more each time."""
+        found = list[Wait]()
         for engine in COUNTED:
             if fields[f"wait_{engine}_enable"]:
-                counts.append((self.machine.units[engine], fields[f"wait_{engine}_count"] + unit * fields[f"wait_{engine}_step"]))
-        return Units(counts, late)
+                found.append((self.machine.units[engine], fields[f"wait_{engine}_count"], fields[f"wait_{engine}_step"]))
+        return found
 
     def _span(self, command: Command, begin: float, end: float, held: tuple[float, float]) -> None:
         self.spans[command.number] = PredictedSpan(command.engine, int(begin), int(end), (int(held[0]), int(held[1])))
@@ -228,16 +227,16 @@ class _Simulation:
     def _conv(self, command: Command) -> Process:
         """Works chunk by chunk."""
         fields, config, machine = vars(command.f), self.config, self.machine
-        taken, begin = machine.now, inf
+        taken, begin, waits, ring = machine.now, inf, self.waits(fields), machine.rings[0]
         work = command_steps("conv", fields, config)
+        seen = seen_clocks("conv", fields, work.made, config)
         groups = walk_groups(fields, work.blocks, work.made, config, self.known)
         own = groups.clocks
-        latency = config.cascade // config.depth
+        latency, between = config.cascade // config.depth, sum(own[1:-1])
         for chunk in range(fields["chunks"]):
-            waits = self._waits(fields, chunk, READ_CLOCKS["conv"])
             params = config.param_words + (config.table_words if fields["table_load"] and chunk == 0 else 0)
-            yield Taking(machine.rings[0], params, [params], True)
-            yield waits
+            yield Taking(ring, params, [params], True)
+            yield Units(waits, chunk, READ_CLOCKS["conv"])
             late = self._late(command, taken, own[0]) if chunk == 0 else 0
             begin = min(begin, machine.now)
             if self.left:
@@ -245,9 +244,15 @@ class _Simulation:
             low = chunk * config.chunk_blocks
             blocks = (low, min(low + config.chunk_blocks, fields["dst_blocks"]))
             self.written.append(written := ChunkWrites(Walk(fields, blocks, groups, machine.now + latency + ARRAY_CLOCKS)))
-            yield from self._chunk(work.each, [own[0] + late, *own[1:]], bool(fields["stream"]))
+            if fields["stream"] or len(own) == 1:  # each group takes the weights and frees them
+                yield Taking(ring, work.each, [own[0] + late, *own[1:]] if late else own, True)
+            else:  # the first one takes them, and the last one frees them
+                yield Taking(ring, work.each, [own[0] + late], False)
+                yield machine.after(between)
+                ring.taken -= work.each
+                yield Taking(ring, work.each, own[-1:], True)
             written.end = machine.now + latency + ARRAY_CLOCKS
-            end = machine.end_unit("conv", seen_clocks("conv", fields, work.made, config))
+            end = machine.end_unit("conv", seen)
         window = max(RESULT_CLOCKS - config.table_words, 0) * min(work.written / (groups.ends[-1] / len(own)), 1.0)
         self.results["conv"] = min(work.written * len(own), int(window))
         self.queues["conv"].released += 1
@@ -269,17 +274,6 @@ class _Simulation:
         written = taken + words + TABLE_WRITES + TABLE_CLOCKS + self.results[command.engine]
         return max(0, int(written - self.machine.now) - group)
 
-    def _chunk(self, steps: int, groups: Sequence[int], stream: bool) -> Process:
-        """All groups of a chunk. The first takes the weights and the last frees them; if weights stream, each group does both."""
-        ring = self.machine.rings[0]
-        if stream or len(groups) == 1:
-            yield Taking(ring, steps, groups, True)
-            return
-        yield Taking(ring, steps, groups[:1], False)
-        yield self.machine.after(sum(groups[1:-1]))
-        ring.taken -= steps
-        yield Taking(ring, steps, groups[-1:], True)
-
     # --- the vector engine ---
 
     def _vector(self, command: Command) -> Process:
@@ -288,14 +282,14 @@ class _Simulation:
         It reads beside them: the words wait in a FIFO, so these clocks make up for some that the reads lose to other engines.
         """
         fields, config, machine = vars(command.f), self.config, self.machine
-        ring, taken, begin = machine.rings[1], machine.now, inf
+        ring, taken, begin, waits = machine.rings[1], machine.now, inf, self.waits(fields)
         work = command_steps("vector", fields, config)
+        seen = seen_clocks("vector", fields, 1, config)
         depthwise = VECTOR_OPS[fields["op"]] == "depthwise"
         groups = walk_groups(fields, 1, 1, config, self.known)
         slow, clocks = groups.slow, float(groups.ends[-1])
         for block in range(fields["blocks"]):
             unit, inner = divmod(block, config.chunk_blocks)
-            waits = self._waits(fields, unit, READ_CLOCKS["vector"])
             params = config.vector_param_words if block == 0 or not fields["uniform"] else 0
             params += config.vector_table_words if block == 0 and fields["table_load"] else 0
             ring.taken += params + (work.taps if depthwise else 0)
@@ -303,7 +297,7 @@ class _Simulation:
             loaded = machine.now + (params if depthwise else 0)
             ring.freed += params
             yield machine.after(self._pause(slow) if block == 0 else 0)
-            yield waits
+            yield Units(waits, unit, READ_CLOCKS["vector"])
             yield machine.after(self._late(command, taken, groups.clocks[0]) if block == 0 else 0)
             begin = min(begin, max(machine.now, loaded))
             if self.left:
@@ -317,7 +311,7 @@ class _Simulation:
             machine.work.reading, ring.freed = None, ring.taken
             yield machine.after(max(least - machine.now, 0.0))
             if inner == config.chunk_blocks - 1 or block == fields["blocks"] - 1:
-                end = machine.end_unit("vector", seen_clocks("vector", fields, 1, config))
+                end = machine.end_unit("vector", seen)
         self.queues["vector"].released += 1
         self._span(command, begin, end, (taken, machine.now))
 
