@@ -211,14 +211,14 @@ class EventLoop:
         names = sorted({*processes, RATES})
         waiting = [Waiting(processes.get(name) or iter([RatesDue(self._speeds)]), number) for number, name in enumerate(names)]
         speeds, work, quiet = self._speeds, self.work, False
-        others, steady = list[Waiting](), waiting[0]  # steady: that of the steady processes that can continue first
+        others, steady = list[Waiting](), NEVER  # steady: that of the steady processes that can continue first
         for one in waiting:
             one.go_on(self.now)
         while True:
             speeds.set(work, self.now)
             if not quiet:
-                others = [one for one in waiting if not one.steady]
-                steady = self._first_steady(waiting)
+                others.clear()
+                steady = self._first_steady(waiting, others)
             first = self._first(others, steady)
             clock = first.clock
             if clock == inf:
@@ -230,15 +230,21 @@ class EventLoop:
                     flow.left -= flow.speed * passed
             quiet = first.go_on(self.now)
 
-    def _first_steady(self, waiting: list[Waiting]) -> Waiting:
-        """The steady process that can continue first; of several, the first one; if none can, one of no known clock."""
-        now, found = self.now, NEVER
+    def _first_steady(self, waiting: list[Waiting], others: list[Waiting]) -> Waiting:
+        """The steady process that can continue first; of several, the first one; if none can, one of no known clock.
+
+        Adds those that are not steady to `others`.
+        """
+        now, found, clock = self.now, NEVER, inf
         for one in waiting:
             if one.steady:
-                if one.ready is not None:
-                    one.clock = one.ready.clock(now)
-                if one.clock < found.clock:
-                    found = one
+                ready = one.ready
+                if ready is not None:
+                    one.clock = ready.clock(now)
+                if one.clock < clock:
+                    found, clock = one, one.clock
+            else:
+                others.append(one)
         return found
 
     def _first(self, others: list[Waiting], steady: Waiting) -> Waiting:

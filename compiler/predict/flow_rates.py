@@ -179,15 +179,14 @@ class FlowRates:
         self._simulated = 0  # clocks of the last stretch
         self._drained = 0  # the clocks of that stretch until a store had ended; 0 if it had not
         self.notes: list[list[tuple[Transfer, State]]] = []  # states of the transfers, every NOTED_CLOCKS of that stretch
+        self._idle = True  # whether nothing could be delayed since the last stretch
         self.until = inf
 
     def set(self, work: ActiveEngines, now: float) -> None:
         """Sets the rates of the engines now at work. Feature memory limits loads, stores and the vector engine."""
         if not work.delayed():
             self.until = inf
-            self._seen = None
-            for reads in work.reads:
-                reads.asked = 0
+            self._seen, self._idle = None, True
         elif self._seen is None or now >= self.until or not self._seen.same(work):
             self._look_ahead(work, now)
             self._seen = Requesters(work.writing, work.reading, work.moving.get("load"), work.moving.get("store"))
@@ -197,6 +196,10 @@ class FlowRates:
 
     def _look_ahead(self, work: ActiveEngines, now: float) -> None:
         """Simulates a stretch, and notes the rates that feature memory allows and until when they hold."""
+        if self._idle:  # what was requested before is no part of a stretch
+            self._idle = False
+            for reads in work.reads:
+                reads.asked = 0
         self._limit({}, {})
         self._share_ddr(work.flows)
         self._limit(self._memory_rates(work, now), self._beside)

@@ -233,18 +233,19 @@ class _Simulation:
         groups = walk_groups(fields, work.blocks, work.made, config, self.known)
         own = groups.clocks
         latency, between = config.cascade // config.depth, sum(own[1:-1])
-        for chunk in range(fields["chunks"]):
-            params = config.param_words + (config.table_words if fields["table_load"] and chunk == 0 else 0)
+        param_words, table_words, chunk_blocks = config.param_words, config.table_words, config.chunk_blocks
+        chunks, dst_blocks, table, stream = fields["chunks"], fields["dst_blocks"], fields["table_load"], fields["stream"]
+        for chunk in range(chunks):
+            params = param_words + (table_words if table and chunk == 0 else 0)
             yield Taking(ring, params, [params], True)
             yield Units(waits, chunk, READ_CLOCKS["conv"])
             late = self._late(command, taken, own[0]) if chunk == 0 else 0
             begin = min(begin, machine.now)
             if self.left:
                 self._check(self.left, command, chunk, machine.now)
-            low = chunk * config.chunk_blocks
-            blocks = (low, min(low + config.chunk_blocks, fields["dst_blocks"]))
+            blocks = (chunk * chunk_blocks, min((chunk + 1) * chunk_blocks, dst_blocks))
             self.written.append(written := ChunkWrites(Walk(fields, blocks, groups, machine.now + latency + ARRAY_CLOCKS)))
-            if fields["stream"] or len(own) == 1:  # each group takes the weights and frees them
+            if stream or len(own) == 1:  # each group takes the weights and frees them
                 yield Taking(ring, work.each, [own[0] + late, *own[1:]] if late else own, True)
             else:  # the first one takes them, and the last one frees them
                 yield Taking(ring, work.each, [own[0] + late], False)
@@ -253,7 +254,7 @@ class _Simulation:
                 yield Taking(ring, work.each, own[-1:], True)
             written.end = machine.now + latency + ARRAY_CLOCKS
             end = machine.end_unit("conv", seen)
-        window = max(RESULT_CLOCKS - config.table_words, 0) * min(work.written / (groups.ends[-1] / len(own)), 1.0)
+        window = max(RESULT_CLOCKS - table_words, 0) * min(work.written / (groups.ends[-1] / len(own)), 1.0)
         self.results["conv"] = min(work.written * len(own), int(window))
         self.queues["conv"].released += 1
         self._span(command, begin, end, (taken, machine.now))
@@ -287,11 +288,11 @@ class _Simulation:
         seen = seen_clocks("vector", fields, 1, config)
         depthwise = VECTOR_OPS[fields["op"]] == "depthwise"
         groups = walk_groups(fields, 1, 1, config, self.known)
-        slow, clocks = groups.slow, float(groups.ends[-1])
-        for block in range(fields["blocks"]):
-            unit, inner = divmod(block, config.chunk_blocks)
-            params = config.vector_param_words if block == 0 or not fields["uniform"] else 0
-            params += config.vector_table_words if block == 0 and fields["table_load"] else 0
+        slow, clocks, last, chunk_blocks = groups.slow, float(groups.ends[-1]), fields["blocks"] - 1, config.chunk_blocks
+        param_words, table_words = config.vector_param_words, config.vector_table_words if fields["table_load"] else 0
+        for block in range(last + 1):
+            unit, inner = block // chunk_blocks, block % chunk_blocks
+            params = param_words + table_words if block == 0 else 0 if fields["uniform"] else param_words
             ring.taken += params + (work.taps if depthwise else 0)
             yield ring.when_taken(0)
             loaded = machine.now + (params if depthwise else 0)
@@ -310,7 +311,7 @@ class _Simulation:
             self.vector_block = VectorBlock(machine.now, slow, max(machine.now + COMMAND_CLOCKS, planned))
             machine.work.reading, ring.freed = None, ring.taken
             yield machine.after(max(least - machine.now, 0.0))
-            if inner == config.chunk_blocks - 1 or block == fields["blocks"] - 1:
+            if inner == chunk_blocks - 1 or block == last:
                 end = machine.end_unit("vector", seen)
         self.queues["vector"].released += 1
         self._span(command, begin, end, (taken, machine.now))
