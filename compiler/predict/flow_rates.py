@@ -249,32 +249,35 @@ class FlowRates:
         The ports take turns, and so do the readers at each port, which moves a beat a clock at most. The program and the weights
         of port 0 share that port: so the other ports get ahead of it, and a word of the ring is complete only with its part.
         """
-        found, most = dict[str, float](), {name: most for name, most, _ in asked}
-        left, written = float(self._memory.bytes_per_cycle), most.pop("store", 0.0)
-        wanted = min(sum(most.values()), float(BEAT_BYTES * self._config.ports))
-        if written:
-            found["store"] = min(written, max(left - wanted, left * self._writes))
-            left -= found["store"]
-        shares = dict.fromkeys(most, 0.0)
-        for count, own in self._port_shares(most, min(left, wanted)):
-            for name, share in own.items():
-                shares[name] += count * share
-        return found | {name: max(shares[name] + beside, LEAST) for name, _, beside in asked if name in shares}
-
-    def _port_shares(self, most: dict[str, float], left: float) -> list[tuple[int, dict[str, float]]]:
-        """What each reader gets of `left` bytes a clock at port 0, and at each of the others; and how many ports these are."""
-        rest = self._config.ports - 1
-        first = {name: most[name] / self._ports[name] for name in most if name != "weight1"}
-        others = {name: most[name] / self._ports[name] for name in most if name in ("load", "weight1")} if rest else {}
-        wanted = {"0": float(min(sum(first.values()), BEAT_BYTES)), "1": rest * min(sum(others.values()), BEAT_BYTES)}
-        ports = _divided(left, wanted, {"0": 1.0, "1": float(rest)} if rest else {"0": 1.0})
-        parts = dict.fromkeys(first, 1.0)
-        if "program" in first and "weight0" in first:
-            parts["program"] = parts["weight0"] = 0.5
-        found = [(1, _divided(ports["0"], first, parts))]
-        if rest:
-            found.append((rest, _divided(ports["1"] / rest, others, dict.fromkeys(others, 1.0))))
+        found, ports, left, wanted = dict[str, float](), self._config.ports, float(self._memory.bytes_per_cycle), 0.0
+        for name, most, _ in asked:
+            if name != "store":
+                wanted += most
+        wanted = min(wanted, float(BEAT_BYTES * ports))
+        for name, most, _ in asked:
+            if name == "store" and most:
+                found[name] = share = min(most, max(left - wanted, left * self._writes))
+                left -= share
+        readers = sorted([(name, most / self._ports[name], beside) for name, most, beside in asked if name != "store"])
+        first, others = self._port_shares(readers, min(left, wanted))
+        for name, _, beside in readers:
+            found[name] = max(first.get(name, 0.0) + (ports - 1) * others.get(name, 0.0) + beside, LEAST)
         return found
+
+    def _port_shares(self, readers: Sequence[Asked], left: float) -> tuple[dict[str, float], dict[str, float]]:
+        """What each reader gets of `left` bytes a clock at port 0, and at each of the others. readers: with the most at a port."""
+        rest = self._config.ports - 1
+        names = [name for name, _, _ in readers if name != "weight1"]
+        most = [most for name, most, _ in readers if name != "weight1"]
+        halves = "program" in names and "weight0" in names
+        parts = [0.5 if halves and name != "load" else 1.0 for name in names]
+        if not rest:
+            return dict(zip(names, _divided(min(left, _beat_of(most)), most, parts), strict=True)), {}
+        others = [name for name, _, _ in readers if name in ("load", "weight1")]
+        most_others = [most for name, most, _ in readers if name in ("load", "weight1")]
+        first, at_others = _divided(left, [_beat_of(most), rest * _beat_of(most_others)], [1.0, float(rest)])
+        own = dict(zip(names, _divided(first, most, parts), strict=True))
+        return own, dict(zip(others, _divided(at_others / rest, most_others, [1.0 for _ in others]), strict=True))
 
     def _memory_rates(self, work: ActiveEngines, now: float) -> dict[str, float]:
         """Simulates a stretch; returns the rates that feature memory allows.
@@ -447,12 +450,22 @@ def _by_port(work: ActiveEngines, before: int) -> list[Behind]:
     return found
 
 
-def _divided(left: float, most: dict[str, float], parts: dict[str, float]) -> dict[str, float]:
+def _beat_of(most: Sequence[float]) -> float:
+    """What the readers of a port take in a clock, where none takes more than its `most` and the port no more than a beat."""
+    whole = 0.0
+    for own in most:
+        whole += own
+    return min(whole, float(BEAT_BYTES))
+
+
+def _divided(left: float, most: list[float], parts: list[float]) -> list[float]:
     """`left` divided in proportion to `parts`, where nobody gets more than its `most`; the others get what it leaves."""
-    found, whole = dict[str, float](), sum(parts.values())
-    for _, name in sorted([(most[name] / part, name) for name, part in parts.items()]):
-        found[name] = min(most[name], left * parts[name] / whole)
-        left, whole = left - found[name], whole - parts[name]
+    found, whole = [0.0] * len(most), 0.0
+    for part in parts:
+        whole += part
+    for _, number in sorted([(most[number] / parts[number], number) for number in range(len(most))]):
+        found[number] = share = min(most[number], left * parts[number] / whole)
+        left, whole = left - share, whole - parts[number]
     return found
 
 

@@ -3,7 +3,7 @@
 Port 0 also brings the words of the vector ring. It gets each command before the other ports, which work in step with each other.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import inf
 from typing import Final
 
@@ -133,10 +133,10 @@ class WeightPorts:
         """The number of requests that each part has made."""
         return [requests.made for requests in self.requests]
 
-    def when_answered(self, before: Sequence[int], clock: float) -> float:
+    def when_answered(self, before: list[int], clock: float) -> float:
         """`clock` if as many requests of each part as `before` says have been answered; inf: not yet."""
-        for requests, number in zip(self.requests, before, strict=True):
-            if requests.answered < number:
+        for part, number in enumerate(before):
+            if self.requests[part].answered < number:
                 return inf
         return clock
 
@@ -284,7 +284,7 @@ class Dealt(Lasting):
 class AllAnswered(Ready):
     """As `WeightPorts.when_answered`."""
 
-    def __init__(self, ports: WeightPorts, before: Sequence[int], clock: float) -> None:
+    def __init__(self, ports: WeightPorts, before: list[int], clock: float) -> None:
         self._ports, self._before, self._clock = ports, before, clock
 
     def clock(self, now: float) -> float:
