@@ -1,6 +1,6 @@
 """Rates of the engines that share a resource: DDR bandwidth, and the shared port of the feature-memory banks. Used by `event_loop`.
 
-A formula divides the bandwidth of DDR. For bank conflicts, a short stretch is simulated clock by clock (`shared_port`,
+`ddr_division` divides the bandwidth of DDR. For bank conflicts, a short stretch is simulated clock by clock (`shared_port`,
 `beat_model`), from the present positions of the engines. The rates found hold until another engine starts or stops, or until the
 stretch ends.
 """
@@ -15,6 +15,7 @@ from cnna.compiler.cost.engine_steps import Fields, taps_of
 from cnna.compiler.lower.kernels import Range
 from cnna.compiler.predict.beat_model import NOTED_CLOCKS, BeatModel, Behind, DdrClocks
 from cnna.compiler.predict.ddr_beats import State, Transfer
+from cnna.compiler.predict.ddr_division import LEAST, DdrDivision
 from cnna.compiler.predict.known_stretches import KnownStretches, Stretch, WalkGroups, key_of, writes_of
 from cnna.compiler.predict.read_ahead import GroupReads, QuickReads, SlowWrites, first_reads
 from cnna.compiler.predict.ready import Ready
@@ -34,12 +35,10 @@ from cnna.spec.ddr import DdrSpeed
 
 Held = tuple[float, int]  # beats that a transfer had moved, and beats in its FIFOs
 Shares = dict[int, list[float]]  # by the kinds of the flows in their order, their speeds; negative: as they are
-Asked = tuple[str, float, float]  # a flow's name, the bytes a clock that it can take of DDR, and those that it gets besides
 STRETCH_CLOCKS: Final = 256  # length of a simulated stretch
 STEADY_CLOCKS: Final = 512  # how long the rates of a stretch are reused while no load or store runs: rows visit the banks in turn
 FAR: Final = 0.05  # from DDR's rate: where a simulated stretch differs by less, DDR's rate holds
 KINDS: Final = 1 << 15  # more than there are kinds of flows: the digits of the keys of `Shares`
-LEAST: Final = 1e-4  # least rate, so that an engine that was blocked for a whole stretch continues
 
 
 class Flow(Ready):
@@ -164,9 +163,8 @@ class FlowRates:
 
     def __init__(self, config: Config, memory: DdrSpeed, ports: Mapping[str, int], known: KnownStretches | None = None) -> None:
         self._known = KnownStretches() if known is None else known
-        self._config, self._memory, self._ports = config, memory, ports
-        beats = max(memory.bytes_per_cycle // BEAT_BYTES, 2)
-        self._writes = beats // 2 / beats  # fraction of a busy DDR for writes; each port's read is served before its write
+        self._config, self._ports = config, ports
+        self._division = DdrDivision(config, memory, ports)
         self._ddr = BeatModel(memory.bytes_per_cycle / BEAT_BYTES, config.ports, memory.latency_cycles)
         self._kinds: dict[tuple[str, float], int] = {}  # by name and `most`, of flows
         self._shares: dict[tuple[object, ...], Shares] = {}  # by what `_limit` has set
@@ -228,7 +226,7 @@ class FlowRates:
                 for name, flow in flows.items()
                 if name in self._ports
             ]
-            found = self._divide_ddr(asked)
+            found = self._division.divide(asked)
             speeds = self._known_shares[key] = [found.get(name, self._most.get(name, -1.0)) for name in flows]
         for number, flow in enumerate(passing):
             speed = speeds[number]
@@ -242,42 +240,6 @@ class FlowRates:
             if flow.kind < 0:
                 flow.kind = self._kinds.setdefault((name, flow.most), len(self._kinds) + 1)
         assert len(self._kinds) < KINDS
-
-    def _divide_ddr(self, asked: Sequence[Asked]) -> dict[str, float]:
-        """Divides DDR between reads and writes, none above its `most`.
-
-        The ports take turns, and so do the readers at each port, which moves a beat a clock at most. The program and the weights
-        of port 0 share that port: so the other ports get ahead of it, and a word of the ring is complete only with its part.
-        """
-        found, ports, left, wanted = dict[str, float](), self._config.ports, float(self._memory.bytes_per_cycle), 0.0
-        for name, most, _ in asked:
-            if name != "store":
-                wanted += most
-        wanted = min(wanted, float(BEAT_BYTES * ports))
-        for name, most, _ in asked:
-            if name == "store" and most:
-                found[name] = share = min(most, max(left - wanted, left * self._writes))
-                left -= share
-        readers = sorted([(name, most / self._ports[name], beside) for name, most, beside in asked if name != "store"])
-        first, others = self._port_shares(readers, min(left, wanted))
-        for name, _, beside in readers:
-            found[name] = max(first.get(name, 0.0) + (ports - 1) * others.get(name, 0.0) + beside, LEAST)
-        return found
-
-    def _port_shares(self, readers: Sequence[Asked], left: float) -> tuple[dict[str, float], dict[str, float]]:
-        """What each reader gets of `left` bytes a clock at port 0, and at each of the others. readers: with the most at a port."""
-        rest = self._config.ports - 1
-        names = [name for name, _, _ in readers if name != "weight1"]
-        most = [most for name, most, _ in readers if name != "weight1"]
-        halves = "program" in names and "weight0" in names
-        parts = [0.5 if halves and name != "load" else 1.0 for name in names]
-        if not rest:
-            return dict(zip(names, _divided(min(left, _beat_of(most)), most, parts), strict=True)), {}
-        others = [name for name, _, _ in readers if name in ("load", "weight1")]
-        most_others = [most for name, most, _ in readers if name in ("load", "weight1")]
-        first, at_others = _divided(left, [_beat_of(most), rest * _beat_of(most_others)], [1.0, float(rest)])
-        own = dict(zip(names, _divided(first, most, parts), strict=True))
-        return own, dict(zip(others, _divided(at_others / rest, most_others, [1.0 for _ in others]), strict=True))
 
     def _memory_rates(self, work: ActiveEngines, now: float) -> dict[str, float]:
         """Simulates a stretch; returns the rates that feature memory allows.
@@ -447,25 +409,6 @@ def _by_port(work: ActiveEngines, before: int) -> list[Behind]:
             found.append(found[-1])
         else:
             found.append(tuple([((load - before) / ports, beats) for load, beats in reads.unanswered()]))
-    return found
-
-
-def _beat_of(most: Sequence[float]) -> float:
-    """What the readers of a port take in a clock, where none takes more than its `most` and the port no more than a beat."""
-    whole = 0.0
-    for own in most:
-        whole += own
-    return min(whole, float(BEAT_BYTES))
-
-
-def _divided(left: float, most: list[float], parts: list[float]) -> list[float]:
-    """`left` divided in proportion to `parts`, where nobody gets more than its `most`; the others get what it leaves."""
-    found, whole = [0.0] * len(most), 0.0
-    for part in parts:
-        whole += part
-    for _, number in sorted([(most[number] / parts[number], number) for number in range(len(most))]):
-        found[number] = share = min(most[number], left * parts[number] / whole)
-        left, whole = left - share, whole - parts[number]
     return found
 
 

@@ -18,7 +18,7 @@ from typing import Final
 from cnna.compiler.cost.engine_steps import Fields, command_steps
 from cnna.compiler.predict.command_walks import READ_CLOCKS, START_CLOCKS, seen_clocks, walk_groups
 from cnna.compiler.predict.ddr_beats import Transfer
-from cnna.compiler.predict.flow_rates import LEAST
+from cnna.compiler.predict.ddr_division import LEAST
 from cnna.compiler.predict.known_stretches import KnownStretches
 from cnna.compiler.predict.transfers import ASK_CLOCKS, deal_clocks, end_clocks, least_move_clocks
 from cnna.compiler.predict.weight_ports import RING_CLOCKS, word_beats

@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 
 MODULES = (
     *("ready", "rings", "known_stretches", "request_parts", "shared_port", "ddr_beats", "beat_model", "read_ahead"),
-    *("flow_rates", "event_loop", "weight_ports", "transfers", "command_walks", "least_left", "predict"),
+    *("ddr_division", "flow_rates", "event_loop", "weight_ports", "transfers", "command_walks", "least_left", "predict"),
 )
 PACKAGE = "cnna.compiler.predict"
 HERE = Path(__file__).parent
