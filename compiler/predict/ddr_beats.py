@@ -6,71 +6,92 @@ as the beat of a lower port.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
-from math import ceil, gcd, inf
-from typing import Final
-
-import numpy as np
+from math import ceil, gcd
+from typing import TYPE_CHECKING, Final, final
 
 from cnna.compiler.cost.engine_steps import Fields
-from cnna.compiler.lower.layout import region_words
+from cnna.compiler.predict.beat_banks import AHEAD_BEATS, Banks, RunBanks
 from cnna.compiler.predict.shared_port import Requester
-from cnna.spec.config import BEAT_BYTES, Config
+from cnna.spec.config import Config
 from cnna.spec.machine import BURST_BEATS, LOAD_ROOM_BEATS, STORE_ROOM_BEATS
-from cnna.spec.program.decks import address_words, located, sets_on
 
-Banks = list[tuple[int, int]]
-Past = tuple[tuple[int, ...], ...]
-Fixed = tuple[tuple[bool | int, ...], ...]
-Position = tuple[tuple[int, float, bool, int, tuple[int, ...], tuple[int, ...], Past, tuple[int, ...]], ...]
-State = tuple[tuple[int, float, tuple[int, ...], tuple[int, ...], Past], ...]
-AHEAD_BEATS: Final = 64  # whose banks are looked up together: each stretch looks them up anew, and a run may have thousands
-KEPT_RUNS: Final = 2048  # whose beats are kept: some 10 MB
+if TYPE_CHECKING:
+    from mypy_extensions import i64  # to mypyc a number of the processor; to Python, which never looks at it, an int
+
+Past = tuple[int, ...]
+NO_BANKS: Final = Banks([], [])
+NOTED_BITS: Final = 16  # of a note that are `PortFifo.waiting`, which is no more than a FIFO has room
 PAST_CLOCKS: Final = 16  # between two notes of how far a load was
 
 
+@final
 class PortFifo:
     """A port's part of a transfer, `share` beats. moved: those that have gone to or from feature memory.
 
-    waiting: for a load, the beats in the FIFO; for a store, the free places there. needs, places: the banks of the next beat, as of
-    `Transfer._next_run`; needs 0: not known. coming: those of this beat (number `at`), of some before it and behind it. answered:
-    `moved` when those beats were requested that can come now.
+    waiting: for a load, the beats in the FIFO; for a store, the free places there. answered: `moved` when those beats were
+    requested that can come now. coming: the banks of the next beats; the next one's are number `at`, those behind it `step` apart,
+    up to number `end`. needs: the bank numbers of the next beat; 0: not known.
     """
 
-    def __init__(self, share: int) -> None:
-        self.share, self.moved, self.waiting, self.answered = share, 0, 0, 0
-        self.needs = self.places = self.at = 0
-        self.coming: Banks = []
+    def __init__(self, port: int, share: int) -> None:
+        self.port: i64 = port
+        self.share: i64 = share
+        self.moved: i64 = 0
+        self.waiting: i64 = 0
+        self.answered: i64 = 0
+        self.needs: i64 = 0
+        self.at: i64 = 0
+        self.step: i64 = 1
+        self.end: i64 = 0
+        self.coming = NO_BANKS
+
+    def load_beat(self) -> bool:
+        """Takes a beat that DDR brings, if the port's share has one and there is room."""
+        waiting, moved = self.waiting, self.moved
+        taken = waiting if moved <= self.answered else waiting + moved - self.answered
+        if taken < LOAD_ROOM_BEATS and waiting + moved < self.share:
+            self.waiting = waiting + 1
+            return True
+        return False
+
+    def store_beat(self) -> bool:
+        """Gives a beat to DDR, if there is one; bursts begin when they are whole."""
+        waiting, moved = self.waiting, self.moved
+        there = STORE_ROOM_BEATS - waiting
+        if not there or ((moved - there) % BURST_BEATS == 0 and there < BURST_BEATS and moved < self.share):
+            return False
+        self.waiting = waiting + 1
+        return True
 
 
+@final
 class Transfer(Requester):
     """The writes of a load to feature memory, or the reads of a store. done, size: beats. following: the next load.
 
-    fifos: by port.
+    fifos: by port. fixed: what does not change as the transfer goes on; known: its number as of `KnownStretches`.
     """
 
     def __init__(self, engine: str, fields: Fields, config: Config) -> None:
         super().__init__()
         self._store = engine == "store"
-        self._room = STORE_ROOM_BEATS if self._store else LOAD_ROOM_BEATS
-        self._fm, self._fm_block, self._fm_run = fields["fm"], fields["fm_block"], fields["fm_run"]
-        self._run, self._runs = fields["run"], fields["runs"]
-        self._ddr_run, self._ddr_block = (fields.get(name, 0) // BEAT_BYTES for name in ("ddr_run", "ddr_block"))  # in beats
-        self._ports, self._beat_words = config.ports, config.beat_words
-        self._bank_count, self._region_words, self._depth = config.banks, region_words(config), config.depth
-        self._address_mask = address_words(config.depth) - 1
-        self._first_deck = 1 if self._depth > 1 and self._fm > self._address_mask else 0  # in which the first block lies
-        self._run_beats = -(-fields["run"] // config.beat_words)
+        self._ports: i64 = config.ports
+        self._runs: i64 = fields["runs"]
+        self._run_beats: i64 = -(-fields["run"] // config.beat_words)
         runs = fields["runs"] * fields["blocks"]
         shares = [-(-(runs - port) // config.ports) * self._run_beats for port in range(min(config.ports, runs))]
-        self.fifos = [PortFifo(share) for share in shares]
-        self.size = sum(shares)
+        self.fifos = [PortFifo(port, share) for port, share in enumerate(shares)]
+        self.size: int = sum(shares)
+        self._whole = float(self.size)
+        self._banks = RunBanks(fields, config, self.size)
+        self._ddr_run: i64 = self._banks.ddr_run  # in beats
+        self._ddr_block: i64 = self._banks.ddr_block
+        self.fixed = (self._store, *self._banks.fixed)
+        self.known = -1
         if self._store:
             self.read_ahead(0)
-        self._beats_of_runs: Banks = []  # the banks of all runs, if a run is one beat and one has been asked for
         self.following: Transfer | None = None
-        self.asked = 0  # ports that have requested their first burst; one port begins in each clock
-        self._past: Past = ()  # `moved` of the last clocks, every PAST_CLOCKS of them, the oldest first
+        self.asked: i64 = 0  # ports that have requested their first burst; one port begins in each clock
+        self._past: Past = ()  # every PAST_CLOCKS, `moved` by port, the oldest first
 
     @property
     def moved(self) -> list[int]:
@@ -89,19 +110,24 @@ class Transfer(Requester):
 
     def note(self, latency: int) -> None:
         """Notes how far a load is. The room that it makes now is filled `latency` clocks later. To be called every PAST_CLOCKS."""
-        notes = latency // PAST_CLOCKS + 1
-        self._past = (*self._past, tuple(self.moved))[-notes:]
-        if len(self._past) == notes:
-            answered = self._past[0]
+        count, past = len(self.fifos), self._past
+        most = (latency // PAST_CLOCKS + 1) * count
+        if len(past) == most:
+            past = past[count:]
+        self._past = past = past + tuple([fifo.moved for fifo in self.fifos])
+        if len(past) == most:
             for port, fifo in enumerate(self.fifos):
-                fifo.answered = answered[port]
+                fifo.answered = past[port]
 
     def read_ahead(self, beats: int) -> None:
         """For a store that has not begun: its FIFOs hold `beats` beats in all, but at least a burst each, and no more than fit."""
-        each = min(max(beats // len(self.fifos), BURST_BEATS), self._room)
-        moved = [min(fifo.share, each) for fifo in self.fifos]
-        self.put(moved, [self._room - own for own in moved])
-        self.done = float(sum(moved))
+        each = min(max(beats // len(self.fifos), BURST_BEATS), STORE_ROOM_BEATS)
+        done: i64 = 0
+        for fifo in self.fifos:
+            own = min(fifo.share, each)
+            fifo.moved, fifo.waiting, fifo.needs = own, STORE_ROOM_BEATS - own, 0
+            done += own
+        self.done = float(done)
 
     def go_to(self, beats: float) -> None:
         """Moves all ports to the state in which DDR has moved `beats` beats in all. The differences between the ports stay."""
@@ -114,84 +140,104 @@ class Transfer(Requester):
             fifo.needs = 0
             done += fifo.moved
         if each:
-            self._past = tuple([tuple([moved + each for moved in past]) for past in self._past])
+            self._past = tuple([moved + each for moved in self._past])
         self.done, self.over = float(done), done == self.size
 
     @property
     def bursts(self) -> int:
         """The bursts of the port that has most. They end at multiples of 256 bytes, and with their runs."""
-        beats, apart = self._run_beats, gcd(self._ddr_run if self._runs > 1 else self._ddr_block, BURST_BEATS)
+        beats, apart = int(self._run_beats), gcd(self._ddr_run if self._runs > 1 else self._ddr_block, BURST_BEATS)
         starts = range(0, BURST_BEATS, apart)  # within 256 bytes, of runs one after another
         each = sum(-(-(start + beats) // BURST_BEATS) for start in starts) / len(starts)
-        return ceil(self.fifos[0].share // beats * each)
+        return ceil(int(self.fifos[0].share) // beats * each)
 
     @property
     def fifo(self) -> int:
         """The beats in the FIFOs of all ports, those of following loads included."""
-        waiting = 0
+        waiting: i64 = 0
         for fifo in self.fifos:
             waiting += fifo.waiting
         if self._store:
-            return self._room * len(self.fifos) - waiting
+            return STORE_ROOM_BEATS * len(self.fifos) - waiting
         return waiting + (self.following.fifo if self.following else 0)
 
-    def state(self) -> State:
-        """The present position, for `restore`, with that of the following load."""
-        own = (self.asks, self.done, tuple(self.moved), tuple(self.waiting), self._past)
-        return (own, *self.following.state()) if self.following else (own,)
+    def chain(self) -> "list[Transfer]":
+        """The transfer and those that follow it."""
+        found = list[Transfer]()
+        one: Transfer | None = self
+        while one is not None:
+            found.append(one)
+            one = one.following
+        return found
 
-    def restore(self, state: State) -> None:
-        """Returns to an earlier position."""
-        (self.asks, self.done, moved, waiting, self._past), *others = state
-        self.put(moved, waiting)
-        if self.following and others:
-            self.following.restore(tuple(others))
+    def add_position(self, numbers: list[int], pasts: list[Past]) -> None:
+        """Adds all that changes as the transfer goes on, for `go_on`."""
+        numbers.append(self.asks)
+        numbers.append(int(self.done))
+        numbers.append(int(self.over))
+        numbers.append(min(self.asked, len(self.fifos)))
+        for fifo in self.fifos:
+            numbers.append(fifo.moved)
+            numbers.append(fifo.waiting)
+            numbers.append(fifo.answered)
+        pasts.append(self._past)
 
-    def fixed(self) -> Fixed:
-        """What does not change as the transfer and those that follow it go on."""
-        words = self._fm, self._fm_block, self._fm_run, self._run, self._runs, self._ddr_run, self._ddr_block
-        own = (self._store, *words, self.size)
-        return (own, *self.following.fixed()) if self.following else (own,)
+    def go_on(self, numbers: list[int], at: int, past: Past) -> int:
+        """Goes on from the position of an equal transfer, whose numbers begin with number `at`. Returns the number behind them."""
+        self.asks, self.done, self._past = numbers[at], float(numbers[at + 1]), past
+        self.over, self.asked = numbers[at + 2] > 0, numbers[at + 3]
+        at += 4
+        for fifo in self.fifos:
+            fifo.moved, fifo.waiting, fifo.answered, fifo.needs = numbers[at], numbers[at + 1], numbers[at + 2], 0
+            at += 3
+        return at
 
-    def position(self) -> Position:
-        """All that changes, for `go_on`: also what `state` leaves as it is."""
-        moved = tuple(self.moved), tuple(self.waiting), self._past, tuple([fifo.answered for fifo in self.fifos])
-        own = (self.asks, self.done, self.over, min(self.asked, len(self.fifos)), *moved)
-        return (own, *self.following.position()) if self.following else (own,)
+    def add_note(self, numbers: list[int], pasts: list[Past]) -> None:
+        """Adds where the transfer stands, for `go_back`."""
+        numbers.append(self.asks)
+        for fifo in self.fifos:
+            numbers.append(fifo.moved << NOTED_BITS | fifo.waiting)
+        pasts.append(self._past)
 
-    def go_on(self, position: Position) -> None:
-        """Goes on from the position of an equal transfer."""
-        (self.asks, self.done, self.over, self.asked, moved, waiting, self._past, answered), *others = position
-        self.put(moved, waiting)
-        for port, fifo in enumerate(self.fifos):
-            fifo.answered = answered[port]
-        if self.following:
-            self.following.go_on(tuple(others))
+    def go_back(self, numbers: list[int], at: int, past: Past) -> int:
+        """As `go_on`, to an earlier position of its own. What was requested, and whether it is over, stays."""
+        self.asks, self._past = numbers[at], past
+        at += 1
+        done: i64 = 0
+        for fifo in self.fifos:
+            noted: i64 = numbers[at]
+            fifo.moved, fifo.waiting, fifo.needs = noted >> NOTED_BITS, noted & (1 << NOTED_BITS) - 1, 0
+            done += fifo.moved
+            at += 1
+        self.done = float(done)
+        return at
 
     def offer(self, clock: int) -> int:
         """The banks of the next request: a beat of each port that has one, unless a lower port needs its bank.
 
         This is the rule of `hw/dma/runs.py`.
         """
-        self.over = self.done == self.size
-        asked = goes = passed = 0
-        for port, fifo in enumerate(self.fifos):
-            waiting = fifo.waiting
-            if not waiting:
+        self.over = self.done == self._whole
+        asked: i64 = 0
+        goes, passed = 0, 0.0
+        for fifo in self.fifos:
+            if not fifo.waiting:
                 continue
-            banks = fifo.needs or self._next_run(fifo, port)
-            if not banks & asked and banks:
-                goes |= fifo.places
-                fifo.waiting = waiting - 1
+            needs = fifo.needs
+            if not needs:
+                if fifo.moved >= fifo.share:
+                    continue
+                needs = self._look_up(fifo)
+            if not needs & asked:
+                at = fifo.at
+                goes |= fifo.coming.places[at]
+                fifo.waiting -= 1
                 fifo.moved += 1
-                passed += 1
-                at = fifo.at + 1
+                passed += 1.0
+                at += fifo.step
                 fifo.at = at
-                if at < len(fifo.coming):
-                    fifo.needs, fifo.places = fifo.coming[at]
-                else:
-                    fifo.needs = 0
-            asked |= banks
+                fifo.needs = fifo.coming.needs[at] if at < fifo.end else 0
+            asked |= needs
         self.done += passed
         return goes
 
@@ -203,22 +249,16 @@ class Transfer(Requester):
         if port >= len(self.fifos):
             return False
         fifo = self.fifos[port]
-        waiting, moved = fifo.waiting, fifo.moved
         if self._store:
-            there = self._room - waiting
-            if not there or ((moved - there) % BURST_BEATS == 0 and there < BURST_BEATS and moved < fifo.share):
-                return False
-            fifo.waiting = waiting + 1
-            return True
-        late = moved - fifo.answered
-        late = late if late > 0 else 0
-        if waiting < self._room - others - late and waiting + moved < fifo.share:
-            fifo.waiting = waiting + 1
+            return fifo.store_beat()
+        late = max(fifo.moved - fifo.answered, 0)
+        if fifo.waiting < LOAD_ROOM_BEATS - others - late and fifo.waiting + fifo.moved < fifo.share:
+            fifo.waiting += 1
             return True
         if self.following is None:
             return False
         self.following.asked = len(self.fifos)
-        return self.following.bring(port, waiting + late)
+        return self.following.bring(port, fifo.waiting + late)
 
     def at_end_of_burst(self, port: int) -> bool:
         """Whether the last beat that DDR has brought to a port ended a burst: at a multiple of 256 bytes, or with its run."""
@@ -226,106 +266,25 @@ class Transfer(Requester):
         brought = fifo.moved + fifo.waiting
         if brought == fifo.share:
             return self.following is None or port >= len(self.following.fifos) or self.following.at_end_of_burst(port)
-        beat = brought % self._run_beats
+        run = brought // self._run_beats
+        beat = brought - run * self._run_beats
         if not beat:
             return True
-        run = brought // self._run_beats * self._ports + port
-        return (run // self._runs * self._ddr_block + run % self._runs * self._ddr_run + beat) % BURST_BEATS == 0
+        run = run * self._ports + port
+        block = run // self._runs
+        return (block * self._ddr_block + (run - block * self._runs) * self._ddr_run + beat) % BURST_BEATS == 0
 
-    def brought(self, port: int) -> float:
-        """Beats that DDR has brought to a port."""
-        if port >= len(self.fifos):
-            return inf
-        fifo = self.fifos[port]
-        return fifo.moved + fifo.waiting
-
-    def _next_run(self, fifo: PortFifo, port: int) -> int:
-        """The bank numbers of a port's next beat, whose run is looked up; 0 after the last one.
-
-        There are two masks: a bit for each bank number, and in `places` a bit for each bank of every region.
-        """
-        moved = fifo.moved
-        if moved >= fifo.share:
-            return 0
+    def _look_up(self, fifo: PortFifo) -> "i64":
+        """Looks up the banks of a port's next beats. Returns the bank numbers of the next one."""
         if self._run_beats == 1:
-            self._beats_of_runs = self._beats_of_runs or self._single_beats()
-            first = moved * self._ports + port
-            coming = self._beats_of_runs[first : first + AHEAD_BEATS * self._ports : self._ports]
+            coming, fifo.step = self._banks.single_beats(), self._ports
+            fifo.at, fifo.end = fifo.moved * self._ports + fifo.port, self.size
         else:
-            coming = self._run_at(moved // self._run_beats, port, moved % self._run_beats)
-        fifo.coming, fifo.at = coming, 0
-        fifo.needs, fifo.places = coming[0]
+            run = fifo.moved // self._run_beats
+            beat = fifo.moved - run * self._run_beats
+            beats = min(self._run_beats - beat, AHEAD_BEATS)
+            coming = self._banks.of_run(run * self._ports + fifo.port, beat, beats)
+            fifo.at, fifo.end = 0, beats
+        fifo.coming = coming
+        fifo.needs = coming.needs[fifo.at]
         return fifo.needs
-
-    def _single_beats(self) -> Banks:
-        """The banks of each run, in their order, where a run is a single beat: all at once, since each beat has another run."""
-        blocks, rows = np.divmod(np.arange(self.size), self._runs)
-        first = self._fm + sets_on(self._fm, blocks, self._depth) * self._fm_block + rows * self._fm_run
-        words = located(first, np.zeros_like(first), self._depth)
-        region, place = np.divmod(words, self._region_words)
-        whole = (place + self._run <= self._region_words) & (self._run <= self._bank_count)
-        known = {number: _table(self._bank_count, number, self._run) for number in np.unique(region[whole]).tolist()}
-        return [
-            known[number][bank] if inside else self._banks_around(word, self._run)
-            for word, number, bank, inside in zip(
-                first.tolist(), region.tolist(), (place % self._bank_count).tolist(), whole.tolist(), strict=True
-            )
-        ]
-
-    def _run_at(self, run: int, port: int, beat: int) -> Banks:
-        """The banks of the next beats of a port's run of that number, AHEAD_BEATS at most. beat: the first one."""
-        number = run * self._ports + port
-        block, row = number // self._runs, number % self._runs
-        step, count, beats = self._beat_words, self._bank_count, min(self._run_beats - beat, AHEAD_BEATS)
-        sets = block if self._depth == 1 else (block + self._first_deck) >> 1
-        first = self._fm + sets * self._fm_block + row * self._fm_run + beat * step
-        address = first & self._address_mask
-        region, place = address // self._region_words, address % self._region_words
-        left, starts = self._run - beat * step, range(beats)
-        if self._words(0) > count:
-            return [self._banks_around(first + number * step, min(step, left - number * step)) for number in starts]
-        if place + min(left, beats * step) > self._region_words:
-            return [self._beat_at(first + number * step, min(step, left - number * step)) for number in starts]
-        return _beats_of(count, step, region * count + place % count, min(left, beats * step))
-
-    def _beat_at(self, word: int, words: int) -> tuple[int, int]:
-        """The banks of a beat of so many words, by its first one, which may lie beyond the region of its run."""
-        region, place = divmod(located(word, 0, self._depth), self._region_words)
-        if place + words > self._region_words:
-            return self._banks_around(word, words)
-        return _table(self._bank_count, region, words)[place % self._bank_count]
-
-    def _words(self, beat: int) -> int:
-        """The words in a beat of a run."""
-        return min(self._beat_words, self._run - beat * self._beat_words)
-
-    def _banks_around(self, first: int, count: int) -> tuple[int, int]:
-        """The banks, word by word, for `count` words that cross the end of a region or need a bank twice."""
-        banks, places = 0, 0
-        for word in range(first, first + count):
-            word = located(word, 0, self._depth)
-            mask = 1 << word % self._bank_count
-            banks |= mask
-            places |= mask << word // self._region_words * self._bank_count
-        return banks, places
-
-
-@lru_cache(256)
-def _table(banks: int, region: int, words: int) -> Banks:
-    """The banks of a beat of so many words in a region, by its first bank; as of `Transfer._next_run`."""
-    bits = [(1 << words) - 1 << first for first in range(banks)]
-    masks = [(mask | mask >> banks) & (1 << banks) - 1 for mask in bits]
-    return [(mask, mask << region * banks) for mask in masks]
-
-
-@lru_cache(KEPT_RUNS)
-def _beats_of(banks: int, step: int, place: int, words: int) -> Banks:
-    """The banks of the beats of a run of so many words in a region. step: words of a beat. place: the first word's bank and region.
-
-    Many runs are alike.
-    """
-    region, bank = divmod(place, banks)
-    beats = -(-words // step)
-    whole, last = _table(banks, region, min(step, words)), _table(banks, region, words - (beats - 1) * step)
-    found = [whole[(bank + number * step) % banks] for number in range(beats - 1)]
-    return [*found, last[(bank + (beats - 1) * step) % banks]]

@@ -6,23 +6,23 @@ stretch ends.
 """
 
 from bisect import bisect_right
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, inf
 from typing import Final
 
 from cnna.compiler.cost.engine_steps import Fields, taps_of
 from cnna.compiler.lower.kernels import Range
-from cnna.compiler.predict.beat_model import NOTED_CLOCKS, BeatModel, Behind, DdrClocks
-from cnna.compiler.predict.ddr_beats import State, Transfer
+from cnna.compiler.predict.array_writes import WalkWrites
+from cnna.compiler.predict.beat_model import NOTED_CLOCKS, BeatModel, Behind, DdrClocks, Notes
+from cnna.compiler.predict.ddr_beats import Transfer
 from cnna.compiler.predict.ddr_division import LEAST, DdrDivision
-from cnna.compiler.predict.known_stretches import KnownStretches, Stretch, WalkGroups, key_of, writes_of
+from cnna.compiler.predict.known_stretches import KnownStretches, Positions, Stretch, WalkGroups
 from cnna.compiler.predict.read_ahead import GroupReads, QuickReads, SlowWrites, first_reads
 from cnna.compiler.predict.ready import Ready
 from cnna.compiler.predict.request_parts import GroupParts
 from cnna.compiler.predict.shared_port import (
     WRITTEN_CLOCKS,
-    ArrayWrites,
     Requester,
     VectorReads,
     VectorWrites,
@@ -39,6 +39,7 @@ STRETCH_CLOCKS: Final = 256  # length of a simulated stretch
 STEADY_CLOCKS: Final = 512  # how long the rates of a stretch are reused while no load or store runs: rows visit the banks in turn
 FAR: Final = 0.05  # from DDR's rate: where a simulated stretch differs by less, DDR's rate holds
 KINDS: Final = 1 << 15  # more than there are kinds of flows: the digits of the keys of `Shares`
+NO_NOTES: Final = Notes([])
 
 
 class Flow(Ready):
@@ -168,6 +169,7 @@ class FlowRates:
         self._ddr = BeatModel(memory.bytes_per_cycle / BEAT_BYTES, config.ports, memory.latency_cycles)
         self._kinds: dict[tuple[str, float], int] = {}  # by name and `most`, of flows
         self._shares: dict[tuple[object, ...], Shares] = {}  # by what `_limit` has set
+        self._unlimited: Shares = {}
         self._limit({}, {})
         self._seen: Requesters | None = None  # those of the last simulated stretch; None: it is over
         self._begin = 0.0  # start of that stretch
@@ -176,8 +178,10 @@ class FlowRates:
         self._written: tuple[Walk | None, VectorWrites, float] | None = None  # what a walk writes; the begin of its stretch
         self._simulated = 0  # clocks of the last stretch
         self._drained = 0  # the clocks of that stretch until a store had ended; 0 if it had not
-        self.notes: list[list[tuple[Transfer, State]]] = []  # states of the transfers, every NOTED_CLOCKS of that stretch
         self._idle = True  # whether nothing could be delayed since the last stretch
+        self._writes_now: WalkWrites | None = None
+        self._noted: list[Transfer] = []  # those of the stretch
+        self.notes = NO_NOTES  # and their positions
         self.until = inf
 
     def set(self, work: ActiveEngines, now: float) -> None:
@@ -210,7 +214,10 @@ class FlowRates:
     def _limit(self, most: dict[str, float], beside: dict[str, float]) -> None:
         """Sets the rates that feature memory allows, and what flows get besides DDR, from FIFOs; negative: what goes into these."""
         self._most, self._beside = most, beside
-        self._known_shares = self._shares.setdefault((*most.items(), None, *beside.items()), {})
+        if most or beside:
+            self._known_shares = self._shares.setdefault((*most.items(), None, *beside.items()), {})
+        else:
+            self._known_shares = self._unlimited
 
     def _share_ddr(self, flows: dict[str, Flow]) -> list[Flow]:
         """Divides DDR between the flows, and returns them. Most divisions come again and again, so each is computed once."""
@@ -252,11 +259,12 @@ class FlowRates:
         for engine, transfer in work.moving.items():
             transfer.go_to(transfer.size - work.flows[engine].left / BEAT_BYTES)
         self._ddr.load, self._ddr.store = work.moving.get("load"), work.moving.get("store")
-        others = self._ddr.others = [max(reads.open, reads.asked) for reads in work.reads]
+        others = [max(reads.open, reads.asked) for reads in work.reads]
         before = work.begun - (work.moving["load"].size if "load" in work.moving else 0)
         self._ddr.set_behind(_by_port(work, before))
         if program := work.flows.get("program"):
             others[0] += ceil(program.left / BEAT_BYTES)  # the sequencer reads at port 0
+        self._ddr.others = others
         for reads in work.reads:
             reads.asked = 0
         held = {engine: (transfer.done, transfer.fifo) for engine, transfer in work.moving.items()}
@@ -268,7 +276,7 @@ class FlowRates:
         if store := work.moving.get("store"):
             self._limit(found, self._beside)
             self._share_ddr(work.flows)  # the store may get what the load leaves
-            rings = (due - sum(others)) * BEAT_BYTES / self._simulated  # flows of their own
+            rings = (due - sum(self._ddr.others)) * BEAT_BYTES / self._simulated  # flows of their own
             found |= self._store_limit(store, held["store"], work.flows["store"].speed - rings)
         return found
 
@@ -296,24 +304,16 @@ class FlowRates:
         """As `_simulate`. A stretch of the array's writes, loads and stores alone is simulated once."""
         if not work.moving or not requesters.keys() <= {"dst", "res", "load", "store"}:
             return self._simulate(requesters, clocks, work)
-        writes = tuple[Hashable, ...]()
-        if walk := work.writing:
-            prefixes = tuple(name for name in requesters if name not in work.moving)
-            writes = writes_of(walk, prefixes, walk.group_at(now - walk.begin), clocks)
-        key = key_of(clocks, self._ddr, work.moving, writes)
+        walk = work.writing
+        writes = self._writes_of(walk).key(walk.group_at(now - walk.begin), clocks) if walk else tuple[int, ...]()
+        moving = [*work.moving.values()]
+        key = self._known.key(clocks, self._ddr, moving, writes)
         if stretch := self._known.get(key, clocks):
-            for engine, transfer in work.moving.items():
-                transfer.go_on(stretch.after[engine])
-            self._ddr.go_on(stretch.ddr)
-            self.notes = [[(work.moving[engine], state) for engine, state in note.items()] for note in stretch.notes]
-            self._simulated = clocks
-            self._drained = stretch.drained
+            stretch.after.put(self._ddr, moving)
+            self._noted, self.notes, self._simulated, self._drained = moving, stretch.notes, clocks, stretch.drained
             return stretch.speeds
         speeds = self._simulate(requesters, clocks, work)
-        names = {id(transfer): engine for engine, transfer in work.moving.items()}
-        notes = tuple({names[id(transfer)]: state for transfer, state in note} for note in self.notes)
-        after = {engine: transfer.position() for engine, transfer in work.moving.items()}
-        self._known.keep(key, clocks, Stretch(tuple(speeds), self._drained, after, notes, self._ddr.position()))
+        self._known.keep(key, clocks, Stretch(speeds, self._drained, Positions(self._ddr, moving), self.notes))
         return speeds
 
     def _simulate(self, requesters: dict[str, Requester], clocks: int, work: ActiveEngines) -> list[float]:
@@ -322,31 +322,27 @@ class FlowRates:
         The stretch ends early with the vector engine's block, or with the writes that were left of it.
         """
         slow = work.reading and work.reading.slow
-        beside = DdrClocks(self._ddr, list(work.moving.values())) if work.moving else None
+        moving = [*work.moving.values()]
+        beside = DdrClocks(self._ddr, moving) if moving else None
         last = None if slow else requesters.get("vector" if work.reading else "written")
         speeds = simulate([*requesters.values()], clocks, beside, last)
         self._simulated = int(min(clocks, last.ended + 1)) if last else clocks
         if beside:
-            self.notes, self._drained = beside.notes, beside.drained
+            self._noted, self.notes, self._drained = moving, beside.notes, beside.drained
         else:
             self._ddr.alone(self._simulated)
         return speeds
 
     def _go_back(self, work: ActiveEngines, now: float) -> None:
         """Returns loads and stores to their positions at `now`, if the engines change before the simulated stretch has ended."""
-        number = int((now - self._begin) / NOTED_CLOCKS)
-        if number < len(self.notes):
-            for transfer, state in self.notes[number]:
-                transfer.restore(state)
-        self._begin, self._drained, self.notes = now, 0, []
+        self.notes.go_back(self._noted, int((now - self._begin) / NOTED_CLOCKS))
+        self._begin, self._drained, self._noted, self.notes = now, 0, [], NO_NOTES
 
     def _requesters_now(self, work: ActiveEngines, now: float, clocks: int) -> dict[str, Requester]:
         """The requesters of the port in order of priority, with their requests for `clocks` clocks."""
-        config, requesters = self._config, dict[str, Requester]()
+        requesters = dict[str, Requester]()
         if walk := work.writing:
-            first = walk.group_at(now - walk.begin)
-            for prefix in ("dst", "res") if walk.fields["res_enable"] else ("dst",):
-                requesters[prefix] = ArrayWrites(prefix, walk.fields, config, walk.blocks, walk.groups.ends, first)
+            requesters = self._writes_of(walk).requesters(walk.group_at(now - walk.begin))
         if (walk := work.reading) and walk.slow:
             requesters |= self._slow(walk, work.flows["vector"], now)
         elif walk:
@@ -361,6 +357,12 @@ class FlowRates:
             requesters["written"] = written = VectorWrites(behind)
             self._written = None, written, now
         return requesters | {engine: work.moving[engine] for engine in ("load", "store") if engine in work.moving}
+
+    def _writes_of(self, walk: Walk) -> WalkWrites:
+        """The writes of the walk that the array writes now. Many stretches in a row have the same one."""
+        if self._writes_now is None or self._writes_now.walk is not walk:
+            self._writes_now = WalkWrites(walk, self._config, self._known)
+        return self._writes_now
 
     def _parts_of(self, walk: Walk) -> GroupParts:
         """The parts of the walk's groups. Many stretches in a row have the same walk."""

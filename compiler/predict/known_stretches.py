@@ -7,21 +7,23 @@ these go on from what stretches before have left.
 """
 
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cnna.compiler.cost.engine_steps import Fields, command_groups
+from cnna.compiler.lower.kernels import Range
 from cnna.compiler.predict.bank_clocks import plane_fields
-from cnna.compiler.predict.beat_model import BeatModel, DdrPosition
-from cnna.compiler.predict.ddr_beats import Position, State, Transfer
-
-if TYPE_CHECKING:
-    from cnna.compiler.predict.flow_rates import Walk
+from cnna.compiler.predict.beat_model import BeatModel, Notes
+from cnna.compiler.predict.ddr_beats import Past, Transfer
+from cnna.compiler.predict.request_parts import Parts
+from cnna.compiler.predict.walk_parts import written_parts
+from cnna.spec.config import Config
 
 KEPT = 4096  # stretches: some 80 MB; those of the three longest predictions that are compared for ResNet-50 are 2,500
+
+KEPT_PLANES = 1024  # a plane has some 10 KB
 
 
 class WalkGroups:
@@ -31,23 +33,54 @@ class WalkGroups:
     """
 
     def __init__(self, clocks: NDArray[np.int64], slow: bool = False) -> None:
-        self.array, self.slow = clocks, slow
+        self.slow = slow
         self.clocks: list[int] = clocks.tolist()
         self.ends: list[int] = clocks.cumsum().tolist()
 
 
-@dataclass(frozen=True)
-class Stretch:
-    """What a stretch leaves behind. speeds: of the requesters in their order. drained: as of `FlowRates`.
+class WrittenPlane:
+    """A plane that the array writes in a walk, or reads as residual operands, by the registers that begin with `prefix`.
 
-    after: the position of each engine's transfer. notes: the states of them that were noted. ddr: the position of the model of DDR.
+    groups: of the command. number: in keys.
     """
 
-    speeds: tuple[float, ...]
-    drained: int
-    after: Mapping[str, Position]
-    notes: tuple[Mapping[str, State], ...]
-    ddr: DdrPosition
+    def __init__(self, prefix: str, fields: Fields, config: Config, blocks: Range, number: int) -> None:
+        self.prefix, self._fields, self.config, self.blocks, self.number = prefix, fields, config, blocks, number
+        self.groups: int = command_groups(fields, config)
+        self._pieces: dict[int, Parts] = {}
+
+    def piece(self, number: int) -> Parts:
+        """The parts of a piece of the walk."""
+        parts = self._pieces.get(number)
+        if parts is None:
+            parts = self._pieces[number] = written_parts(self.prefix, self._fields, self.config, self.blocks, number)
+        return parts
+
+
+class Positions:
+    """Where the model of DDR and the transfers stand, in numbers (`BeatModel.add_position`, `Transfer.add_position`)."""
+
+    def __init__(self, ddr: BeatModel, moving: Sequence[Transfer]) -> None:
+        self.left, self.numbers, self.pasts = ddr.left(), list[int](), list[Past]()
+        ddr.add_position(self.numbers)
+        for transfer in moving:
+            for one in transfer.chain():
+                one.add_position(self.numbers, self.pasts)
+
+    def put(self, ddr: BeatModel, moving: Sequence[Transfer]) -> None:
+        """Has equal ones go on from there."""
+        at, past = ddr.go_on(self.left, self.numbers), 0
+        for transfer in moving:
+            for one in transfer.chain():
+                at = one.go_on(self.numbers, at, self.pasts[past])
+                past += 1
+
+
+class Stretch:
+    """What a stretch leaves behind. speeds: of the requesters in their order. drained: as of `FlowRates`. after: at its end."""
+
+    def __init__(self, speeds: list[float], drained: int, after: Positions, notes: Notes) -> None:
+        self.speeds, self.drained, self.after, self.notes = speeds, drained, after, notes
 
 
 class KnownStretches:
@@ -59,6 +92,8 @@ class KnownStretches:
     def __init__(self) -> None:
         self.groups: dict[Hashable, WalkGroups] = {}
         self._kept: OrderedDict[Hashable, Stretch] = OrderedDict()
+        self._numbers: dict[Hashable, int] = {}
+        self._planes: dict[Hashable, WrittenPlane] = {}
         self.found = self.simulated = 0
 
     @property
@@ -81,14 +116,30 @@ class KnownStretches:
         if len(self._kept) > KEPT:
             self._kept.popitem(last=False)
 
+    def number(self, fixed: Hashable) -> int:
+        """A number for each thing that keys have in them, so that these are short."""
+        return self._numbers.setdefault(fixed, len(self._numbers))
 
-def key_of(clocks: int, ddr: BeatModel, moving: Mapping[str, Transfer], writes: tuple[Hashable, ...]) -> Hashable:
-    """All that a stretch of so many clocks depends on. writes: `writes_of` what the array writes meanwhile."""
-    moved = tuple((name, one.fixed(), one.position()) for name, one in moving.items())
-    return clocks, writes, ddr.position(), ddr.behind_ports(), moved
+    def plane(self, prefix: str, fields: Fields, config: Config, blocks: Range) -> WrittenPlane:
+        """A plane of a walk. The plans that are compared write most planes to the same places."""
+        key = (prefix, blocks, *[fields.get(name, 0) for name in plane_fields(prefix)])
+        plane = self._planes.get(key)
+        if plane is None:
+            if len(self._planes) == KEPT_PLANES:
+                self._planes.clear()
+            plane = self._planes[key] = WrittenPlane(prefix, fields, config, blocks, self.number(key))
+        return plane
 
-
-def writes_of(walk: "Walk", prefixes: tuple[str, ...], first: int, clocks: int) -> tuple[Hashable, ...]:
-    """What the array writes in so many clocks from a walk's group `first` on depends on."""
-    fields = tuple(tuple(walk.fields.get(name, 0) for name in plane_fields(prefix)) for prefix in prefixes)
-    return prefixes, fields, walk.blocks, first, walk.groups.array[first : first + clocks].tobytes()
+    def key(self, clocks: int, ddr: BeatModel, moving: Sequence[Transfer], writes: tuple[int, ...]) -> Hashable:
+        """All that a stretch of so many clocks depends on. writes: `WalkWrites.key` of what the array writes meanwhile."""
+        positions = Positions(ddr, moving)
+        numbers = positions.numbers
+        numbers.append(clocks)
+        for transfer in moving:
+            chain = transfer.chain()
+            numbers.append(len(chain))
+            for one in chain:
+                if one.known < 0:
+                    one.known = self.number(one.fixed)
+                numbers.append(one.known)
+        return positions.left, tuple(numbers), tuple(positions.pasts), writes, ddr.behind_ports()

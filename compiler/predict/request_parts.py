@@ -30,6 +30,10 @@ class Parts:
         """The number of groups."""
         return len(self.flat) // self.each if self.each else len(self.starts) - 1
 
+    def start(self, group: int) -> int:
+        """The number of a group's first set; of the group behind the last one, how many sets there are."""
+        return group * self.each if self.each else self.starts[group]
+
     def of(self, group: int) -> list[int]:
         """The sets of a group."""
         if self.each:

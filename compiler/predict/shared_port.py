@@ -1,21 +1,20 @@
 """Simulates the shared port of the feature-memory banks clock by clock: all accesses except the array's reads. For `flow_rates`.
 
 Requesters have the order of priority of `hw/memory/feature_memory.py`. A request is served in parts; each part waits until no
-requester of higher priority needs its banks. The model leaves out the latency of a request. `ddr_beats` makes the requests of loads
-and stores.
+requester of higher priority needs its banks. The model leaves out the latency of a request. `array_writes` makes the requests of
+the array, and `ddr_beats` those of loads and stores.
 """
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import inf
-from typing import Final
+from typing import TYPE_CHECKING, Final, final
 
-from cnna.compiler.cost.engine_steps import Fields, command_groups
-from cnna.compiler.lower.kernels import Range
 from cnna.compiler.predict.request_parts import GroupParts, Parts
-from cnna.compiler.predict.walk_parts import PIECE_GROUPS, written_parts
-from cnna.spec.config import Config
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64  # as in `ddr_beats`
 
 READ_AHEAD: Final = 8  # clocks by which the vector engine's reads are ahead of their use, where these take longer
 BEFORE: Final = -1  # the group of writes from before the first group of a walk
@@ -62,25 +61,30 @@ def simulate(
 
     last: if this one is over, the simulation ends with that clock.
     """
+    before = [requester.progress for requester in requesters]
     served = list[Requester](requesters)
-    before = [requester.progress for requester in served]
     for requester in served:
         requester.ended = inf
-    done = 0
+    done, now = 0, 0.0
     while done < clocks and not (last is not None and last.ended < inf):
         above = 0
         if beside is not None:
             beside.clock()
         for requester in served:
             asks = requester.asks
-            if not asks and done >= requester.wake:
+            if not asks and now >= requester.wake:
                 asks = requester.offer(done)
             if asks:
-                requester.asks = asks & above
-                above |= asks
+                if above:
+                    requester.asks = asks & above
+                    above |= asks
+                else:
+                    requester.asks = 0
+                    above = asks
             if requester.over and requester.ended == inf:
-                requester.ended = float(done)
+                requester.ended = now
         done += 1
+        now += 1.0
     passed = [requester.progress - amount for requester, amount in zip(served, before, strict=True)]
     return [amount / max(min(requester.ended, done), 1) for requester, amount in zip(served, passed, strict=True)]
 
@@ -93,7 +97,7 @@ class DueParts(Requester):
         self.wake = inf
         self._due: list[float] = []  # by part, the clock
         self._banks: list[int] = []  # by part
-        self._next = 0  # number of the part that is offered next
+        self._next: i64 = 0  # number of the part that is offered next
 
     @property
     def waiting(self) -> int:
@@ -108,63 +112,13 @@ class DueParts(Requester):
 
     def offer(self, clock: int) -> int:
         """The next part. It is due, because `wake` is its clock."""
+        return self._next_part()
+
+    def _next_part(self) -> int:
         number = self._next
         self._next = number + 1
         self.wake = self._due[number + 1] if number + 1 < len(self._due) else inf
         return self._banks[number]
-
-
-class ArrayWrites(Requester):
-    """The array's writes, or its reads of residual operands: half a group of one block a clock, at the end of each group.
-
-    ends: when each group of the walk ends. They begin with number `first`, at clock 0. Nothing delays the array. Parts are looked
-    up as they are due, because most stretches are known or end early.
-    """
-
-    def __init__(self, prefix: str, fields: Fields, config: Config, blocks: Range, ends: Sequence[int], first: int) -> None:
-        super().__init__()
-        self._walk = prefix, fields, config, blocks
-        self._size, self._own, self._ends = config.chunk_blocks, blocks[1] - blocks[0], ends
-        self._begin = (ends[first - 1] if first else 0) + 2 * self._size
-        self._group, self._half, self._block = first, 0, 0  # of the next request
-        self._groups = min(len(ends), command_groups(fields, config))  # there may be fewer than `ends`
-        self._parts = Parts([], 1, [])
-        self._request = self._number = 0  # of the next request and part, among those of a piece of the walk
-        self.wake = inf
-        if first < self._groups:
-            self._look_up()
-            self.wake = float(ends[first] - self._begin)
-
-    def _look_up(self) -> None:
-        """Looks up the parts of the piece that has the next group."""
-        piece, group = self._group // PIECE_GROUPS, self._group % PIECE_GROUPS
-        prefix, fields, config, blocks = self._walk
-        self._parts = parts = written_parts(prefix, fields, config, blocks, piece)
-        self._request = request = group * 2 * self._own
-        self._number = request * parts.each if parts.each else parts.starts[request]
-
-    def offer(self, clock: int) -> int:
-        """The next part. It is due, because `wake` is its clock."""
-        parts, number = self._parts, self._number
-        self._number = number + 1
-        if number + 1 == (parts.starts[self._request + 1] if not parts.each else (self._request + 1) * parts.each):
-            self._request += 1
-            self._go_on()
-        return parts.flat[number]
-
-    def _go_on(self) -> None:
-        """Goes on to the next request."""
-        self._block += 1
-        if self._block == self._own:
-            self._block, self._half = 0, 1 - self._half
-            if not self._half:
-                self._group += 1
-                if self._group == self._groups:
-                    self.wake = inf
-                    return
-                if self._group % PIECE_GROUPS == 0:
-                    self._look_up()
-        self.wake = float(self._ends[self._group] - self._begin + self._half * self._size + self._block)
 
 
 class WrittenPart:
@@ -174,6 +128,7 @@ class WrittenPart:
         self.group, self.due, self.banks = group, due, banks
 
 
+@final
 class VectorWrites(DueParts):
     """The vector engine's writes. It keeps what it was given, so that the next stretch can go on with those that fell behind.
 
@@ -183,20 +138,26 @@ class VectorWrites(DueParts):
     def __init__(self, behind: Sequence[WrittenPart] | None = None) -> None:
         super().__init__()
         self.behind = behind
-        self._parts: list[WrittenPart] = []
+        self._groups: list[int] = []  # by part
         self._offered: list[int] = []  # by part, the clock
         self.add(behind or ())
 
     def add(self, parts: Sequence[WrittenPart]) -> None:
         """Adds parts, in the order of the clocks at which they are due."""
         for part in parts:
-            self._parts.append(part)
+            self._groups.append(part.group)
             self.add_part(part.due, part.banks)
+
+    def add_group(self, group: int, due: float, parts: Parts) -> None:
+        """Adds the parts of a group."""
+        for number in range(parts.start(group), parts.start(group + 1)):
+            self._groups.append(group)
+            self.add_part(due, parts.flat[number])
 
     def offer(self, clock: int) -> int:
         """The next part. It is due, because `wake` is its clock."""
         self._offered.append(clock)
-        part = super().offer(clock)
+        part = self._next_part()
         self.over = self.wake == inf
         return part
 
@@ -206,17 +167,18 @@ class VectorWrites(DueParts):
         simulated: the clocks of the stretch. Behind them, nothing is known to hold parts up: one is offered in each clock.
         """
         found, free = [], float(simulated)
-        for number in range(bisect_right(self._offered, clock), len(self._parts)):
-            part = self._parts[number]
-            if part.group >= groups:
+        for number in range(bisect_right(self._offered, clock), len(self._due)):
+            if self._groups[number] >= groups:
                 break  # so are all behind it
-            offered = max(part.due, free)
+            due = self._due[number]
+            offered = max(due, free)
             free = offered + 1
             if offered >= clock:
-                found.append(WrittenPart(BEFORE, part.due - clock, part.banks))
+                found.append(WrittenPart(BEFORE, due - clock, self._banks[number]))
         return found
 
 
+@final
 class VectorReads(Requester):
     """The vector engine's reads of a block, from group `first` on: a part a clock. done: parts offered, the present one included.
 
@@ -229,40 +191,57 @@ class VectorReads(Requester):
 
     def __init__(self, parts: GroupParts, first: int, pace: float, written: VectorWrites) -> None:
         super().__init__()
-        self._first, self._written = first, written
+        self._reads, self._writes, self._written = parts.reads, parts.writes, written
         early = min(first, int(WRITTEN_CLOCKS / pace)) if written.behind is None else 0
         for number in range(early):
             due = WRITTEN_CLOCKS - int((early - number) * pace)
             written.add([WrittenPart(BEFORE, due, part) for part in parts.writes.of(first - early + number)])
-        self._clock = 0
-        self._parts = self._made(parts)
+        self._first: i64 = first
+        self._group: i64 = first - 1  # that is read
+        self._reading = False  # whether its parts are being offered
+        self._next: i64 = 0  # number of the part that is offered next
+        self._end: i64 = 0  # of the group's parts
+        self._begin: i64 = 0  # when the first of these was offered
+        self._idle: i64 = 0  # clocks without a read that are left, because the group's writes take longer
+        self._late: i64 = 0  # clocks that reads had to wait
 
     @property
     def progress(self) -> float:
         """The parts that have passed. The present one has, unless it still needs banks."""
-        return self.done - (1 if self.asks else 0)
+        return self.done - (1.0 if self.asks else 0.0)
 
     def offer(self, clock: int) -> int:
         """The next part; 0 after the last group, and while there is no room."""
-        self._clock = clock
-        return 0 if self._written.waiting > ROOM_PARTS else next(self._parts, 0)
+        if self._written.waiting > ROOM_PARTS or self.over:
+            return 0
+        while self._next == self._end:
+            if self._reading:
+                self._end_reads(clock)
+            if self._idle:
+                self._idle -= 1
+                self.done += 1.0
+                return 0
+            if self._group >= self._first:
+                self._written.add_group(self._group, float(clock + WRITTEN_CLOCKS), self._writes)
+            self._group += 1
+            if self._group >= len(self._reads):
+                self.over = True
+                return 0
+            self._next, self._end = self._reads.start(self._group), self._reads.start(self._group + 1)
+            self._reading, self._begin = True, clock
+        part = self._reads.flat[self._next]
+        self._next += 1
+        self.done += 1.0
+        return part
 
-    def _made(self, all_parts: GroupParts) -> Iterator[int]:
-        late = 0  # clocks that reads had to wait
-        for group in range(self._first, len(all_parts.reads)):
-            parts, own = all_parts.reads.of(group), all_parts.writes.of(group)
-            begin = self._clock
-            for part in parts:
-                self.done += 1
-                yield part
-            free = max(len(own) - len(parts), 0)  # clocks without a read, in which reads that had to wait catch up
-            late += self._clock - begin - len(parts)
-            caught_up = min(late, free)
-            late = min(late - caught_up, READ_AHEAD)
-            self.done += caught_up
-            for _ in range(free - caught_up):
-                self.done += 1
-                yield 0
-            due = self._clock + WRITTEN_CLOCKS
-            self._written.add([WrittenPart(group, due, part) for part in own])
-        self.over = True
+    def _end_reads(self, clock: int) -> None:
+        """The group's reads have been offered. Those that had to wait catch up in the clocks in which its writes take longer."""
+        reads = self._reads.start(self._group + 1) - self._reads.start(self._group)
+        writes = self._writes.start(self._group + 1) - self._writes.start(self._group)
+        free = max(writes - reads, 0)
+        late = self._late + clock - self._begin - reads
+        caught_up = min(late, free)
+        self._late = min(late - caught_up, READ_AHEAD)
+        self.done += float(caught_up)
+        self._idle = free - caught_up
+        self._reading = False

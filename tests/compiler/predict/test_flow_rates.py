@@ -105,5 +105,6 @@ def test_looks_in_quick_succession_bring_no_more_than_ddr_gives(speeds):
         work.moving = dict(work.moving)
         speeds.until = now  # as if another requester had come or gone
         speeds.set(work, now)
-    ((_, _, moved, waiting, _),) = speeds.notes[0][0][1]
-    assert sum(moved) + sum(waiting) <= 3 * now + 3 * 16 + 16
+    load = work.moving["load"]
+    speeds.notes.go_back([load], 0)
+    assert sum(load.moved) + sum(load.waiting) <= 3 * now + 3 * 16 + 16

@@ -5,9 +5,9 @@ import pytest
 from cnna.compiler.lower.lower import lower
 from cnna.compiler.plan.pitch import set_pitches
 from cnna.compiler.plan.plan import Planner, Way
-from cnna.compiler.predict.beat_model import BeatModel
+from cnna.compiler.predict.beat_model import BeatModel, Notes
 from cnna.compiler.predict.ddr_beats import Transfer
-from cnna.compiler.predict.known_stretches import KnownStretches, Stretch, key_of
+from cnna.compiler.predict.known_stretches import KnownStretches, Positions, Stretch
 from cnna.compiler.predict.predict import predicted_spans
 from cnna.compiler.predict.shared_port import simulate
 from cnna.spec.config import preset
@@ -35,25 +35,25 @@ def test_an_equal_transfer_goes_on_as_the_simulated_one_does(engine, clocks):
     """One that takes over a position must be known by the same key, and must do the same in the next stretch."""
     one, ddr = begun(engine)
     simulate([one], clocks, ddr)
-    other, own = begun(engine)
-    other.go_on(one.position())
-    own.go_on(ddr.position())
-    assert key_of(CLOCKS, own, {engine: other}, ()) == key_of(CLOCKS, ddr, {engine: one}, ())
+    (other, own), known = begun(engine), KnownStretches()
+    Positions(ddr, [one]).put(own, [other])
+    assert known.key(CLOCKS, own, [other], ()) == known.key(CLOCKS, ddr, [one], ())
     assert simulate([other], CLOCKS, own) == simulate([one], CLOCKS, ddr)
-    assert (other.position(), own.position()) == (one.position(), ddr.position())
+    assert known.key(CLOCKS, own, [other], ()) == known.key(CLOCKS, ddr, [one], ())
+    assert (other.done, other.over, other.moved, other.waiting) == (one.done, one.over, one.moved, one.waiting)
 
 
 def test_keys_differ_with_what_changes_a_stretch():
     """What the array writes, where a load goes and in which steps, what has moved, and the beats behind it."""
-    one, ddr = begun("load")
-    keys = [key_of(CLOCKS, ddr, {"load": one}, writes) for writes in ((), ("dst",))]
+    (one, ddr), known = begun("load"), KnownStretches()
+    keys = [known.key(CLOCKS, ddr, [one], writes) for writes in ((), (1,))]
     for changed in ({"fm": 8}, {"fm_run": 56}, {"fm_block": 704}, {"ddr_run": 128}, {"run": 49}):
         other, own = begun("load", **changed)
-        keys.append(key_of(CLOCKS, own, {"load": other}, ()))
+        keys.append(known.key(CLOCKS, own, [other], ()))
     ddr.set_behind([((3.0, 4),), *[() for _ in ddr.others[1:]]])
-    keys.append(key_of(CLOCKS, ddr, {"load": one}, ()))
+    keys.append(known.key(CLOCKS, ddr, [one], ()))
     simulate([one], 40, ddr)
-    keys.append(key_of(CLOCKS, ddr, {"load": one}, ()))
+    keys.append(known.key(CLOCKS, ddr, [one], ()))
     assert len(set(keys)) == len(keys)
 
 
@@ -61,7 +61,7 @@ def test_what_was_not_used_for_longest_is_forgotten(monkeypatch):
     """Memory stays bounded."""
     monkeypatch.setattr("cnna.compiler.predict.known_stretches.KEPT", 2)
     one, ddr = begun("load")
-    known, stretch = KnownStretches(), Stretch((1.0,), 0, {"load": one.position()}, (), ddr.position())
+    known, stretch = KnownStretches(), Stretch([1.0], 0, Positions(ddr, [one]), Notes([one]))
     for key in ("a", "b"):
         known.keep(key, 9, stretch)
     assert known.get("a", 9) is stretch

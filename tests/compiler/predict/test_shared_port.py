@@ -5,10 +5,11 @@ import pytest
 
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.graph import ir
+from cnna.compiler.predict.array_writes import ArrayWrites
 from cnna.compiler.predict.bank_clocks import plane_words, source_words, walk_clocks, write_clocks
+from cnna.compiler.predict.known_stretches import WrittenPlane
 from cnna.compiler.predict.shared_port import (
     ROOM_PARTS,
-    ArrayWrites,
     DueParts,
     VectorReads,
     VectorWrites,
@@ -71,7 +72,7 @@ def test_reads_wait_for_the_arrays_writes_in_their_region_alone():
     speeds = []
     for base in (pool["src"], (pool["src"] + 2 * ZCU102.banks * ZCU102.bank_words) % ZCU102.feature_words):
         written = VectorWrites()
-        writes = ArrayWrites("dst", {**conv, "dst": base}, ZCU102, (0, 2), range(4, 404, 4), 0)
+        writes = ArrayWrites(WrittenPlane("dst", {**conv, "dst": base}, ZCU102, (0, 2), 0), [*range(4, 404, 4)], 0)
         far = (base + ZCU102.banks * ZCU102.bank_words) % ZCU102.feature_words  # its own writes meet nobody
         requesters = [writes, written, VectorReads(group_parts({**pool, "dst": far}, ZCU102, 0), 0, 9.0, written)]
         speeds.append(simulate(requesters, 256)[-1])
