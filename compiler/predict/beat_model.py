@@ -132,7 +132,7 @@ class BeatModel(Clocked):
     def add_position(self, numbers: list[int]) -> None:
         """Adds where the model stands, for `go_on`, besides `left` and without what `load`, `store` and `set_behind` hold."""
         numbers.append(self._first)
-        numbers.append(self._clocks % PAST_CLOCKS)
+        numbers.append(self._clocks % PAST_CLOCKS if self._load is not None else 0)
         for port in self._ports:
             numbers.append(port.others)
             numbers.append(port.turn)
@@ -142,7 +142,9 @@ class BeatModel(Clocked):
 
         Returns how many numbers the position had.
         """
-        self._left, self._first, self._clocks = left, numbers[0], numbers[1]
+        self._left, self._first = left, numbers[0]
+        if self._load is not None:  # others do not count them
+            self._clocks = numbers[1]
         at = 2
         for port in self._ports:
             port.others, port.turn = numbers[at], numbers[at + 1]

@@ -236,7 +236,9 @@ class Transfer(Requester):
                 passed += 1.0
                 at += fifo.step
                 fifo.at = at
-                fifo.needs = fifo.coming.needs[at] if at < fifo.end else 0
+                fifo.needs = 0
+                if at < fifo.end:
+                    fifo.needs = fifo.coming.needs[at]
             asked |= needs
         self.done += passed
         return goes

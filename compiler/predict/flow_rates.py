@@ -29,7 +29,6 @@ from cnna.compiler.predict.shared_port import (
     WrittenPart,
     simulate,
 )
-from cnna.compiler.predict.walk_parts import group_parts
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import DdrSpeed
 
@@ -260,11 +259,10 @@ class FlowRates:
             transfer.go_to(transfer.size - work.flows[engine].left / BEAT_BYTES)
         self._ddr.load, self._ddr.store = work.moving.get("load"), work.moving.get("store")
         others = [max(reads.open, reads.asked) for reads in work.reads]
-        before = work.begun - (work.moving["load"].size if "load" in work.moving else 0)
-        self._ddr.set_behind(_by_port(work, before))
         if program := work.flows.get("program"):
             others[0] += ceil(program.left / BEAT_BYTES)  # the sequencer reads at port 0
-        self._ddr.others = others
+        self._ddr.others = others = [min(beats, STRETCH_CLOCKS) for beats in others]  # no more than one comes in a clock
+        self._ddr.set_behind(_by_port(work))
         for reads in work.reads:
             reads.asked = 0
         held = {engine: (transfer.done, transfer.fifo) for engine, transfer in work.moving.items()}
@@ -367,7 +365,7 @@ class FlowRates:
     def _parts_of(self, walk: Walk) -> GroupParts:
         """The parts of the walk's groups. Many stretches in a row have the same walk."""
         if self._parts is None or self._parts[0] is not walk:
-            self._parts = walk, group_parts(walk.fields, self._config, walk.blocks[0])
+            self._parts = walk, self._known.group_parts(walk.fields, self._config, walk.blocks[0])
         return self._parts[1]
 
     def _behind(self, walk: Walk | None, first: int, now: float) -> list[WrittenPart] | None:
@@ -403,14 +401,24 @@ class FlowRates:
         return {"vector": writes, "reads": reads}
 
 
-def _by_port(work: ActiveEngines, before: int) -> list[Behind]:
-    """What `BeatModel.set_behind` takes. before: beats of loads that have ended. Ports of one part have the same."""
+def _by_port(work: ActiveEngines) -> list[Behind]:
+    """What `BeatModel.set_behind` takes, for as many beats as a stretch can bring. Ports of one part have the same."""
     found, ports = list[Behind](), len(work.reads)
+    load = work.moving.get("load")
+    if load is None:
+        return [() for _ in work.reads]
+    before = work.begun - load.size  # beats of loads that have ended
     for port, reads in enumerate(work.reads):
         if port and reads is work.reads[port - 1]:
             found.append(found[-1])
-        else:
-            found.append(tuple([((load - before) / ports, beats) for load, beats in reads.unanswered()]))
+            continue
+        pairs, total = list[tuple[float, int]](), 0
+        for first, beats in reads.unanswered():
+            pairs.append(((first - before) / ports, beats))
+            total += beats
+            if total >= STRETCH_CLOCKS:
+                break
+        found.append(tuple(pairs))
     return found
 
 

@@ -14,16 +14,17 @@ from numpy.typing import NDArray
 
 from cnna.compiler.cost.engine_steps import Fields, command_groups
 from cnna.compiler.lower.kernels import Range
-from cnna.compiler.predict.bank_clocks import plane_fields
+from cnna.compiler.predict.bank_clocks import SOURCE, plane_fields
 from cnna.compiler.predict.beat_model import BeatModel, Notes
 from cnna.compiler.predict.ddr_beats import Past, Transfer
-from cnna.compiler.predict.request_parts import Parts
-from cnna.compiler.predict.walk_parts import written_parts
+from cnna.compiler.predict.request_parts import GroupParts, Parts
+from cnna.compiler.predict.walk_parts import LARGE_GROUPS, group_parts, written_parts
 from cnna.spec.config import Config
 
 KEPT = 4096  # stretches: some 80 MB; those of the three longest predictions that are compared for ResNet-50 are 2,500
 
-KEPT_PLANES = 1024  # a plane has some 10 KB
+KEPT_PLANES = 1024  # of the array, and walks of the vector engine: one has some 10 KB
+READ_AND_WRITTEN = (*dict.fromkeys((*SOURCE, *plane_fields("dst"))), "b_flat", "blocks")  # on which `group_parts` depend
 
 
 class WalkGroups:
@@ -94,6 +95,7 @@ class KnownStretches:
         self._kept: OrderedDict[Hashable, Stretch] = OrderedDict()
         self._numbers: dict[Hashable, int] = {}
         self._planes: dict[Hashable, WrittenPlane] = {}
+        self._parts: dict[Hashable, GroupParts] = {}
         self.found = self.simulated = 0
 
     @property
@@ -129,6 +131,18 @@ class KnownStretches:
                 self._planes.clear()
             plane = self._planes[key] = WrittenPlane(prefix, fields, config, blocks, self.number(key))
         return plane
+
+    def group_parts(self, fields: Fields, config: Config, block: int) -> GroupParts:
+        """`walk_parts.group_parts`, which are kept for small walks."""
+        if command_groups(fields, config) >= LARGE_GROUPS:
+            return group_parts(fields, config, block)
+        key = (block, *[fields.get(name, 0) for name in READ_AND_WRITTEN])
+        parts = self._parts.get(key)
+        if parts is None:
+            if len(self._parts) == KEPT_PLANES:
+                self._parts.clear()
+            parts = self._parts[key] = group_parts(fields, config, block)
+        return parts
 
     def key(self, clocks: int, ddr: BeatModel, moving: Sequence[Transfer], writes: tuple[int, ...]) -> Hashable:
         """All that a stretch of so many clocks depends on. writes: `WalkWrites.key` of what the array writes meanwhile."""

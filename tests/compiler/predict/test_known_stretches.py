@@ -57,6 +57,22 @@ def test_keys_differ_with_what_changes_a_stretch():
     assert len(set(keys)) == len(keys)
 
 
+def test_clocks_of_loads_that_have_passed_matter_to_loads_alone():
+    """A store would be simulated again for each of 16 clocks in which it can begin."""
+    keys, known = [], KnownStretches()
+    for clocks in (16, 20):
+        (load, ddr), (store, _) = begun("load"), begun("store")
+        load.put([fifo.share for fifo in load.fifos], [0] * ZCU102.ports)
+        simulate([load], clocks, ddr)
+        load, _ = begun("load")
+        ddr.load = load
+        keys.append(known.key(CLOCKS, ddr, [load], ()))
+        ddr.load, ddr.store = None, store
+        keys.append(known.key(CLOCKS, ddr, [store], ()))
+    assert keys[0] != keys[2]
+    assert keys[1] == keys[3]
+
+
 def test_what_was_not_used_for_longest_is_forgotten(monkeypatch):
     """Memory stays bounded."""
     monkeypatch.setattr("cnna.compiler.predict.known_stretches.KEPT", 2)
