@@ -25,10 +25,13 @@ def main() -> int:
         signal.signal(signal.SIGINT, _end)
     try:
         from cnna.cli import main as command_line
+        from cnna.spec.garbage import search_no_more
 
         if usual:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        return command_line.main()
+        code = command_line.main()
+        search_no_more()
+        return code
     except KeyboardInterrupt:  # between this handler and those of `main`
         _end(signal.SIGINT, None)
 

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from cnna.spec.errors import ToolError
+from cnna.spec.garbage import search_seldom, seldom
 
 MOST_BREAKS = 5  # one after another, without a result between them
 AHEAD = 2  # pieces of work for each process of a cluster: one that it does, and one that waits for it
@@ -80,6 +81,7 @@ class Workers:
             for process in set(active_children()) - self._others:
                 process.terminate()  # nobody waits for what it does
 
+    @seldom()
     def run(
         self,
         work: Callable[..., Result],
@@ -151,7 +153,8 @@ def _taken(under_way: "dict[Future[Result], Item]", finished: Iterable[Any]) -> 
 
 
 def _begin() -> None:
-    """A worker leaves Ctrl-C to the process that it works for, and ends with it."""
+    """A worker leaves Ctrl-C to the process that it works for, and ends with it. It keeps most of what it makes."""
+    search_seldom()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

@@ -1,5 +1,6 @@
 """Work that is shared by processes: none is lost when one of them is killed, and all is done once."""
 
+import gc
 import os
 import signal
 import time
@@ -12,6 +13,7 @@ import pytest
 
 from cnna.compiler.explore.workers import Processes, Workers
 from cnna.spec.errors import ToolError
+from cnna.spec.garbage import SELDOM
 
 
 def doubled(folder: Path, number: int) -> int:
@@ -27,6 +29,11 @@ def deadly(number: int) -> int:
     """Work that no process survives."""
     os.kill(os.getpid(), signal.SIGKILL)
     return number
+
+
+def threshold(number: int) -> int:
+    """New objects after which a search for garbage begins in the process that does the work."""
+    return gc.get_threshold()[0]
 
 
 class Kind(NamedTuple):
@@ -63,6 +70,16 @@ def test_each_item_is_done_once(tmp_path: Path, jobs: int) -> None:
     with Workers.local(jobs) as workers:
         workers.run(partial(doubled, tmp_path), range(12), lambda item, result: results.append((item, result)))
     assert sorted(results) == [(number, 2 * number) for number in range(12)]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_garbage_is_searched_for_seldom(jobs: int) -> None:
+    """A search walks through all that is known of plans and stretches, and finds nothing."""
+    before, found = gc.get_threshold(), dict[int, int]()
+    with Workers.local(jobs) as workers:
+        workers.run(threshold, range(3), found.__setitem__)
+    assert set(found.values()) == {SELDOM}
+    assert gc.get_threshold() == before
 
 
 def test_a_killed_worker_loses_nothing(tmp_path: Path) -> None:
