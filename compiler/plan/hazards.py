@@ -73,7 +73,7 @@ def add_waits(
     sizes = {FEATURES: config.feature_words, **{name: -(-size // BEAT_BYTES) for name, size in segments.items()}}
     progress = _Progress(_near(known, spans, sizes))
     return [
-        c._replace(fields={**c.fields, **progress.waits(c.engine, c.units, *both)}) if both else c
+        PlannedCommand(c.engine, {**c.fields, **progress.waits(c.engine, c.units, *both)}, *c[2:]) if both else c
         for c, both in zip(commands, uses, strict=True)
     ]
 
@@ -102,60 +102,73 @@ class _Progress:
     """What the commands so far have used, and how many units each engine has got.
 
     A use of some words is noted at all sets that share a word with them: by engine, the count of its finished units at which its
-    last write is done, and its last read. Counts of an engine only grow, so the last use replaces those before.
+    last write is done, and its last use. Counts of an engine only grow, so the last one replaces those before.
     """
 
     def __init__(self, near: Mapping[int, Sequence[int]]) -> None:
         """near: of each set of words, those that share a word with it and are used later."""
         self._near = near
         self._written = [[0] * (max(near, default=0) + 1) for _ in COUNTED]  # by engine and set of words
-        self._read = [[0] * (max(near, default=0) + 1) for _ in COUNTED]
+        self._used = [[0] * (max(near, default=0) + 1) for _ in COUNTED]
         self._issued = [0] * len(COUNTED)
 
     def waits(self, engine: str, units: int, reads: Sequence[Use], writes: Sequence[Use]) -> dict[str, int]:
         """The WAIT fields of a command. Counts it as issued."""
         own = COUNTED.index(engine)
-        needs, first = self._needs(own, units, reads, writes), self._issued[own]
-        for counts, touched in ((self._written[own], writes), (self._read[own], reads)):
-            for unit, _, words, _ in touched:  # in order of units: the last unit's use is the last one, if accesses overlap
-                count = first + unit + 1
-                for number in self._near[words]:
-                    counts[number] = count
+        whole, apart = self._needs(own, units, reads, writes)
+        first = self._issued[own]
+        self._issued[own] = first + units
+        used, written = self._used[own], self._written[own]
+        for unit, _, words, _ in reads:  # in order of units: the last unit's use is the last one, if accesses overlap
+            for number in self._near[words]:
+                used[number] = first + unit + 1
+        for unit, _, words, _ in writes:
+            count = first + unit + 1
+            for number in self._near[words]:
+                written[number] = count
+                if used[number] < count:  # a later unit may read them
+                    used[number] = count
         fields = dict(UNNEEDED)
-        for other, need in enumerate(zip(*needs, strict=True)):
-            count = max(need)
+        for other, count in enumerate(whole):
+            first_needs = None
+            if apart:
+                need = [one[other] for one in apart]
+                most = max(need)
+                if most > count:  # else all units wait for as many
+                    first_needs = None if other == own else _first_needs(need, count, most, self._issued[other])
+                    count = most
             if count:
-                first_needs = None if other == own or units == 1 else _first_needs(need, count, self._issued[other])
                 name, step, enable = NAMES[other]
                 fields[name] = (count if first_needs is None else first_needs) % COUNTS
                 fields[step], fields[enable] = int(first_needs is not None), 1
-        self._issued[own] = first + units
         return fields
 
-    def _needs(self, own: int, units: int, reads: Sequence[Use], writes: Sequence[Use]) -> list[list[int]]:
-        """By unit, and by engine: how many of the engine's units must have finished. own: the command's engine."""
-        needs = [[0] * len(COUNTED) for _ in range(units)]
-        for unit, whole, words, _ in reads:
-            written = [counts[words] for counts in self._written]
-            for need in needs if whole else (needs[unit],):
-                need[:] = map(max, need, written)
-        for unit, whole, words, chip in writes:
-            used = [max(written[words], read[words]) for written, read in zip(self._written, self._read, strict=True)]
-            if chip:  # an engine's writes come after its own earlier reads and writes; only stores may overtake each other
-                used[own] = 0
-            for need in needs if whole else (needs[unit],):
-                need[:] = map(max, need, used)
-        return needs
+    def _needs(self, own: int, units: int, reads: Sequence[Use], writes: Sequence[Use]) -> tuple[list[int], list[list[int]]]:
+        """How many units of each engine must have finished for all units of a command, and beside these for each of its units, if
+        one has needs of its own. own: the command's engine.
+        """
+        whole, apart = [0] * len(COUNTED), list[list[int]]()
+        for uses, noted, are_writes in ((reads, self._written, False), (writes, self._used, True)):
+            for unit, all_, words, chip in uses:
+                need = [counts[words] for counts in noted]
+                if chip and are_writes:  # they come after the engine's own earlier uses; only stores may overtake each other
+                    need[own] = 0
+                if all_:
+                    whole = list(map(max, whole, need))
+                elif any(need):
+                    apart = apart or [[0] * len(COUNTED) for _ in range(units)]
+                    apart[unit] = list(map(max, apart[unit], need))
+        return whole, apart
 
 
-def _first_needs(need: Sequence[int], count: int, issued: int) -> int | None:
-    """The units that unit 0 waits for if each unit waits for one more than the one before; None: all wait for `count`.
+def _first_needs(need: Sequence[int], least: int, most: int, issued: int) -> int | None:
+    """The units that unit 0 waits for if each unit waits for one more than the one before; None: all wait for `most`.
 
     They do so if unit 0 can then begin earlier, and no unit waits for a unit beyond those of earlier commands, `issued`. need: of
-    each unit.
+    each unit, and `most` is the most of it. least: what all need.
     """
-    start = max(0, *(units - unit for unit, units in enumerate(need)))
-    return start if start < count and start + len(need) - 1 <= issued else None
+    start = max(least, *(units - unit for unit, units in enumerate(need)))
+    return start if start < most and start + len(need) - 1 <= issued else None
 
 
 def words_of(access: Access, unit: int, deck_words: int) -> tuple[str, Words]:
