@@ -16,7 +16,7 @@ from cnna.compiler.lower.lower import lower
 from cnna.compiler.plan.find_tiling import KnownTilings
 from cnna.compiler.plan.fold import Fold, fold_inputs
 from cnna.compiler.plan.pitch import set_pitches
-from cnna.compiler.plan.plan import KnownPlans, streaming
+from cnna.compiler.plan.plan import KnownPlans, MadeCommands, streaming
 from cnna.compiler.predict.known_stretches import KnownStretches
 from cnna.spec.config import Config
 from cnna.spec.ddr import PLANNED, DdrSpeed
@@ -32,23 +32,24 @@ Key = tuple[Any, ...]
 class Prepared:
     """A graph with its inputs folded, as kernels with their pitches.
 
-    tilings: of plans, by `streaming`. plans: what else is known of them, by the words of a bank too. simulated: of predictions, by
-    the words of a bank and the DDR, the last used last.
+    tilings: of plans. commands: of plans, by the words of a bank. plans: what else is known of them, by `streaming` too. simulated:
+    of predictions, by the words of a bank and the DDR, the last used last.
     """
 
     graph: ir.Graph
     folded: ir.Graph
     folds: Mapping[str, Fold]
     lowered: Lowered
-    tilings: dict[frozenset[int], KnownTilings] = field(default_factory=dict)
+    tilings: KnownTilings = field(default_factory=dict)
+    commands: dict[int, MadeCommands] = field(default_factory=dict)
     plans: dict[tuple[frozenset[int], int], KnownPlans] = field(default_factory=dict)
     simulated: dict[tuple[int, DdrSpeed], KnownStretches] = field(default_factory=dict)
 
     def known(self, config: Config) -> KnownPlans:
         """What is known of the plans for a configuration."""
-        own = streaming(self.lowered, config)
-        tilings = self.tilings.setdefault(own, {})
-        return self.plans.setdefault((own, config.bank_words), KnownPlans(tilings=tilings))
+        own, words = streaming(self.lowered, config), config.bank_words
+        commands = self.commands.setdefault(words, MadeCommands())
+        return self.plans.setdefault((own, words), KnownPlans(tilings=self.tilings, commands=commands))
 
     def stretches(self, config: Config, memory: DdrSpeed = PLANNED) -> KnownStretches:
         """What predictions for a configuration and a DDR have simulated. Of what SHARED has, the words of a bank alone matter."""
@@ -65,8 +66,8 @@ class Prepared:
         return most
 
     @property
-    def commands(self) -> int:
-        """How many commands are known."""
+    def planned(self) -> int:
+        """How many commands of plans are known."""
         return sum(len(made.commands) for known in self.plans.values() for made in known.made)
 
 
@@ -107,6 +108,6 @@ class KeptPlans:
             self._kept[key] = own
             left, stretches = self._most, self._stretches
             for other, kept in reversed(list(self._kept.items())):
-                left, stretches = left - kept.commands, kept.forget(stretches)
+                left, stretches = left - kept.planned, kept.forget(stretches)
                 if left < 0:
                     self._kept.pop(other, None)

@@ -51,7 +51,8 @@ KnownCommands = dict[tuple[Any, ...], Sequence[PlannedCommand]]
 class PlanContext:
     """The input for all commands. streams: for each (kernel, part), the offset of its stream in the constant segment.
 
-    known: commands of kernels, by all that they follow from beside the configuration and the streams; gets those of this plan.
+    known: commands of kernels, by all that they follow from beside the streams and the configuration without its weight ring; gets
+    those of this plan.
     """
 
     lowered: Lowered

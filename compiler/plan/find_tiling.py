@@ -58,7 +58,7 @@ def find_tiling(
 
     spilled: the roles whose maps lie in DDR. bands: into which a kernel is cut whose maps all lie on chip. short: such a kernel of
     the vector engine has tiles of which the vector ring holds the words of several. forced: what tiles may be. known: figures of
-    other calls for the same array and ports, whose weight ring holds the same weights whole; gets those of this one.
+    other calls for the same array and ports; gets those of this one.
     """
     height, units = maps[kernel.dest.map].height, -(-kernel.dest.blocks // config.chunk_blocks)
     if kernel.rows:
@@ -69,7 +69,7 @@ def find_tiling(
         if forced is not None:
             rows, blocks = min(forced.rows or rows, height), forced.blocks or blocks
         return Tiling(kernel.images[1] - kernel.images[0], rows, blocks, {})
-    figures = {} if known is None else known.setdefault(_alike(kernel, maps, spilled), {})
+    figures = {} if known is None else known.setdefault(_alike(kernel, maps, spilled, config), {})
     sizes = dict.fromkeys(-(-units // 2**n) * config.chunk_blocks for n in range(units.bit_length() + 1))
     allowed = sizes if forced is None or forced.blocks is None else (forced.blocks,)
     heights = _row_candidates(height) if forced is None or forced.rows is None else (min(forced.rows, height),)
@@ -90,9 +90,12 @@ def find_tiling(
     return min(found, key=lambda one: one[0])[1] if found else None
 
 
-def _alike(kernel: Kernel, maps: Mapping[str, Map], spilled: Sequence[str]) -> tuple[Any, ...]:
-    """Equal for kernels whose tilings have the same figures: those of other images, or whose maps lie elsewhere."""
-    found: list[Any] = [kernel.parts, kernel.window, kernel.rows, *spilled]
+def _alike(kernel: Kernel, maps: Mapping[str, Map], spilled: Sequence[str], config: Config) -> tuple[Any, ...]:
+    """Equal for kernels whose tilings have the same figures: those of other images, or whose maps lie elsewhere. Of the weight ring
+    it matters which chunks it holds whole.
+    """
+    streaming = tuple(part.stream.unit_words > config.ring_words for part in kernel.parts)
+    found: list[Any] = [kernel.parts, kernel.window, kernel.rows, streaming, *spilled]
     for view in views_of(kernel).values():
         map_ = maps[view.map]
         found += [view.block, view.blocks, map_.blocks, map_.height, map_.width, map_.pitch, map_.depth]

@@ -72,6 +72,15 @@ class _Programmed:
 
 
 @dataclass(eq=False)
+class MadeCommands:
+    """What is known of commands wherever a plan has them, for configurations that differ in the size of the weight ring alone."""
+
+    known: KnownCommands = field(default_factory=dict)
+    uses: KnownUses = field(default_factory=KnownUses)
+    figures: cost.KnownFigures = field(default_factory=dict)
+
+
+@dataclass(eq=False)
 class KnownPlans:
     """What plans of the same kernels have in common: in all ways, and for configurations that differ in the size of the weight ring
     alone, as long as the weights of the same kernels come in one piece (`streaming`).
@@ -81,9 +90,7 @@ class KnownPlans:
 
     streamed: dict[frozenset[Kernel], set[str]] = field(default_factory=dict)  # `streamed_ports` of kernels in any order
     tilings: KnownTilings = field(default_factory=dict)
-    commands: KnownCommands = field(default_factory=dict)
-    uses: KnownUses = field(default_factory=KnownUses)
-    figures: cost.KnownFigures = field(default_factory=dict)
+    commands: MadeCommands = field(default_factory=MadeCommands)
     allocations: dict[tuple[Way, int], Allocation] = field(default_factory=dict)
     made: list[_Programmed] = field(default_factory=list)
 
@@ -137,7 +144,7 @@ class Planner:
             allocation = in_bands(allocation, cut_up, bands, self.config, self.forced)
         constants, offsets = self._constants
         streams = {(kernel, part): offsets[cut_up.kernels[kernel].parts[part].stream] for kernel, part in stream_keys(cut_up)}
-        plain = schedule(PlanContext(cut_up, allocation, streams, self.config, self.known.commands))
+        plain = schedule(PlanContext(cut_up, allocation, streams, self.config, self.known.commands.known))
         made = self._programmed(plain, allocation.segments)
         clocks = self._estimated(made.program)
         apart = replace(cut_up, kernels=tuple(own for kernel in cut_up.kernels for own in one_by_one(kernel)))
@@ -163,7 +170,7 @@ class Planner:
         for made in self.known.made:
             if made.plain == plain and made.segments == segments:
                 return made
-        commands = add_waits(plain, segments, self.config, self.known.uses)
+        commands = add_waits(plain, segments, self.config, self.known.commands.uses)
         program, decoded = emitted(commands)
         self._estimated(program, decoded)
         made = _Programmed(plain, segments, commands, program)
@@ -173,6 +180,6 @@ class Planner:
     def _estimated(self, program: bytes, decoded: Iterable[Command] | None = None) -> int:
         """The clocks of a program. decoded: its commands, if they are there."""
         if program not in self._clocks:
-            spans = cost.timeline_of(decoded or decode(program), self.config, known=self.known.figures)
+            spans = cost.timeline_of(decoded or decode(program), self.config, known=self.known.commands.figures)
             self._clocks[program] = cost.total_cycles(spans)
         return self._clocks[program]

@@ -61,7 +61,8 @@ def _known_commands(context: PlanContext, number: int, kernel: Kernel) -> Sequen
     names = [view.map for view in views_of(kernel).values()]
     lie = [(context.lowered.maps[name], allocation.features.get(name), allocation.ddr.get(name)) for name in names]
     tiles = tiling.images, tiling.rows, tiling.blocks, *tiling.staging.items()
-    own = type(kernel), *vars(kernel).values(), *lie, *tiles, cut
+    streaming = [part.stream.unit_words > context.config.ring_words for part in kernel.parts]
+    own = type(kernel), *vars(kernel).values(), *lie, *tiles, cut, *streaming
     if own not in context.known:
         context.known[own] = list(_kernel_commands(context, number, kernel, cut))
     return context.known[own]

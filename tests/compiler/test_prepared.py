@@ -51,6 +51,7 @@ def test_plans_are_known_by_the_weights_that_stream():
         assert ready.known(LARGE) is ready.known(TINY)
         assert ready.known(MANY) is not ready.known(LARGE)
         assert ready.known(MANY).tilings is ready.known(LARGE).tilings
+        assert ready.known(SMALL).commands is ready.known(LARGE).commands is not ready.known(MANY).commands
 
 
 @pytest.mark.parametrize("seed", [10, 4])
@@ -110,9 +111,9 @@ def test_only_so_many_commands_are_kept():
     count = KeptPlans()
     shared(count, graph, TINY, 1)
     with count.of(graph, TINY, 1) as ready:
-        most = ready.commands
+        most = ready.planned
     for limit, wanted in ((most, True), (most - 1, False)):
         kept = KeptPlans(limit)
         shared(kept, graph, TINY, 1)
         with kept.of(graph, TINY, 1) as ready:
-            assert (ready.commands > 0) == wanted
+            assert (ready.planned > 0) == wanted
