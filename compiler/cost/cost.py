@@ -220,12 +220,14 @@ class _Estimator:
         engine, units, done = command.engine, figures.units, self.units[command.engine]
         waits = self._waits(command, units)
         fill = FILL_CLOCKS[engine] + (self.memory.latency_cycles if engine in ("load", "store") else 0)
-        each, clock, first = (figures.cycles - fill) / units, float(begin), None
+        each, clock, first, sources = (figures.cycles - fill) / units, float(begin), None, figures.sources
         for unit in range(units):
             for finished, count, step in waits:
-                clock = max(clock, finished[count + unit * step - 1] if count + unit * step else 0)
+                number = count + unit * step
+                if number and finished[number - 1] > clock:
+                    clock = finished[number - 1]
             first = clock if first is None else first
-            clock += each + (self._disturbed(figures.sources[unit], clock, each) if engine == "vector" else 0)
+            clock += each + (self._disturbed(sources[unit], clock, each) if sources else 0)
             done.append(int(clock + fill))
         end, begin = int(clock + fill), int(first or begin)
         if engine in RING_OF:

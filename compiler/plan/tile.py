@@ -8,7 +8,7 @@ is stored while the engine works. A kernel whose maps are all on chip is one til
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 from typing import NamedTuple
 
 from cnna.compiler.cost.engine_steps import EngineSteps, array_steps, groups_of, vector_steps
@@ -82,13 +82,20 @@ def _rows_of(kernel: Kernel, role: str, bands: Sequence[Range], maps: Mapping[st
         return [(0, 1) for _ in bands]
     if role != "source":
         return list(bands)
-    height, owners = maps[kernel.source.map].height, list(phases(kernel, maps[kernel.dest.map]))
-    found = []
+    height = maps[kernel.source.map].height
+    if not _phased(kernel):
+        return [source_rows(kernel.window, band, height) for band in bands]
+    owners, found = list(phases(kernel, maps[kernel.dest.map])), []
     for band in bands:
         owned = ((phase.window, phase.rows_within(band)) for phase in owners)
         read = [source_rows(window, own, height) for window, own in owned if own[0] < own[1]]
         found.append((min(low for low, _ in read), max(high for _, high in read)))
     return found
+
+
+def _phased(kernel: Kernel) -> bool:
+    """Whether its parts fill pixels between others."""
+    return any(part.phase for part in kernel.parts)
 
 
 def _blocks_of(kernel: Kernel, role: str, ranges: Sequence[Range], maps: Mapping[str, Map], chunk_blocks: int) -> list[Range]:
@@ -154,19 +161,30 @@ def tiling_work(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, config:
     bands, ranges = _bands(kernel, dest.height, tiling.rows), _cut(kernel.dest.blocks, tiling.blocks)
     for role in tiling.staging:
         rows, blocks = _rows_of(kernel, role, bands, maps), _blocks_of(kernel, role, ranges, maps, config.chunk_blocks)
-        moved, last = 0, None
-        for box in product(rows, blocks):
-            if box != last or role == "dest":  # what the tile before has loaded stays
-                moved += (box[0][1] - box[0][0]) * (box[1][1] - box[1][0])
-            last = box
+        moved = _moved(rows, blocks, stays=role != "dest")
         bytes_ += moved * maps[views_of(kernel)[role].map].pitch * config.ci
-    phased = any(part.phase for part in kernel.parts)  # if not, tiles of one size have equal work
-    alike = Counter((band if phased else (0, band[1] - band[0]), (0, high - low)) for band in bands for low, high in ranges)
-    for (band, made), count in alike.items():
+    phased = _phased(kernel)  # if not, tiles of one size have equal work
+    alike = Counter(band if phased else (0, band[1] - band[0]) for band in bands), Counter((0, high - low) for low, high in ranges)
+    for (band, first), (made, other) in product(*(counts.items() for counts in alike)):
+        count = first * other
         for own, unit in _tile_steps(kernel, Tile((0, 1), band, made), dest, config):
             work += own.steps * count
             bytes_ += own.times * unit * config.ring_word_bytes * (own.groups if unit > config.ring_words else 1) * count
     return bytes_, work, len(bands) * len(ranges)
+
+
+def _moved(rows: Sequence[Range], blocks: Sequence[Range], stays: bool) -> int:
+    """Rows of blocks that tiles move: those of each band, one range of blocks after another. stays: a tile moves nothing if it has
+    the rows and blocks of the tile before.
+    """
+    sizes = [high - low for low, high in blocks]
+    later = sum(size for (before, own), size in zip(pairwise(blocks), sizes[1:], strict=True) if own != before or not stays)
+    moved, last = 0, None
+    for band in rows:
+        again = stays and band == last and blocks[0] == blocks[-1]
+        moved += (band[1] - band[0]) * (later + (0 if again else sizes[0]))
+        last = band
+    return moved
 
 
 def _tile_steps(kernel: Kernel, tile: Tile, dest: Map, config: Config) -> Iterator[tuple[EngineSteps, int]]:

@@ -1,5 +1,6 @@
 """Tiles cover a kernel's output exactly once, and their staging lies in free memory without overlap."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from cnna.compiler.lower.kernels import views_of
 from cnna.compiler.lower.lower import lower
 from cnna.compiler.plan.find_tiling import find_tiling
-from cnna.compiler.plan.tile import box_of, box_words, least_words, tiles
+from cnna.compiler.plan.tile import Tiling, box_of, box_words, least_words, tiles, tiling_work
 from cnna.spec.config import preset
 
 from ... import networks
@@ -47,6 +48,22 @@ def test_tiles_cover_the_output_once_in_the_memory_there_is(words):
         assert all(first[1] <= then[0] for first, then in pairwise(taken)), f"case {case}"
         assert all(any(low <= a and b <= high for low, high in gaps) for a, b in taken), f"case {case}"
     assert found > 10
+
+
+@pytest.mark.parametrize(("rows", "blocks"), [(1, 1), (3, 2), (100, 1), (2, 100)])
+def test_a_tile_loads_what_the_one_before_has_not(rows, blocks):
+    """The estimate would count boxes twice that stay, or leave out those that are stored."""
+    for case, kernel, maps in cases(1):
+        height, roles = maps[kernel.dest.map].height, views_of(kernel)
+        bare = Tiling(1, min(rows, height), min(blocks * TINY.chunk_blocks, kernel.dest.blocks), {})
+        weights, work, count = tiling_work(kernel, maps, bare, TINY)
+        for role, view in roles.items():
+            boxes = [box_of(kernel, role, tile, maps, TINY.chunk_blocks) for tile in tiles(kernel, bare, height)]
+            moved = [box for box, before in zip(boxes, [None, *boxes], strict=False) if box != before or role == "dest"]
+            pixels = sum((box.rows[1] - box.rows[0]) * (box.blocks[1] - box.blocks[0]) for box in moved) * maps[view.map].pitch
+            staged = replace(bare, staging={role: (0,)})
+            wanted = weights + pixels * TINY.ci, work, len(boxes)
+            assert (tiling_work(kernel, maps, staged, TINY), count) == (wanted, len(boxes)), f"case {case}, {role}"
 
 
 def test_a_kernel_on_chip_is_one_tile():
