@@ -79,7 +79,9 @@ def find_tiling(
             fitting: list[tuple[float, Tiling]] = []
             for rows in heights:
                 bare = Tiling(1, rows, min(blocks, kernel.dest.blocks), dict.fromkeys(spilled, (0,) * copies))
-                own = figures.setdefault((rows, bare.blocks), TilingFigures(kernel, maps, config))
+                own = figures.get((rows, bare.blocks))
+                if own is None:
+                    own = figures[rows, bare.blocks] = TilingFigures(kernel, maps, config)
                 tiling = _staged(bare, own.words(bare), gaps)
                 fitting += [(own.clocks(bare, copies), tiling)] if tiling else []
                 if len(fitting) == TRIED:
