@@ -5,10 +5,12 @@ An executor breaks as a whole when one of its processes is killed. Then another 
 
 import os
 import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
+from contextlib import suppress
 from multiprocessing import active_children, get_context, parent_process
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
@@ -17,6 +19,8 @@ from cnna.spec.errors import ToolError
 from cnna.spec.garbage import search_seldom, seldom
 
 MOST_BREAKS = 5  # one after another, without a result between them
+FILES = 10  # that are open for a process, and some to spare; it was seen to need 8
+USUAL_FILES = 256  # that the process itself may open
 AHEAD = 2  # pieces of work for each process of a cluster: one that it does, and one that waits for it
 
 Item = TypeVar("Item")
@@ -40,18 +44,27 @@ class Processes(Executor):
     """
 
     def __init__(self, count: int) -> None:
-        """count: of processes. Each begins with its first piece of work."""
-        self._each = [ProcessPoolExecutor(1, get_context("spawn"), initializer=_begin) for _ in range(count)]
-        self._last: list[tuple[Future[Any] | None, Any]] = [(None, None) for _ in self._each]  # by process, work and its `near`
+        """count: of processes at most. Each begins with its first piece of work, when all others are at work."""
+        self._count = count
+        self._each: list[ProcessPoolExecutor] = []
+        self._last: list[tuple[Future[Any], Any]] = []  # by process, work and its `near`
+        _allow_files(FILES * count)
 
     def submit(self, fn: Callable[Taken, Result], /, *args: Taken.args, **kwargs: Taken.kwargs) -> "Future[Result]":
-        """As of every executor. Where no process is free, the first one does the work later."""
+        """As of every executor. Where no process is free, the first one does the work later. ToolError: none can begin."""
         near = getattr(args[-1], "near", None) if args else None
-        free = [number for number, (future, _) in enumerate(self._last) if future is None or future.done()] or [0]
-        number = next((one for one in free if self._last[one][1] == near), free[0])
-        future = self._each[number].submit(fn, *args, **kwargs)
-        self._last[number] = future, near
-        return future
+        free = [number for number, (future, _) in enumerate(self._last) if future.done()]
+        try:
+            if not free and len(self._each) < self._count:
+                self._each.append(ProcessPoolExecutor(1, get_context("spawn"), initializer=_begin))
+                self._last.append((self._each[-1].submit(fn, *args, **kwargs), near))
+                return self._last[-1][0]
+            number = next((one for one in free if self._last[one][1] == near), (free or [0])[0])
+            self._last[number] = self._each[number].submit(fn, *args, **kwargs), near
+        except OSError as error:
+            which = f"of {self._count} worker processes, {len(self._each)} are more than this machine allows"
+            raise ToolError(f"{which} ({error.strerror}); fewer --jobs need less") from None
+        return self._last[number][0]
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """As of every executor."""
@@ -150,6 +163,18 @@ def _taken(under_way: "dict[Future[Result], Item]", finished: Iterable[Any]) -> 
     """Those that have finished, in the order in which they were handed in; they are no longer under way."""
     ended = set(finished)
     return [(future, under_way.pop(future)) for future in list(under_way) if future in ended]
+
+
+def _allow_files(count: int) -> None:
+    """Allows so many open files for workers, beside the usual ones, as far as this process may."""
+    if sys.platform != "win32":
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = USUAL_FILES + count
+        if 0 <= soft < wanted:
+            with suppress(ValueError, OSError):  # some systems allow less than they say
+                resource.setrlimit(resource.RLIMIT_NOFILE, (wanted if hard < 0 else min(wanted, hard), hard))
 
 
 def _begin() -> None:

@@ -3,6 +3,8 @@
 import gc
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -127,3 +129,31 @@ def test_few_items_wait_for_a_process(tmp_path: Path) -> None:
     with Workers.local(4) as workers:
         workers.run(partial(doubled, tmp_path), items(), lambda item, result: known.append(item))
     assert max(ahead) == 3  # and the one that is asked for
+
+
+def limited(soft: int, hard: int) -> "subprocess.CompletedProcess[str]":
+    """Three pieces of work for up to 1,000 processes, where a process may open so many files."""
+    script = f"""import operator, resource
+from cnna.compiler.explore.workers import Workers
+from cnna.spec.errors import ToolError
+resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))
+try:
+    with Workers.local(1000) as workers:
+        workers.run(operator.neg, range(3), lambda item, result: print(item, result))
+except ToolError as error:
+    print(error)
+"""
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+
+def test_many_processes_may_open_their_files() -> None:
+    """A process needs eight open files, and 1,024 are usual: a machine of 128 cores could not explore without --jobs."""
+    assert sorted(limited(64, 1024).stdout.splitlines()) == ["0 0", "1 -1", "2 -2"]
+
+
+def test_too_many_processes_end_in_one_line() -> None:
+    """It would be an internal error, or a hang."""
+    found = limited(24, 24)
+    assert not found.stderr
+    assert "worker processes" in found.stdout.splitlines()[-1]
+    assert "fewer --jobs need less" in found.stdout.splitlines()[-1]
