@@ -211,7 +211,7 @@ def kept_of(cache: Path, network: "Placements", name: str, resume: bool, again: 
 def at_work(networks: "Sequence[Network]", jobs: int, executor: str | None) -> "Iterator[tuple[Source, Workers]]":
     """Workers, and the networks as they take them: themselves within this process, or a file of their pickle for others.
 
-    executor: a cluster's address; None: processes of this machine. UserError: there are less than one.
+    executor: a cluster's address; None: processes of this machine. UserError: there are less than one, or the file has no room.
     """
     from cnna.compiler.explore.cluster import cluster
     from cnna.compiler.explore.workers import Workers
@@ -227,7 +227,11 @@ def at_work(networks: "Sequence[Network]", jobs: int, executor: str | None) -> "
     else:
         with TemporaryDirectory(prefix="cnna-explore-") as folder, Workers.local(jobs) as workers:
             file = Path(folder) / "networks.pickle"
-            file.write_bytes(pickle.dumps(networks, pickle.HIGHEST_PROTOCOL))
+            try:
+                file.write_bytes(pickle.dumps(networks, pickle.HIGHEST_PROTOCOL))
+            except OSError as error:
+                need = "TMPDIR names another folder for what processes share, and --jobs 1 needs none"
+                raise UserError(f"{file}: {error.strerror}; {need}") from None
             yield file, workers
 
 

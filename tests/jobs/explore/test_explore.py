@@ -1,6 +1,8 @@
 """`cnna.explore` and `cnna.tilings`: what they give equals what the command writes and prints."""
 
+import errno
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,10 +16,11 @@ import cnna
 from cnna.cli import explore as command
 from cnna.cli.main import main
 from cnna.compiler.explore.aim import Aim
-from cnna.jobs.explore.sweep import conditions, reached
+from cnna.jobs.explore.sweep import at_work, conditions, reached
 from cnna.spec.boards import BOARDS
 from cnna.spec.config import preset
 from cnna.spec.counts import many
+from cnna.spec.errors import UserError
 
 from ...compiler.explore.points import point
 
@@ -248,3 +251,14 @@ def test_a_ddr_that_cannot_be_is_one_line(quantised: onnx.ModelProto, tmp_path: 
     with pytest.raises(cnna.UserError, match=said) as raised:
         cnna.explore(quantised, cache=tmp_path, **options)
     assert "\n" not in str(raised.value)
+
+
+def test_no_room_for_what_processes_share_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was taken for a full disk behind standard output."""
+
+    def full(path: Path, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(UserError, match=r"networks\.pickle: No space left on device; TMPDIR .* --jobs 1"), at_work([], 2, None):
+        pass
