@@ -129,6 +129,7 @@ def run(args: argparse.Namespace) -> Outcome:
                 epochs=EPOCHS if args.epochs is None else args.epochs,
                 checkpoint=None if args.finetune is None else checkpoint,
                 output=args.output,
+                reports=args.report,
                 progress=steps.step,
                 warn=warned,
             )
@@ -139,8 +140,6 @@ def run(args: argparse.Namespace) -> Outcome:
         _say_kept([path for path, time in before.items() if _written(path) != time])
         raise
     print(found)
-    for path in args.report:
-        found.save_report(path)
     return Outcome(found.figures(), 0 if found.met else FAILED, tuple(args.report))
 
 

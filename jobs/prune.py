@@ -122,6 +122,7 @@ def prune(
     epochs: int = EPOCHS,
     checkpoint: str | PathLike[str] | None = None,
     output: str | PathLike[str] | None = None,
+    reports: Sequence[str | PathLike[str]] = (),
     progress: Progress | None = None,
     warn: Warn | None = None,
 ) -> Pruned:
@@ -132,9 +133,10 @@ def prune(
     to judge on; None: every fourth of `data`, from which nothing is solved. labels: the right class of each of these. metrics: by
     which outputs are judged. journal: a file that keeps what was measured; the same call goes on from it, and removes it when all
     is done. finetune: samples to train the pruned network on, towards the whole one's answers, for so many epochs; classes beside
-    them (`y`) are learned too. It needs torch. checkpoint: a file that keeps each epoch, as the journal does. UserError: an
-    option or file is at fault. ModelError: the model cannot be read, is quantised, or does not compile for the configuration.
-    DataError: the samples or labels do not fit. Nothing is written unless all has gone well.
+    them (`y`) are learned too. It needs torch. checkpoint: a file that keeps each epoch, as the journal does. reports: files that
+    `save_report` writes; where one cannot be, the journal stays. UserError: an option or file is at fault. ModelError: the model
+    cannot be read, is quantised, or does not compile for the configuration. DataError: the samples or labels do not fit. Nothing is
+    written unless all has gone well.
     """
     check_wanted(fewer_clocks, max_loss)
     chosen, name = config_of(DEFAULT if config is None else config), name_of(model)
@@ -174,6 +176,8 @@ def prune(
         result = _result(made, judged, chosen, goal, len(fit.feeds), name, output, 0 if tuning is None else epochs, warnings)
     if output is not None and result.proto is not None:
         result.save(output)
+    for report in reports:
+        result.save_report(report)
     for path in kept:
         path.unlink(missing_ok=True)
     return result

@@ -141,6 +141,37 @@ def test_what_was_measured_is_kept_and_gone_on_from(
     assert "Channels that go together" in (tmp_path / "p.html").read_text()
 
 
+def test_a_report_that_cannot_be_written_leaves_the_journal(
+    network: onnx.ModelProto,
+    samples: np.ndarray,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The model would be there, but its report only after all the work again."""
+    monkeypatch.chdir(tmp_path)
+    onnx.save(network, "m.onnx")
+    np.save("x.npy", samples)
+    options = ["--config", "tiny", "--fewer-clocks", "30%", "-o", "p.onnx", "--report", "p.html"]
+    command = ["prune", "m.onnx", "--calib", "x.npy", *options]
+
+    def full(path: Path, text: str) -> None:
+        raise cnna.UserError(f"{path}: no space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("cnna.jobs.prune.write_text", full)
+        assert main(command) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-2:] == [
+        "cnna: p.onnx.journal keeps what was measured; the same command goes on from it",
+        "cnna: p.html: no space left on device",
+    ]
+    assert Path("p.onnx.journal").exists()
+    assert main(command) == 0
+    assert Path("p.html").exists()
+    assert not Path("p.onnx.journal").exists()
+
+
 def test_what_is_chosen_does_not_depend_on_what_was_kept(network: onnx.ModelProto, samples: np.ndarray) -> None:
     """After Ctrl-C other widths would be expected to do other damage, and the network would be another one than in one go."""
     fit = prepared(network, "net", [{"x": samples[i : i + 1]} for i in range(len(samples))], lambda *_: None)
