@@ -104,6 +104,7 @@ def folded(model: ModelProto, name: str) -> ModelProto:
     made = [one for one in made if one not in {value.name for value in model.graph.output}]
     if not made:
         return model
+    before = read(model)
     alone = showing(model, made)
     del alone.graph.input[:]
     values = Session(alone.SerializeToString(), name, brief=True).run({})
@@ -111,6 +112,7 @@ def folded(model: ModelProto, name: str) -> ModelProto:
     del model.graph.node[:]
     model.graph.node.extend(kept)
     model.graph.initializer.extend(numpy_helper.from_array(values[one], one) for one in made)
+    drop_unread(model, before)
     return model
 
 

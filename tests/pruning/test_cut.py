@@ -215,3 +215,15 @@ def test_residual_channels_go_together() -> None:
     found = follow(network(_made("residual"), "net", {"x": sample((1, 3, 8, 8))}))
     families = [([found.network.called(node) for node in nodes], len(roots)) for nodes, roots in found.coupled.families()]
     assert families[0] == (["a", "c"], 8)
+
+
+def test_what_is_folded_leaves_nothing_unread() -> None:
+    """Weights that a Reshape gives their axes would be in the file twice, and onnxruntime would warn of them each time."""
+    nodes = f"{STEM} w = Reshape (flat, kernel)  h = Conv {CONV} (r, w)  {HEAD}"
+    whole = model(nodes, {**FIRST, "flat": (6, 72), "kernel": numbers(6, 8, 3, 3), **_last(6)}, "float[N,3,8,8] x", "float[N,5] y")
+    found = follow(network(whole, "net", {"x": sample((1, 3, 8, 8))}))
+    left = cut(found, ())
+    assert {tensor.name for tensor in left.graph.initializer} == {name for node in left.graph.node for name in node.input} - {
+        "x",
+        *(name for node in left.graph.node for name in node.output),
+    }
