@@ -24,7 +24,7 @@ from cnna.compiler.frontend.source_model import Readable
 from cnna.compiler.graph import ir
 from cnna.compiler.graph.dump import GraphWriter
 from cnna.compiler.lower.kernels import ConvKernel, Lowered
-from cnna.compiler.lower.lower import macs_of
+from cnna.compiler.lower.lower import graph_macs, macs_of
 from cnna.compiler.lower.weights import ConstantSegment
 from cnna.compiler.passes.pipeline import Dump
 from cnna.compiler.plan.allocate import Allocation, activation_bytes
@@ -160,7 +160,8 @@ def compile_graph(
     ready = ready or prepared(graph, config, batch)
     if dump:
         dump("fold_inputs", ready.folded)
-    choose = choose if choices is None else choices.chooser(graph.name, [node.name for node in ready.folded.nodes])
+    if choices is not None:
+        choose = choices.chooser(graph.name, [node.name for node in ready.folded.nodes], graph_macs(graph))
     made, spans = choose(ready.lowered, config, graph.name, count)
     lowered, allocation, commands = made.lowered, made.allocation, made.commands
     tensors = written_tensors(graph, lowered)

@@ -1,9 +1,10 @@
 """Choices of plans as a file of JSON: what a search found, or a person wants, and `cnna compile --choices` compiles.
 
-    {"config": "zcu102", "batch": 4, "programs": [{"way": {"cut": 20, "banded": true}, "layers": {"n4": {"rows": 14}}}]}
+    {"config": "zcu102", "batch": 4, "programs": [{"macs": 4, "way": {"cut": 20, "banded": true}, "layers": {"n4": {"rows": 14}}}]}
 
-programs: one for each program of the model, in order. way: the fields of `plan.Way`; without it all ways are compared as usual.
-layers: of each layer that is named, the fields of `plan.ForcedLayer`. All of it may be left out.
+programs: one for each program of the model, in order. macs: the multiply-accumulates of its image, by which it is known. way: the
+fields of `plan.Way`; without it all ways are compared as usual. layers: of each layer that is named, the fields of
+`plan.ForcedLayer`. All of it may be left out.
 """
 
 import json
@@ -26,19 +27,28 @@ LIMITS = {"abreast": (1, 16), "waves": (0, 16), "rows": (1, 1 << 31), "blocks": 
 
 @dataclass(frozen=True)
 class ProgramChoices:
-    """What is chosen of a program. way: None leaves it to the compiler. layers: by name."""
+    """What is chosen of a program. way: None leaves it to the compiler. layers: by name. macs: of an image of the program for which
+    it was chosen; None: any.
+    """
 
     way: Way | None = None
     layers: Mapping[str, ForcedLayer] = field(default_factory=dict)
+    macs: int | None = None
 
     def entry(self) -> dict[str, Any]:
         """For JSON, without what is left open."""
+        known = {} if self.macs is None else {"macs": self.macs}
         way = {} if self.way is None else {"way": asdict(self.way)}
         layers = {name: _chosen(own) for name, own in self.layers.items()}
-        return {**way, **({"layers": layers} if layers else {})}
+        return {**known, **way, **({"layers": layers} if layers else {})}
 
-    def chooser(self, network: str, layers: Sequence[str]) -> Choose:
-        """Chooses so. layers: the names of the network's layers, in order. ModelError: there is no such layer."""
+    def chooser(self, network: str, layers: Sequence[str], macs: int) -> Choose:
+        """Chooses so. layers: the names of the network's layers, in order. ModelError: there is no such layer, or it was chosen for
+        a network of other multiply-accumulates an image.
+        """
+        if self.macs is not None and self.macs != macs:
+            which = f"{network}: the choices are for a program of {self.macs:,} MACs an image, and this one has {macs:,}"
+            raise ModelError(f"{which}; search again, or leave out their macs to try them")
         numbers = {name: number for number, name in enumerate(layers)}
         for name in self.layers:
             if name not in numbers:
@@ -96,11 +106,13 @@ def choices_of(text: str | bytes, name: str) -> Choices:
     made = []
     for number, program in enumerate(programs):
         place = f"{name}: programs[{number}]"
-        own = _table(program, ("way", "layers"), place)
+        own = _table(program, ("macs", "way", "layers"), place)
+        if not isinstance(own.get("macs"), int | None) or isinstance(own.get("macs"), bool):
+            raise UserError(f"{place}.macs: must be a whole number, not {own['macs']!r}")
         way = None if own.get("way") is None else Way(**{"cut": 0, **_fields(own["way"], Way, f"{place}.way")})
         layers = _table(own.get("layers", {}), None, f"{place}.layers")
         found = {layer: ForcedLayer(**_fields(given, ForcedLayer, f"{place}.layers.{layer}")) for layer, given in layers.items()}
-        made.append(ProgramChoices(way, found))
+        made.append(ProgramChoices(way, found, own.get("macs")))
     config, batch = whole.get("config"), whole.get("batch")
     if not isinstance(config, str | None) or type(batch) not in (int, type(None)):
         raise UserError(f"{name}: config must be a text and batch a whole number, or null")

@@ -13,7 +13,7 @@ from cnna.compiler.choose.cuts import cuts
 from cnna.compiler.compile import Program, compile_graph
 from cnna.compiler.explore.layer import Layers
 from cnna.compiler.graph.ir import Graph
-from cnna.compiler.lower.lower import lower
+from cnna.compiler.lower.lower import graph_macs, lower
 from cnna.compiler.placements import Pieces
 from cnna.compiler.plan.fold import fold_inputs
 from cnna.compiler.plan.forced import ForcedLayer
@@ -43,7 +43,7 @@ class _Search:
 
     def __init__(self, graph: Graph, config: Config, batch: int, memory: DdrSpeed | None) -> None:
         self._graph, self._config, self._batch, self._memory = graph, config, batch, memory
-        self.best = ProgramChoices()
+        self.best = ProgramChoices(macs=graph_macs(graph))
         self.before, self._layers = self._predicted(compile_graph(graph, config, batch))
         self.clocks = self.before
 

@@ -73,6 +73,11 @@ def macs_of(graph: ir.Graph, node: ir.Node) -> int:
     return int(weights.size) * height * width
 
 
+def graph_macs(graph: ir.Graph) -> int:
+    """Those of all nodes."""
+    return sum(macs_of(graph, node) for node in graph.nodes)
+
+
 def _concat(low: Lowering, node: ir.Node[ir.Concat], layer: int) -> list[Kernel]:
     """Copies of the inputs that could not be written in place and, off block boundaries, the selection of channels."""
     stack = low.storage.stacks.get(node.output)

@@ -70,10 +70,18 @@ def test_what_a_layer_cannot_have_is_one_line(graph: ir.Graph, layer: str, force
         compile_graph(graph, TINY, choices=ProgramChoices(layers={layer or graph.nodes[1].name: forced}))
 
 
+def test_choices_for_another_network_are_refused(graph: ir.Graph) -> None:
+    """Layers of many networks have the same names: a plan would be forced that suits another one, and be slower in silence."""
+    with pytest.raises(ModelError, match=r"for a program of 7 MACs an image, and this one has [\d,]+; search again, or leave out"):
+        compile_graph(graph, TINY, choices=ProgramChoices(macs=7))
+    (found,) = search((graph,), TINY, 1, 1, lambda *_: None).choices.programs
+    assert found.macs == compile_graph(graph, TINY).macs
+
+
 def test_a_file_says_what_was_chosen() -> None:
     """What a search has found would be compiled as something else."""
     layers = {"n4": ForcedLayer(rows=14, blocks=4, ddr=True), "n5": ForcedLayer()}
-    choices = Choices((ProgramChoices(Way(3, abreast=2, banded=True), layers), ProgramChoices()), "zcu102", 4)
+    choices = Choices((ProgramChoices(Way(3, abreast=2, banded=True), layers), ProgramChoices(macs=9)), "zcu102", 4)
     assert choices_of(choices.text(), "f.json") == choices
     assert choices_of("{}", "f.json") == Choices()
     assert choices.of(7) == ProgramChoices()
@@ -100,6 +108,7 @@ def test_more_entries_than_programs_are_a_mistake() -> None:
         ({"programs": [{"way": {"banded": 1}}]}, r"programs\[0\].way.banded: must be true or false, not 1"),
         ({"programs": [{"layers": {"n4": {"rows": 1.5}}}]}, r"programs\[0\].layers.n4.rows: must be a whole number, not 1.5"),
         ({"programs": [{"layers": {"n4": {"row": 1}}}]}, r"programs\[0\].layers.n4: 'row' is not known; there are rows"),
+        ({"programs": [{"macs": True}]}, r"programs\[0\].macs: must be a whole number, not True"),
         ({"programs": [{"layers": []}]}, r"programs\[0\].layers: must be a table"),
     ],
 )
@@ -136,7 +145,7 @@ def forced_of(seed: int) -> Case:
         rows = int(rng.integers(1, (shape[-2] if len(shape) > 2 else 1) + 1))
         layers[node.name] = ForcedLayer(rows=rows, ddr=bool(rng.random() < 0.3))
     way = None if seed % 2 else Way(0, reordered=bool(seed & 2), banded=bool(seed & 4))
-    return replace(case, choose=ProgramChoices(way, layers).chooser("net", names))
+    return replace(case, choose=ProgramChoices(way, layers).chooser("net", names, 0))
 
 
 def test_forced_choices_change_no_bit() -> None:
