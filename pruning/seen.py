@@ -10,6 +10,7 @@ from onnx import ModelProto
 from cnna.compiler.quantise.sessions import Session
 from cnna.pruning.layers import Layer, Real
 from cnna.pruning.values import Array, Network, showing
+from cnna.spec.errors import DataError
 
 COLUMNS = 8192  # pixels that a layer is solved from, over all samples
 LARGEST = 3072  # taps; a layer with more is not solved: its products would take much memory and time
@@ -48,6 +49,11 @@ class Products:
         """The sum of squared errors of rows with a bias behind the taps, [groups, outputs, taps + 1]."""
         made = np.einsum("got,gtu,gou->", rows, self.inputs, rows, optimize=True)
         return float(made - 2 * np.einsum("got,gto->", rows, self.wanted) + self.squares)
+
+    @property
+    def finite(self) -> bool:
+        """Whether layers can be solved from it."""
+        return bool(np.isfinite(self.squares) and np.isfinite(self.inputs).all() and np.isfinite(self.wanted).all())
 
     @property
     def power(self) -> float:
@@ -89,7 +95,7 @@ class Known:
 
 
 def known(network: Network, layers: Sequence[Layer], feeds: Feeds, adds: Mapping[int, str], count: Count) -> Known:
-    """Runs the float network. adds: by a layer's number, the output of the Add behind it."""
+    """Runs the float network. adds: by a layer's number, the output of the Add behind it. DataError: numbers become too great."""
     empty, held = ({layer.number: Products.empty(layer) for layer in layers} for _ in range(2))
     found = Known(empty, held, {}, {})
     names = [name for layer in layers for name in (layer.node.input[0], layer.node.output[0])] + [*adds.values()]
@@ -102,7 +108,12 @@ def known(network: Network, layers: Sequence[Layer], feeds: Feeds, adds: Mapping
             chosen = chosen_pixels(layer, number, len(feeds), layer.pixels(out))
             y = layer.outputs(values[layer.node.output[0]], chosen)
             part = found.held if number % HELD_OUT == 0 else found.products
-            part[layer.number].add(layer.columns(values[layer.node.input[0]], out, chosen), y)
+            with np.errstate(over="ignore", invalid="ignore"):
+                part[layer.number].add(layer.columns(values[layer.node.input[0]], out, chosen), y)
+            if not part[layer.number].finite:
+                what = f"reads or makes numbers of sample {number} whose squares are beyond float32"
+                remedy = "give samples in the range that the model was trained for"
+                raise DataError(f"{network.name}: node '{network.called(layer.number)}' {what}; {remedy}")
             found.targets.setdefault(layer.number, []).append(y)
             if layer.number in adds:
                 found.sums.setdefault(layer.number, []).append(layer.outputs(values[adds[layer.number]], chosen))

@@ -278,6 +278,13 @@ def test_too_few_samples_are_refused(network: onnx.ModelProto, samples: np.ndarr
         cnna.prune(network, samples[:4], "tiny", fewer_clocks=0.25)
 
 
+def test_samples_far_out_of_range_are_refused(network: onnx.ModelProto, samples: np.ndarray) -> None:
+    """Layers would be solved from infinity, behind six warnings of numpy, and the answers be as good as random."""
+    said = r"node '.*' reads or makes numbers of sample 0 whose squares are beyond float32; give samples in the range"
+    with pytest.raises(cnna.DataError, match=said):
+        cnna.prune(network, samples * np.float32(1e25), "tiny", fewer_clocks=0.25)
+
+
 @pytest.mark.parametrize("nodes", ["y = Relu (x)", "f = Flatten (x) y = Gemm <transB = 1> (f, w)"])
 def test_a_model_without_a_layer_to_solve_saves_nothing(nodes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """onnxruntime would be asked for no tensor at all, and the line would be its own, about a file in its source."""
