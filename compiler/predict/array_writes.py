@@ -12,7 +12,7 @@ from cnna.spec.config import Config
 if TYPE_CHECKING:
     from mypy_extensions import i64  # as in `ddr_beats`
 
-    from cnna.compiler.predict.flow_rates import Walk
+    from cnna.compiler.predict.active_engines import Walk
 
 
 def written_late(config: Config) -> int:

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
-from cnna.compiler.predict.flow_rates import ActiveEngines, Flow, FlowRates
+from cnna.compiler.predict.active_engines import ActiveEngines, Flow
+from cnna.compiler.predict.flow_rates import FlowRates
 from cnna.compiler.predict.known_stretches import KnownStretches
 from cnna.compiler.predict.ready import Lasting, Ready, Steps
 from cnna.compiler.predict.rings import Column, Ring

@@ -23,8 +23,8 @@ from tempfile import TemporaryDirectory
 
 MODULES = (
     *("ready", "rings", "known_stretches", "request_parts", "shared_port", "beat_banks", "ddr_beats", "beat_model", "read_ahead"),
-    *("array_writes", "ddr_division", "flow_rates", "event_loop", "weight_ports", "transfers", "command_walks", "least_left"),
-    "predict",
+    *("array_writes", "ddr_division", "active_engines", "flow_rates", "event_loop", "weight_ports", "transfers", "command_walks"),
+    *("least_left", "predict"),
 )
 PACKAGE = "cnna.compiler.predict"
 HERE = Path(__file__).parent

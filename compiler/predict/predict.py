@@ -12,9 +12,9 @@ from math import inf
 from typing import Final
 
 from cnna.compiler.cost.engine_steps import Fields, command_steps
+from cnna.compiler.predict.active_engines import ActiveEngines, Walk
 from cnna.compiler.predict.command_walks import READ_CLOCKS, START_CLOCKS, seen_clocks, walk_groups
 from cnna.compiler.predict.event_loop import EventLoop, Handed, Process, Queue, Released
-from cnna.compiler.predict.flow_rates import ActiveEngines, Walk
 from cnna.compiler.predict.known_stretches import KnownStretches
 from cnna.compiler.predict.least_left import ROUNDED, LeastLeft
 from cnna.compiler.predict.read_ahead import COMMAND_CLOCKS

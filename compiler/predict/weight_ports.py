@@ -7,8 +7,8 @@ from collections.abc import Callable
 from math import inf
 from typing import Final
 
+from cnna.compiler.predict.active_engines import Flow, OpenReads
 from cnna.compiler.predict.event_loop import EventLoop, Process, Queue
-from cnna.compiler.predict.flow_rates import Flow, OpenReads
 from cnna.compiler.predict.ready import Lasting, Ready, Steps
 from cnna.compiler.predict.rings import Column, Ring
 from cnna.spec.codebook import BOOKS, CODES, PLAIN

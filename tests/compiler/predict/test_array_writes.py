@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from cnna.compiler.predict.active_engines import Walk
 from cnna.compiler.predict.array_writes import ArrayWrites, WalkWrites
-from cnna.compiler.predict.flow_rates import Walk
 from cnna.compiler.predict.known_stretches import KnownStretches, WalkGroups
 from cnna.compiler.predict.shared_port import simulate
 from cnna.spec.config import preset

@@ -7,8 +7,8 @@ import pytest
 
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.graph import ir
+from cnna.compiler.predict.active_engines import ActiveEngines, Flow
 from cnna.compiler.predict.event_loop import ReadOrder
-from cnna.compiler.predict.flow_rates import ActiveEngines, Flow
 from cnna.spec.config import BEAT_BYTES, preset
 from cnna.spec.machine import LOAD_ROOM_BEATS
 

@@ -2,8 +2,9 @@
 
 import pytest
 
+from cnna.compiler.predict.active_engines import ActiveEngines, Flow
 from cnna.compiler.predict.ddr_beats import Transfer
-from cnna.compiler.predict.flow_rates import ActiveEngines, Flow, FlowRates
+from cnna.compiler.predict.flow_rates import FlowRates
 from cnna.spec.config import BEAT_BYTES, preset
 from cnna.spec.ddr import DdrSpeed
 from cnna.spec.machine import LOAD_ROOM_BEATS

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from cnna.compiler.predict.flow_rates import ActiveEngines, Flow, FlowRates, Walk
+from cnna.compiler.predict.active_engines import ActiveEngines, Flow, Walk
+from cnna.compiler.predict.flow_rates import FlowRates
 from cnna.compiler.predict.known_stretches import WalkGroups
 from cnna.compiler.predict.read_ahead import (
     COMMAND_CLOCKS,
