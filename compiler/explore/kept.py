@@ -1,14 +1,15 @@
 """Keeps what was compiled and predicted, so that nothing is done twice: by network, configuration, DDR and the compiler's source.
 
 A network has a file of lines of JSON, one a prediction, and one of its plans. They are written as predictions come, so that what is
-interrupted is not lost. A line that cannot be read, such as the last one of a machine that lost its power, is passed over.
+interrupted is not lost. A line ends in a checksum of the rest. One that cannot be read, such as the last one of a machine that lost
+its power, or that is another than was written, is passed over: its points are compiled again.
 """
 
 import json
 import logging
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from hashlib import sha256
@@ -39,7 +40,10 @@ class Refused:
 
 @cache
 def compiler_digest() -> str:
-    """Of the source of all that a prediction follows from. It takes some hundredths of a second."""
+    """Of the source of all that a prediction follows from, and of this file, so what an older version has kept is compiled again.
+
+    It takes some hundredths of a second.
+    """
     whole = sha256()
     for room in (cnna.compiler, cnna.spec):
         (folder,) = map(Path, room.__path__)
@@ -110,7 +114,7 @@ class Kept:
             file.seek(self._places[name])
             line = file.readline()
         try:
-            own, entry = json.loads(line)
+            own, entry = parsed(line)
             return read(entry) if own == name else None
         except (ValueError, TypeError, KeyError, zlib.error):
             return None
@@ -122,19 +126,16 @@ class Kept:
         place = 0
         with _about_file(path), path.open("rb") as file:
             for line in file:
-                try:
-                    name, _ = json.loads(line)
-                    self._places[name] = place
-                except (ValueError, TypeError):
-                    pass  # a line that was not ended
+                with suppress(ValueError, TypeError):  # a line that was not ended, or is damaged
+                    self._places[parsed(line)[0]] = place
                 place += len(line)
 
     def _read(self, path: Path) -> None:
         with _about_file(path):
-            text = path.read_text(errors="replace") if path.exists() else ""
-        for line in text.splitlines():
+            lines = path.read_bytes().splitlines() if path.exists() else []
+        for line in filter(None, lines):
             try:
-                name, entry = json.loads(line)
+                name, entry = parsed(line)
                 self._found[name] = Refused(entry["refused"]) if "refused" in entry else read_part(entry)
             except (ValueError, TypeError, KeyError):
                 logging.getLogger(__name__).debug("%s: a line cannot be read", path)
@@ -152,6 +153,20 @@ def _about_file(path: Path) -> Iterator[None]:
 def _append(path: Path, entry: Sequence[Any]) -> int:
     """Writes a line, and says where it begins. UserError: it cannot be written."""
     with _about_file(path), path.open("ab") as file:  # one write, so that lines of two commands do not mix
-        written = file.write(f"\n{json.dumps(entry)}".encode())  # what a command that was killed left behind ends here
+        written = file.write(b"\n" + line_of(entry))  # what a command that was killed left behind ends here
         file.flush()
         return file.tell() - written + 1
+
+
+def line_of(entry: Sequence[Any]) -> bytes:
+    """A list in JSON, of which the last element is the checksum of all before it."""
+    text = json.dumps(entry).encode().removesuffix(b"]")
+    return text + f", {zlib.crc32(text)}]".encode()
+
+
+def parsed(line: bytes) -> tuple[str, Any]:
+    """The name and the entry of a line. ValueError, TypeError: it cannot be read, or has not the checksum that it says."""
+    name, entry, checksum = json.loads(line)
+    if checksum != zlib.crc32(line[: line.rindex(b",")]):
+        raise ValueError("another checksum")
+    return name, entry

@@ -1,6 +1,5 @@
 """Points that differ in DDR or clock alone share a plan, and each is what it would be by itself."""
 
-import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -13,7 +12,7 @@ import pytest
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.explore.explore import Sweep, evaluate, explore
 from cnna.compiler.explore.grid import configurations
-from cnna.compiler.explore.kept import FOLDER, Kept, plan_key
+from cnna.compiler.explore.kept import FOLDER, Kept, line_of, parsed, plan_key
 from cnna.compiler.explore.planned import planned, read, written
 from cnna.compiler.explore.point import Point
 from cnna.compiler.explore.sizes import Budget
@@ -84,6 +83,20 @@ def test_another_command_takes_the_plans_that_are_kept(tmp_path: Path) -> None:
     assert swept(CONFIGS[:4], (3000,), tmp_path).plans == 0
 
 
+@pytest.mark.parametrize(("kind", "count", "compiled"), [("jsonl", '"cycles": ', 1), ("plans", '"clocks": [[[', 0)])
+def test_a_digit_that_flips_in_the_cache_is_not_believed(tmp_path: Path, kind: str, count: str, compiled: int) -> None:
+    """A disk's fault that is still JSON would be shown as a prediction."""
+    first = swept(CONFIGS[:2], (None,), tmp_path)
+    (file,) = (tmp_path / FOLDER).glob(f"*.{kind}")
+    before, after = file.read_text().split(count, 1)
+    file.write_text(f"{before}{count}{int(after[0]) % 9 + 1}{after[1:]}")
+    again = swept(CONFIGS[:2], (None,), tmp_path)
+    assert again.compiled == compiled
+    assert sorted(map(repr, again.points)) == sorted(map(repr, first.points))
+    assert swept(CONFIGS[:2], (1500,), tmp_path).plans == 1 - compiled, "a plan that is damaged is planned again, and kept"
+    assert swept(CONFIGS[:2], (3000,), tmp_path).plans == 0
+
+
 @pytest.mark.parametrize("kind", ["jsonl", "plans"])
 def test_a_cache_that_cannot_be_read_is_one_line(tmp_path: Path, kind: str) -> None:
     """A user would see an internal error, and not which folder to give up."""
@@ -113,10 +126,10 @@ def test_a_prediction_of_no_clocks_is_made_anew(tmp_path: Path, damage: object) 
     """A file that is damaged would end in an internal error, or in images without end a second."""
     (point,) = swept(CONFIGS[:1], (None,), tmp_path).points
     (file,) = (tmp_path / FOLDER).glob("*.jsonl")
-    lines = [json.loads(line) for line in file.read_text().split("\n") if line]
+    lines = [parsed(line) for line in file.read_bytes().split(b"\n") if line]
     for _, entry in lines:
         entry["cycles"] = damage
-    file.write_text("\n".join(map(json.dumps, lines)))
+    file.write_bytes(b"\n".join(map(line_of, lines)))
     (again,) = swept(CONFIGS[:1], (None,), tmp_path).points
     assert repr(again) == repr(point)
 
