@@ -74,7 +74,7 @@ Rule = Callable[[Followed, int, NodeProto], None]
 
 def _rule(node: NodeProto) -> Rule:
     if node.domain not in ("", "ai.onnx"):
-        return _unknown
+        return _foreign
     kind = node.op_type
     table: dict[str, Rule] = {"Conv": _conv, "ConvTranspose": _conv, "Gemm": _gemm, "MatMul": _matmul}
     table |= dict.fromkeys(UNARY, _unary) | dict.fromkeys(POOLS, _pool) | dict.fromkeys(BROADCAST, _broadcast)
@@ -86,6 +86,12 @@ def _rule(node: NodeProto) -> Rule:
 def _unknown(found: Followed, number: int, node: NodeProto) -> None:
     for name in {*node.input, *captured(node)}:
         found.keep(name, f"{node.op_type} ({found.network.called(number)}) needs all of them")
+
+
+def _foreign(found: Followed, number: int, node: NodeProto) -> None:
+    who = f"{node.domain}.{node.op_type} ({found.network.called(number)})"
+    for name in {*node.input, *captured(node)}:
+        found.keep(name, f"{who} may need all of them, as it is none of ONNX's own; export it as operators of ONNX")
 
 
 def _unary(found: Followed, number: int, node: NodeProto) -> None:

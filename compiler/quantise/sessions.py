@@ -13,6 +13,8 @@ from cnna.compiler.graph.ir import Graph
 from cnna.spec.cpu_ops import onnxruntime_errors, session_options
 from cnna.spec.errors import DataError, ModelError, reason_of
 
+UNKNOWN = "is not a registered function/op"  # says onnxruntime of an operator of a domain that it does not have
+
 
 class Session:
     """A model that can be run; Q and DQ round where they stand. ModelError: onnxruntime cannot run it; `name` begins the line.
@@ -62,7 +64,9 @@ class Session:
         return dict(zip(self.outputs, answers, strict=True))
 
     def _refused(self, error: Exception) -> ModelError:
-        return ModelError(f"{self._name}: onnxruntime cannot run it: {reason_of(error)[:200]}")
+        reason = reason_of(error)[:200]
+        remedy = "; export it as operators of ONNX, or cut the model there" if UNKNOWN in reason else ""
+        return ModelError(f"{self._name}: onnxruntime cannot run it: {reason}{remedy}")
 
 
 def feeds_of(

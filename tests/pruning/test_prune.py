@@ -297,6 +297,26 @@ def test_a_model_without_a_layer_to_solve_saves_nothing(nodes: str, tmp_path: Pa
     assert not (tmp_path / "p.onnx").exists()
 
 
+def of_domain(domain: str, op: str) -> onnx.ModelProto:
+    """A network with an operator of another domain than ONNX's."""
+    weights = {"w1": (16, 3, 3, 3), "w2": (16, 16, 3, 3)}
+    nodes = f"a = Conv {CONV} (x, w1) r = Relu (a) c = Conv {CONV} (r, w2) y = Relu (c)"
+    made = model(nodes, weights, "float[N,3,12,12] x", "float[N,16,12,12] y")
+    made.graph.node[1].domain, made.graph.node[1].op_type = domain, op
+    made.opset_import.append(onnx.helper.make_opsetid(domain, 1))
+    return made
+
+
+def test_an_operator_of_another_domain_is_named_with_what_to_do(samples: np.ndarray) -> None:
+    """A user would read that it is not registered, or that it needs all channels, and not that another export helps."""
+    with pytest.raises(cnna.ModelError, match=r"my\.own:Foo\(-1\) .*; export it as operators of ONNX, or cut the model there"):
+        cnna.prune(of_domain("my.own", "Foo"), samples, "tiny", fewer_clocks=0.25)
+    found = cnna.prune(of_domain("com.microsoft", "QuickGelu"), samples, "tiny", fewer_clocks=0.25)
+    why = "com.microsoft.QuickGelu (r) may need all of them, as it is none of ONNX's own; export it as operators of ONNX"
+    assert found.groups[0]["why"] == why
+    assert why in str(found)
+
+
 def test_layers_without_a_plain_form_are_not_solved(samples: np.ndarray) -> None:
     """Weights of a Gemm that multiplies its result would be solved for another result."""
     scaled = model(
