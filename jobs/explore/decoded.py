@@ -98,9 +98,14 @@ def with_heads(conditions: "Conditions", networks: Sequence[Decoded]) -> "Condit
 
 
 def remedy(networks: "Sequence[Placements]", wanted: str | None, configs: Sequence[Config]) -> str:
-    """What may help where the host is too slow, in words; empty if nobody could decode boxes otherwise, or somebody asked."""
-    tails = wanted is None and any(_ends_on_cpu(network, configs[0]) for network in networks)
-    return "; a detector's boxes are made on integers with --detector auto" * tails
+    """What may help where the host is too slow, in words; empty if no network is like a detector, or somebody asked.
+
+    It takes as long as `hint`.
+    """
+    found = [heads_in(one.outline(configs[0])) for one in networks if wanted is None and _ends_on_cpu(one, configs[0])]
+    # a float model is quantised as a whole, so that heads are alike alone
+    like = any(isinstance(one, Heads) or one.likely for one in found)
+    return "; a detector's boxes are made on integers with --detector auto" * like
 
 
 def hint(networks: "Sequence[Placements]", wanted: str | None, configs: Sequence[Config], warn: Warn) -> None:

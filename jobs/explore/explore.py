@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
@@ -234,7 +235,7 @@ def explore(
         early(made, found or nobody)
         how = None if search is None else Search(search, sampler, seed, folder, again)
         points, refused = compiled(made, configs, batch, speeds, how)
-    best = reached(points, aim, made.discarded, made.host, predicted.native, remedy(known, detector, configs))
+    best = reached(points, aim, made.discarded, made.host, predicted.native, partial(remedy, known, detector, configs))
     if made.compiled:
         hint(known, detector, configs, warnings)
     return Explored(

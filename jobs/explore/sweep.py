@@ -144,10 +144,10 @@ def reached(
     discarded: int,
     host: tuple[float, float] = (inf, 0.0),
     native: bool = True,
-    remedy: str = "",
+    remedy: Callable[[], str] = str,
 ) -> "list[Point]":
     """The points of the answer. host: images a second at most and seconds at least, of it alone; native: with its native library.
-    remedy: what else may help such a host.
+    remedy: finds what else may help such a host.
 
     UserError: no point does what it must.
     """
@@ -155,7 +155,7 @@ def reached(
     if not best and (fps < (aim.target_fps or 0) or late * 1e3 > (aim.target_ms or inf)):
         way = f"whatever the accelerator, the host's part, {NATIVELY if native else IN_PYTHON}, "
         way += f"allows {rate(fps)} images a second {TO_ANSWER}" if fps < (aim.target_fps or 0) else f"takes {late * 1e3:.3g} ms"
-        why = f"{way} at the slow end; cnna explain says what runs on the CPU{remedy}; ask for less"
+        why = f"{way} at the slow end; cnna explain says what runs on the CPU{remedy()}; ask for less"
         raise UserError(f"no configuration reaches {aim.targets}: {why}")
     if not best and aim.given:
         quickest = max((point.fps for point in points), default=None)

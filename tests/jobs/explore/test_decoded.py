@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 
@@ -15,6 +16,7 @@ from cnna.spec.host_time.detector_time import detector_end_to_end
 from cnna.spec.host_time.end_to_end import EndToEnd
 
 from ... import detector_models
+from ...pruning import small
 
 ALL = ("dsp", "bram", "energy")  # no energy is known before a point is compiled, so the bound rules nothing out
 SMALL: dict[str, Any] = {"dsp": 48, "bram": 60, "batch": 1}
@@ -130,6 +132,15 @@ def test_a_host_that_is_too_slow_for_the_tail_names_the_remedy(tmp_path: Path) -
     with pytest.raises(cnna.UserError, match="ask for less") as raised:
         cnna.explore(model, target_fps=1e5, cache=tmp_path, detector="auto")
     assert "--detector" not in str(raised.value)
+
+
+def test_no_detector_is_spoken_of_for_a_classifier_whose_end_is_on_the_cpu(tmp_path: Path) -> None:
+    """The user would read of boxes, and try an option that changes nothing."""
+    text = "c = Conv <pads = [1, 1, 1, 1]> (x, w) r = Relu (c) g = GlobalAveragePool (r) f = Reshape (g, flat) y = Softmax (f)"
+    weights: dict[str, Any] = {"w": (16, 3, 3, 3), "flat": np.array([0, -1])}
+    model = small.model(text, weights, "float[N,3,12,12] x", "float[N,16] y")
+    with pytest.raises(cnna.UserError, match=r"the host's part.* says what runs on the CPU; ask for less$"):
+        cnna.explore(model, target_fps=1e7, cache=tmp_path)
 
 
 def test_what_is_no_detector_is_one_line(quantised: onnx.ModelProto, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
