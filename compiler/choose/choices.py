@@ -8,7 +8,8 @@ fields of `plan.Way`; without it all ways are compared as usual. layers: of each
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -19,21 +20,23 @@ from cnna.compiler.plan.plan import Planner, Way
 from cnna.compiler.predict.predict import Count
 from cnna.spec.config import Config
 from cnna.spec.counts import many
-from cnna.spec.errors import ModelError, UserError
+from cnna.spec.errors import ModelError, UserError, about_model
 from cnna.spec.names import nearest
 
 LIMITS = {"abreast": (1, 16), "waves": (0, 16), "rows": (1, 1 << 31), "blocks": (1, 1 << 31)}  # of what a file may choose
+SOURCE = "the choices"
 
 
 @dataclass(frozen=True)
 class ProgramChoices:
     """What is chosen of a program. way: None leaves it to the compiler. layers: by name. macs: of an image of the program for which
-    it was chosen; None: any.
+    it was chosen; None: any. source: the file's name.
     """
 
     way: Way | None = None
     layers: Mapping[str, ForcedLayer] = field(default_factory=dict)
     macs: int | None = None
+    source: str = field(default=SOURCE, compare=False)
 
     def entry(self) -> dict[str, Any]:
         """For JSON, without what is left open."""
@@ -44,8 +47,27 @@ class ProgramChoices:
 
     def chooser(self, network: str, layers: Sequence[str], macs: int) -> Choose:
         """Chooses so. layers: the names of the network's layers, in order. ModelError: there is no such layer, or it was chosen for
-        a network of other multiply-accumulates an image.
+        a network of other multiply-accumulates an image. All errors name the file.
         """
+        with about_model(self.source):
+            forced = self._forced(network, layers, macs)
+
+        def choose(lowered: Lowered, config: Config, name: str, count: Count | None) -> Chosen:
+            if self.way is None and not self.layers:
+                return fastest_plan(lowered, config, name, count)
+            with about_model(self.source):
+                forced.check(lowered, config, name)
+                if self.way is not None and self.way.cut > len(lowered.kernels):
+                    raise ModelError(f"{name}: a batch cannot be cut behind {self.way.cut} of {len(lowered.kernels)} kernels")
+                with self._about_plan(name):
+                    if self.way is None:
+                        return fastest_plan(lowered, config, name, count, forced=forced)
+                    return Planner(lowered, config, name, forced=forced).plan(self.way), None
+
+        return choose
+
+    def _forced(self, network: str, layers: Sequence[str], macs: int) -> Forced:
+        """What is chosen of the layers. ModelError: as of `chooser`."""
         if self.macs is not None and self.macs != macs:
             which = f"{network}: the choices are for a program of {self.macs:,} MACs an image, and this one has {macs:,}"
             raise ModelError(f"{which}; search again, or leave out their macs to try them")
@@ -55,17 +77,16 @@ class ProgramChoices:
                 near = nearest(name, list(numbers))
                 hint = f"; the nearest are {', '.join(near)}" if near else ""
                 raise ModelError(f"{network}: no layer is called '{name}', for which tiles are chosen{hint}")
-        forced = Forced({numbers[name]: own for name, own in self.layers.items()}, dict(enumerate(layers)))
+        return Forced({numbers[name]: own for name, own in self.layers.items()}, dict(enumerate(layers)))
 
-        def choose(lowered: Lowered, config: Config, name: str, count: Count | None) -> Chosen:
-            forced.check(lowered, config, name)
-            if self.way is None:
-                return fastest_plan(lowered, config, name, count, forced=forced)
-            if self.way.cut > len(lowered.kernels):
-                raise ModelError(f"{name}: a batch cannot be cut behind {self.way.cut} of {len(lowered.kernels)} kernels")
-            return Planner(lowered, config, name, forced=forced).plan(self.way), None
-
-        return choose
+    @contextmanager
+    def _about_plan(self, name: str) -> Iterator[None]:
+        """ModelError: there is no plan; says that it may be for what is chosen, where the planner speaks of the configuration."""
+        try:
+            yield
+        except ModelError as error:
+            place = str(error).removeprefix(f"{name}: ").partition(": ")[0]
+            raise ModelError(f"{name}: {place}: no plan fits that keeps to what is chosen; leave some of it open") from None
 
 
 @dataclass(frozen=True)
@@ -75,7 +96,7 @@ class Choices:
     programs: tuple[ProgramChoices, ...] = ()
     config: str | None = None
     batch: int | None = None
-    source: str = field(default="the choices", compare=False)
+    source: str = field(default=SOURCE, compare=False)
 
     def check(self, programs: int) -> None:
         """UserError: there are more entries than the model has programs, so some would choose nothing."""
@@ -112,7 +133,7 @@ def choices_of(text: str | bytes, name: str) -> Choices:
         way = None if own.get("way") is None else Way(**{"cut": 0, **_fields(own["way"], Way, f"{place}.way")})
         layers = _table(own.get("layers", {}), None, f"{place}.layers")
         found = {layer: ForcedLayer(**_fields(given, ForcedLayer, f"{place}.layers.{layer}")) for layer, given in layers.items()}
-        made.append(ProgramChoices(way, found, own.get("macs")))
+        made.append(ProgramChoices(way, found, own.get("macs"), name))
     config, batch = whole.get("config"), whole.get("batch")
     if not isinstance(config, str | None) or type(batch) not in (int, type(None)):
         raise UserError(f"{name}: config must be a text and batch a whole number, or null")

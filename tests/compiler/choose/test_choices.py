@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -76,6 +77,34 @@ def test_choices_for_another_network_are_refused(graph: ir.Graph) -> None:
         compile_graph(graph, TINY, choices=ProgramChoices(macs=7))
     (found,) = search((graph,), TINY, 1, 1, lambda *_: None).choices.programs
     assert found.macs == compile_graph(graph, TINY).macs
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ({"macs": 7}, "the choices are for a program of 7 MACs"),
+        ({"layers": {"nothing": {}}}, "no layer is called 'nothing'"),
+        ({"layers": {"conv_1": {"rows": 61}}}, "'conv_1' cannot have tiles of 61 rows"),
+        ({"way": {"cut": 3}}, "a batch cannot be cut behind 3 of 2 kernels"),
+        ({"layers": {"conv_1": {"rows": 60, "blocks": 16}}}, "node 'conv_1': no plan fits that keeps to what is"),
+    ],
+)
+def test_choices_that_cannot_be_name_their_file(program: dict[str, Any], said: str) -> None:
+    """A user would look for the fault in the model, or read that a row of 3,000 words does not fit into 16,384."""
+    b = Builder(np.random.default_rng(5), "chain")
+    large = b.graph(b.conv(b.conv(b.input(64, 60, 60), 64, WINDOW), 64, WINDOW))
+    (own,) = choices_of(json.dumps({"programs": [program]}), "f.json").programs
+    with pytest.raises(ModelError, match=f"^f.json: chain: {said}"):
+        compile_graph(large, TINY, 2, choices=own)
+
+
+def test_a_model_that_is_too_large_is_not_the_fault_of_a_file_that_chooses_nothing() -> None:
+    """A user would leave open what is open, and not read how much memory is missing."""
+    b = Builder(np.random.default_rng(5), "wide")
+    wide = b.graph(b.conv(b.input(64, 3, 4000), 64, WINDOW))
+    (own,) = choices_of(json.dumps({"programs": [{"macs": None}]}), "f.json").programs
+    with pytest.raises(ModelError, match=r"^wide: node 'conv_0': one output row needs \d+ words"):
+        compile_graph(wide, TINY, choices=own)
 
 
 def test_a_file_says_what_was_chosen() -> None:
