@@ -388,4 +388,4 @@ def _lines(
         shares = [f"{network.replace('_', ' ')} {value:.1%}" for network, value in found.items() if value is not None]
         if shares:
             lines.append(f"{what}: {', '.join(shares)}")
-    return [*lines, *([made.said] if made.said else [])]
+    return [*lines, *filter(None, (made.coarse, made.said))]

@@ -28,6 +28,7 @@ MOST_PIXELS = 2e12  # multiply-accumulates of all runs while layers are solved: 
 FEWEST = 24  # samples, whatever the size
 WITHIN = 0.0005  # of all clocks: so little short of what is wanted is as good; predictions are not as exact
 HALVINGS = 4  # of the clocks to save, where a loss is stated
+COARSE = 1.2  # times the clocks that are wanted: less is usual, as layers get narrower by blocks of the array
 MOST_SOLVED, FEWEST_SOLVED = 8, 3  # choices of widths that are solved, of which the best is taken
 MOST_WORK = 1e12  # multiply-accumulates of the runs in which they are: so large networks have fewer
 NO_GROUPS = "it has no layer whose channels may go: those of two-dimensional convolutions and of products by constant matrices may"
@@ -62,7 +63,7 @@ class GroupRow:
 @dataclass(frozen=True, eq=False)
 class Pruned:
     """A pruned network. model: None if nothing was removed. met: whether it takes no more clocks than wanted. lost: the points that
-    it loses, where a loss was stated. said: why it was not met; None if it was.
+    it loses, where a loss was stated. said: why it was not met; None if it was. coarse: why far more was saved; None: it was not.
     """
 
     model: ModelProto | None
@@ -74,6 +75,7 @@ class Pruned:
     met: bool
     lost: float | None
     said: str | None
+    coarse: str | None = None
 
     def figures(self) -> dict[str, Any]:
         """Lists and numbers alone."""
@@ -153,7 +155,21 @@ def prune(fit: Fit, goal: Goal, memory: Memory, tell: Tell) -> Pruned:
         said = f"{goal.share:.0%} fewer clocks cannot be had: {least} can, since {why}"
         if made.model is None:
             said = f"nothing can be saved, since even the least would lose more than {goal.most:g} points (tried: {tries.said})"
-    return _result(fit, search, made, before, met, said)
+    coarse = _coarse(search, made.widths, goal, before.total, target) if met else None
+    return replace(_result(fit, search, made, before, met, said), coarse=coarse)
+
+
+def _coarse(search: Search, widths: dict[str, int], goal: Goal, before: int, target: int) -> str | None:
+    """Why far more was saved than wanted; None: it was not, or no step of one family alone is the reason."""
+    most = COARSE * goal.share * before
+    if before - search.clocks(widths).total <= most or (step := search.last_step(widths, target)) is None:
+        return None
+    if before - step.after <= most:
+        return None
+    last = f"the last step alone, from {step.width + 1} channels of '{step.family}' to {step.width}, takes"
+    saved = f"{last} {(step.before - step.after) / before:.1%}, and without it {1 - step.before / before:.1%} would be saved"
+    stops = "; --max-loss stops before a step that loses too much" if goal.most is None else ""
+    return f"{100 * goal.share:.3g}% was asked: {saved}{stops}"
 
 
 def _first_reason(search: Search) -> str:

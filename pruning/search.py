@@ -43,6 +43,16 @@ class Step:
     damage: float
 
 
+@dataclass(frozen=True)
+class LastStep:
+    """The step from a channel more to `width`. before, after: all clocks."""
+
+    family: str
+    width: int
+    before: int
+    after: int
+
+
 @dataclass
 class Memory:
     """What was measured, which a later search of the same model need not measure again: by family and width."""
@@ -217,6 +227,24 @@ class Search:
                 self.damage(name, width)
             if not missing:
                 return widths
+
+    def last_step(self, widths: Mapping[str, int], target: int) -> LastStep | None:
+        """The step of one family, from all its channels down, that leaves no more than `target` clocks where the others stay so.
+
+        Of several families it is one that saves little. None: there is none, since each alone can be as wide as it was.
+        """
+        for name in sorted(widths, key=lambda one: self.estimate({**widths, one: self._by_name[one].channels})):
+            few, many = widths[name], self._by_name[name].channels
+            if self.clocks({**widths, name: many}).total <= target:
+                continue
+            while many - few > 1:
+                middle = (few + many) // 2
+                if self.clocks({**widths, name: middle}).total <= target:
+                    few = middle
+                else:
+                    many = middle
+            return LastStep(name, few, *(self.clocks({**widths, name: one}).total for one in (many, few)))
+        return None
 
     def as_steps(self, widths: Mapping[str, int]) -> tuple[Step, ...]:
         """What was done, that with the most clocks for its damage first."""

@@ -1,6 +1,7 @@
 """Pruning a small network: the clocks that are saved, what is lost, what is kept after Ctrl-C, what is said where nothing is."""
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -56,6 +57,26 @@ def test_what_is_left_is_solved_anew(network: onnx.ModelProto, samples: np.ndarr
     widths = {group["nodes"][0]: group["channels_left"] for group in found.groups if group["channels_left"] < group["channels"]}
     (plain,) = answers(cut(fit.found, seen.removed(widths)), {"x": apart})
     assert np.square(after - before).sum() < 0.25 * np.square(plain - before).sum()
+
+
+def test_a_step_that_is_far_more_than_was_asked_is_said(network: onnx.ModelProto, samples: np.ndarray) -> None:
+    """A user who asked for little would see points lost for clocks that nobody wanted, and not what to do."""
+    found = cnna.prune(network, samples, "tiny", fewer_clocks=0.15)
+    assert found.saved > 2 * 0.15
+    (line,) = [line for line in found.lines if "was asked" in line]
+    said = re.fullmatch(
+        r"15% was asked: the last step alone, from (\d+) channels of 'c' to (\d+), takes (.*)%, and without it (.*)% would be saved"
+        "; --max-loss stops before a step that loses too much",
+        line,
+    )
+    assert said is not None
+    fit = prepared(network, "net", [{"x": samples[i : i + 1]} for i in range(len(samples))], lambda *_: None)
+    seen = search.Search(fit, preset("tiny"), search.Memory(), lambda *_: None)
+    before, after = (1 - seen.clocks({"c": int(said[place])}).total / found.clocks for place in (1, 2))
+    assert before < 0.15 <= after
+    assert (f"{100 * (after - before):.1f}", f"{100 * before:.1f}") == (said[3], said[4])
+    assert "--max-loss" not in str(cnna.prune(network, samples, "tiny", fewer_clocks=0.15, max_loss=100))
+    assert "was asked" not in str(cnna.prune(network, samples, "tiny", fewer_clocks=0.4))
 
 
 def test_a_stated_loss_takes_steps_back(network: onnx.ModelProto, samples: np.ndarray) -> None:
