@@ -95,7 +95,7 @@ class Known:
 
 
 def known(network: Network, layers: Sequence[Layer], feeds: Feeds, adds: Mapping[int, str], count: Count) -> Known:
-    """Runs the float network. adds: by a layer's number, the output of the Add behind it. DataError: numbers become too great."""
+    """Runs the float network. adds: by a layer, the output of the Add behind it. DataError: numbers are too great or NaN."""
     empty, held = ({layer.number: Products.empty(layer) for layer in layers} for _ in range(2))
     found = Known(empty, held, {}, {})
     names = [name for layer in layers for name in (layer.node.input[0], layer.node.output[0])] + [*adds.values()]
@@ -111,7 +111,7 @@ def known(network: Network, layers: Sequence[Layer], feeds: Feeds, adds: Mapping
             with np.errstate(over="ignore", invalid="ignore"):
                 part[layer.number].add(layer.columns(values[layer.node.input[0]], out, chosen), y)
             if not part[layer.number].finite:
-                what = f"reads or makes numbers of sample {number} whose squares are beyond float32"
+                what = f"reads or makes numbers of sample {number} that are NaN, or whose squares are beyond float32"
                 remedy = "give samples in the range that the model was trained for"
                 raise DataError(f"{network.name}: node '{network.called(layer.number)}' {what}; {remedy}")
             found.targets.setdefault(layer.number, []).append(y)
