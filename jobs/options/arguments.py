@@ -126,6 +126,10 @@ def _are_configs(value: Any) -> bool:
     return all(isinstance(one, str | PathLike | Config) for one in several)
 
 
+def _are_paths(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes) and all(map(_is_place, value))
+
+
 def _are_texts(value: Any) -> bool:
     return isinstance(value, str) or (isinstance(value, Sequence) and all(isinstance(one, str) for one in value))
 
@@ -240,6 +244,7 @@ KINDS: Mapping[str, Kind] = {
         ("axes", "sweep"), Kind("names, such as ['dsp', 'bram']", lambda value: not isinstance(value, str) and _are_texts(value))
     ),
     "choices": PATH,
+    "reports": Kind("paths, such as ['p.html', 'p.json']", _are_paths),
     "energy": Kind("numbers by name, such as {'mac': 0.3, 'ddr': 160}", lambda one: isinstance(one, Mapping) and _are_numbers(one)),
     "weights": Kind("numbers, such as (3, 1)", lambda value: isinstance(value, Sequence) and all(map(is_number, value))),
     "ddr_traffic": NUMBER,
