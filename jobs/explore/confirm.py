@@ -213,10 +213,11 @@ def _counted(artifact: Artifact, means: Means, tell: Callable[[int, int], object
 
 def _name_of(artifact: Artifact, means: Means) -> str:
     """What the clocks follow from: programs, configuration, DDR, and the sources of the Verilog and of its simulation."""
+    from cnna.sim.rtl.linked_models import board_settings
     from cnna.sim.rtl.sources import digest
 
     programs = [sha256(piece.program).hexdigest() for piece in artifact.programs]
-    whole = json.dumps([programs, digest(artifact.config), means.ddr.simulated()], sort_keys=True)
+    whole = json.dumps([programs, digest(artifact.config), board_settings(artifact.config) | means.ddr.simulated()], sort_keys=True)
     return sha256(whole.encode()).hexdigest()
 
 

@@ -81,6 +81,7 @@ int ddr_set(const char* name, int64_t value) {
     else if (key == "stall") ddr.stall = value;
     else if (key == "outstanding") settings.outstanding = value;
     else if (key == "clock_mhz") settings.clock_mhz = value;
+    else if (key == "ports") settings.ports = value;
     else if (key == "road") settings.road = value;
     else if (key == "mts") settings.mts = value;
     else if (key == "seed") ddr.random = static_cast<uint64_t>(value) * 2 + 1;

@@ -14,9 +14,10 @@ class PlainRoad : public Road {
         now_ = now;
         credit_ += settings_.bytes_per_clock;
         if (credit_ > settings_.bytes_per_clock + kBeat - 1) credit_ = settings_.bytes_per_clock + kBeat - 1;
-        // The turn begins anew when all is idle, so that a program's clocks do not depend on when it starts.
+        // The turn begins anew when all is idle, so that a program's clocks do not depend on when it starts. Ports that the accelerator
+        // lacks have none: it would fall to the next one, and port 0 of two would get three beats in four.
         if (idle) first_ = 0;
-        else if (credit_ >= kBeat) first_ = (first_ + 1) % kPorts;
+        else if (credit_ >= kBeat) first_ = (first_ + 1) % static_cast<int>(settings_.ports);
     }
     int first_port() const override { return first_; }
 

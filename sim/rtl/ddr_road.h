@@ -14,6 +14,7 @@ struct Settings {
     int64_t road = 0;          // a number of `spec.ddr.ROADS`: 0 plain, 1 the PS's DDR4 of a ZCU102 (3: revision 1.1), 2 the PL's
     int64_t mts = 2400;        // million transfers a second of the PS's DDR4
     int64_t clock_mhz = 300;   // of the accelerator
+    int64_t ports = kPorts;    // that the accelerator has, from port 0 on; the plain road's
 };
 
 // One clock of the slave: `begin_clock`, then for each port what it took (`read_taken`, `write_taken`, `beat_taken` or `beat_missed`),

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cnna.sim.rtl.testbench_top import PORTS
 from cnna.spec.boards import ddr_of
 from cnna.spec.config import Config
 from cnna.spec.ddr import PLANNED, ROADS
@@ -26,6 +27,7 @@ SETTINGS = {  # name: (default, description)
     "road": (0, "what lies between the ports and the DDR: the number of one of `spec.ddr.ROADS`"),
     "mts": (next(iter(ROADS["zcu102-ps"].planned)), "million transfers a second of the PS's DDR4: 2133 or 2400"),
     "clock_mhz": (300, "of the accelerator, for roads that have clocks of their own"),
+    "ports": (PORTS, "ports of the accelerator, which take turns (plain)"),
     "latency": (PLANNED.latency_cycles, "clocks from a read address to its first beat when all is idle"),
     "write_latency": (PLANNED.latency_cycles, "clocks from the last beat written to its response"),
     "stall": (0, "how often, in 256ths, a channel holds back at random"),
@@ -37,12 +39,13 @@ U64, I64 = ctypes.c_uint64, ctypes.c_int64
 
 
 def board_settings(config: Config) -> dict[str, int]:
-    """The settings of the DDR of a configuration's board, and the accelerator's clock."""
+    """The settings of the DDR of a configuration's board, and the accelerator's clock and ports."""
     ddr = ddr_of(config)
     latency = ddr.latency_cycles
     return {
         "bytes_per_clock": ddr.bytes_per_cycle,
         "clock_mhz": config.clock_mhz,
+        "ports": config.ports,
         "latency": latency,
         "write_latency": latency,
     }
