@@ -152,6 +152,11 @@ class Transfer(Requester):
         return ceil(int(self.fifos[0].share) // beats * each)
 
     @property
+    def pace(self) -> int:
+        """Beats that a load requests in a clock, over all ports: these get one run together, and each requests a burst at most."""
+        return min(int(self._run_beats), BURST_BEATS * len(self.fifos))
+
+    @property
     def fifo(self) -> int:
         """The beats in the FIFOs of all ports, those of following loads included."""
         waiting: i64 = 0

@@ -21,7 +21,7 @@ from cnna.compiler.predict.ready import Lasting, Ready, Steps
 from cnna.compiler.predict.rings import Column, Ring
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import DdrSpeed
-from cnna.spec.machine import BURST_BEATS, LOAD_ROOM_BEATS
+from cnna.spec.machine import LOAD_ROOM_BEATS
 from cnna.spec.program.commands import Command
 from cnna.spec.regmap import COUNTED
 
@@ -90,7 +90,7 @@ class RatesDue(Steps):
 
 
 class ReadOrder:
-    """The beats that loads have requested from DDR since the program's start, over all ports. Each port requests a burst a clock.
+    """The beats that loads have requested from DDR since the program's start, over all ports.
 
     A port answers reads in the order of the requests (`hw/axi/read_master.py`). So weights come after the beats that loads
     requested earlier, and a load comes after the weights before it (`weight_ports.when_answered`).
@@ -99,11 +99,11 @@ class ReadOrder:
     def __init__(self, work: ActiveEngines, ports: int) -> None:
         self._work, self._ports = work, ports
         self._whole = 0.0  # beats of the loads whose requests are complete
-        self._asking: list[tuple[float, int]] = []  # of the other loads: the clock of the first request, and the beats
+        self._asking: list[tuple[float, int, int]] = []  # of the others: the clock of the first request, beats, and beats a clock
 
-    def begin(self, beats: int, now: float) -> None:
-        """Notes that a load begins to request `beats` beats. It goes on as the FIFOs of its ports have room."""
-        self._asking.append((now, beats))
+    def begin(self, beats: int, now: float, pace: int) -> None:
+        """Notes that a load begins to request `beats` beats, `pace` a clock. It goes on as the FIFOs of its ports have room."""
+        self._asking.append((now, beats, pace))
 
     def asked(self, now: float) -> float:
         """Beats that have been requested."""
@@ -122,8 +122,8 @@ class ReadOrder:
         return self.asked(now) > self.moved
 
     def _part(self, number: int, now: float) -> float:
-        begun, beats = self._asking[number]
-        return min(beats, (now - begun) * BURST_BEATS * self._ports)
+        begun, beats, pace = self._asking[number]
+        return min(beats, (now - begun) * pace)
 
     @property
     def moved(self) -> float:

@@ -70,9 +70,9 @@ class Transfers:
             yield machine.loaded(beats - LOAD_ROOM_BEATS * machine.config.ports)
             clock = machine.now + machine.memory.latency_cycles
             self.asked.append(AllAnswered(self.weights, self.weights.asked(), clock))
-            size = self.dealt["load"][number][1].size
-            machine.reads.begin(size, machine.now)
-            beats += size
+            transfer = self.dealt["load"][number][1]
+            machine.reads.begin(transfer.size, machine.now, transfer.pace)
+            beats += transfer.size
 
     def loads(self) -> Process:
         """Moves the beats that loads have requested."""

@@ -23,17 +23,19 @@ def work():
     return ActiveEngines.idle(PORTS)
 
 
-def test_a_load_asks_for_a_burst_a_clock_as_far_as_its_fifos_have_room(work):
+def test_a_load_asks_at_its_pace_as_far_as_its_fifos_have_room(work):
     """Weights that are asked for meanwhile must come after as much of the load, and no more."""
     reads = ReadOrder(work, PORTS)
-    reads.begin(3000, 10)
+    reads.begin(3000, 10, 64)
     assert [reads.asked(clock) for clock in (10, 11, 14, 1000)] == [0, 64, 256, LOAD_ROOM_BEATS * PORTS]
     work.begun = 3000
     work.begin("load", Flow(2500 * BEAT_BYTES, 64.0, 48.0))
     assert (reads.moved, reads.asked(1000)) == (500, 500 + LOAD_ROOM_BEATS * PORTS)
     work.end("load")
-    reads.begin(100, 1000)
+    reads.begin(100, 1000, 64)
     assert [reads.asked(clock) for clock in (1000, 1001, 1002)] == [3000, 3064, 3100]
+    reads.begin(6, 1002, 2)
+    assert [reads.asked(clock) for clock in (1002, 1003, 1010)] == [3100, 3102, 3106]
 
 
 def test_beats_have_come_when_ddr_has_moved_them(work):
