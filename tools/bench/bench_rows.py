@@ -90,7 +90,10 @@ WHY = {  # row: why it misses a floor, as measured
     ),
 }
 LAYER_CLOCKS, LAYER_SHARE = 1000, 0.10  # a layer of more clocks is to be predicted within this share
-MISJUDGED: dict[str, tuple[str, ...]] = {}  # row: layers that are not. A test fails for others, and for those that became right
+MISJUDGED: dict[str, tuple[str, ...]] = {  # row: layers that are not. A test fails for others, and for those that became right
+    # Since the predictor divides DDR port by port: its loads share ports with the rings while the vector engine reads.
+    "dbnet/b4": ("block0.depthwise",),
+}
 
 
 @dataclass(frozen=True)
