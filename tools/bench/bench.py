@@ -181,7 +181,7 @@ def _compiled(row: Row, config: str, folder: Path) -> Artifact:
     (folder / "test.npz").symlink_to(ready / "test.npz")
     before = sum(os.times()[:4])  # of this process and of its children
     cnna("compile", ready / "q.onnx", "--config", row.config or config, "--batch", row.batch, "-o", folder / "m.cnna")
-    _say(f"{row.key}: compiled in {sum(os.times()[:4]) - before:.1f} processor seconds")
+    _say(f"{row.key}: compiled in {sum(os.times()[:4]) - before:.2f} processor seconds")
     return load(folder / "m.cnna")
 
 
