@@ -23,7 +23,7 @@ from cnna.spec.ddr import PLANNED, DdrSpeed
 
 SHARED = ("name", "bank_words", "uram", "ring_words", "clock_mhz")  # what configurations that share kernels may differ in
 MOST_COMMANDS = 50_000  # of plans that are kept for later: some 3 kB each
-MOST_STRETCHES = 6_000  # of predictions that are kept for later: some 20 kB each
+MOST_STRETCHES = 6_000  # of predictions that are kept for later: some 4 kB each
 
 Key = tuple[Any, ...]
 

@@ -21,8 +21,7 @@ from cnna.compiler.predict.request_parts import GroupParts, Parts
 from cnna.compiler.predict.walk_parts import LARGE_GROUPS, group_parts, written_parts
 from cnna.spec.config import Config
 
-KEPT = 4096  # stretches: some 80 MB; those of the three longest predictions that are compared for ResNet-50 are 2,500
-
+KEPT = 4096  # stretches: some 15 MB; those of the three longest predictions that are compared for ResNet-50 are 2,500
 KEPT_PLANES = 1024  # of the array, and walks of the vector engine: one has some 10 KB
 READ_AND_WRITTEN = (*dict.fromkeys((*SOURCE, *plane_fields("dst"))), "b_flat", "blocks")  # on which `group_parts` depend
 
